@@ -1,0 +1,157 @@
+"""A tree of image files in which folders name the classes."""
+
+import os
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
+
+from vit_lightning.data import ImageDataModule, hold_out
+from vit_lightning.errors import InputError
+
+ENDINGS = (".jpg", ".jpeg", ".jfif", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
+"""Endings, in any case, of the files that are taken for images; what they hold decides how they are decoded."""
+
+
+class Strings(Sequence[str]):
+    """Many strings in two arrays, which workers share; a list of millions would be copied into each of them.
+
+    Args:
+        items: the strings, file names among them.
+    """
+
+    def __init__(self, items: Iterable[str]) -> None:
+        text, ends = bytearray(), array("q", [0])
+        for item in items:
+            text += os.fsencode(item)
+            ends.append(len(text))
+        self.text = np.frombuffer(text, dtype=np.uint8)
+        self.ends = np.frombuffer(ends, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.ends) - 1
+
+    def __getitem__(self, index: int) -> str:
+        return os.fsdecode(self.text[self.ends[index] : self.ends[index + 1]].tobytes())
+
+
+class Files:
+    """Image files with labels, opened one by one.
+
+    Args:
+        root: folder that the names start from.
+        names: paths of the files under root.
+        labels: one class per file.
+    """
+
+    def __init__(self, root: Path, names: Iterable[str], labels: Sequence[int]) -> None:
+        self.root = root
+        self.keys = Strings(names)
+        self.labels = np.asarray(labels, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[Path, int]:
+        return self.root / self.keys[index], int(self.labels[index])
+
+
+class ImageFolder(ImageDataModule):
+    """Your own images in folders named after their classes.
+
+    Under root lie
+
+        train/<class>/<any depth>/<image>.jpg
+        val/<class>/...      (or validation/; without it, part of train is held out)
+        test/<class>/...     (optional)
+
+    The folders of train, sorted as text, are the classes 0, 1, 2, ... of every split. Hidden files and folders and
+    files that are no images are ignored; an empty class folder keeps its number.
+
+    Args:
+        root: folder that holds train, and perhaps val and test.
+        val_fraction: share of the training images held out for validation if there is no val folder; 0: none.
+        class_map: text file with one class folder per line, in the order of the labels; unset: sorted as text.
+    """
+
+    def __init__(self, root: Path, val_fraction: float = 0.1, class_map: Path | None = None, **kwargs) -> None:
+        super().__init__(root=root, **kwargs)
+        self.val_fraction = val_fraction
+        self.class_map = class_map
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.class_names)
+
+    @cached_property
+    def class_names(self) -> list[str]:
+        if self.class_map is not None:
+            try:
+                lines = Path(self.class_map).read_text(encoding="utf-8").splitlines()
+            except OSError as error:
+                raise InputError(f"--data.class_map {self.class_map} cannot be read: {error.strerror}") from error
+            return [line.strip() for line in lines if line.strip()]
+        names = _class_folders(self.root / "train")
+        if not names:
+            raise InputError(
+                f"{self.root} holds no train/<class>/ folders: expected train/<class>/<image>, and perhaps "
+                "val/<class>/<image> and test/<class>/<image>; give --data.root"
+            )
+        return names
+
+    def setup(self, stage: str) -> None:
+        self.train_set = self._read("train")
+        self.val_set = self._read("val") or self._read("validation")
+        self.test_set = self._read("test")
+        if self.val_set is None and self.train_set is not None:
+            self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction)
+
+    def _read(self, split: str) -> Files | None:
+        folder = self.root / split
+        if not folder.is_dir():
+            return None
+        found = _class_folders(folder)
+        if unknown := sorted(set(found) - set(self.class_names)):
+            source = self.class_map or self.root / "train"
+            raise InputError(
+                f"{folder} has the class folder {unknown[0]!r}, which {source} lacks "
+                f"({len(unknown)} such); add it there or remove it"
+            )
+        names, labels, others = [], [], []
+        for label, name in enumerate(self.class_names):
+            inside = list(_files(folder / name))
+            pictures = [file for file in inside if _is_image(file)]
+            if not pictures and split == "train":
+                rank_zero_warn(f"class {name!r} has no images in {folder}; it keeps its number {label}")
+            names += [os.path.join(name, file) for file in pictures]
+            labels += [label] * len(pictures)
+            others += [os.path.join(name, file) for file in inside if not _is_image(file)]
+        if others:
+            rank_zero_info(f"{folder}: ignored {len(others)} hidden or other files, such as {others[0]}")
+        if not names:
+            raise InputError(f"{folder} holds no <class>/<image>; images must lie in a folder named after their class")
+        return Files(folder, names, labels)
+
+
+def _class_folders(folder: Path) -> list[str]:
+    if not folder.is_dir():
+        return []
+    return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not _is_hidden(entry.name))
+
+
+def _files(folder: Path) -> Iterator[str]:
+    """Yield the paths of all files under the folder, sorted, without those in hidden folders."""
+    for path, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not _is_hidden(name))
+        yield from (os.path.relpath(os.path.join(path, name), folder) for name in sorted(files))
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or name == "__MACOSX"
+
+
+def _is_image(path: str) -> bool:
+    return path.lower().endswith(ENDINGS) and not _is_hidden(os.path.basename(path))

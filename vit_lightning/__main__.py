@@ -1,0 +1,75 @@
+"""The door: `python -m vit_lightning VERB ...`."""
+
+import difflib
+import sys
+from importlib import import_module
+
+from vit_lightning.errors import InputError
+
+RUN_VERBS = {
+    "fit": "train a net: from scratch, from weights, or on from a checkpoint",
+    "validate": "score a checkpoint on the validation set",
+    "test": "score a checkpoint on the test set",
+    "predict": "write a checkpoint's best classes for each image",
+}
+FILE_VERBS: dict[str, str] = {}
+
+
+def main() -> int:
+    """Run the verb that the command line names and return the exit status."""
+    words = sys.argv[1:]
+    if words[:1] in (["-h"], ["--help"]):
+        print(overview())
+        return 0
+    try:
+        run(words)
+    except Exception as error:
+        if (fault := input_error(error)) is None:
+            raise
+        print(f"error: {fault}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def input_error(error: BaseException | None) -> InputError | None:
+    """The InputError that an exception is or was raised from: jsonargparse wraps those of constructors in its own."""
+    while error is not None and not isinstance(error, InputError):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def run(words: list[str]) -> None:
+    """Hand over to LightningCLI, or to the function of a file verb."""
+    verb = words[0] if words else ""
+    if verb in RUN_VERBS:
+        from vit_lightning.cli import ViTCLI
+
+        ViTCLI()
+    elif verb in FILE_VERBS:
+        from jsonargparse import auto_cli
+
+        function = getattr(import_module(f"vit_lightning.commands.{verb}"), verb)
+        auto_cli(function, args=words[1:], prog=f"python -m vit_lightning {verb}")
+    else:
+        verbs = {**RUN_VERBS, **FILE_VERBS}
+        close = difflib.get_close_matches(verb, verbs, n=1)
+        said = f"unknown verb {verb!r}" if verb else "a verb is missing"
+        raise InputError(f"{said}{f'; did you mean {close[0]}?' if close else ''} (one of {', '.join(verbs)})")
+
+
+def overview() -> str:
+    """Every verb with one line; shown by --help."""
+    lines = [f"  {verb:<10} {line}" for verb, line in {**RUN_VERBS, **FILE_VERBS}.items()]
+    return "\n".join(
+        [
+            "usage: python -m vit_lightning VERB [-c EXPERIMENT.yaml ...] [--flag value ...]",
+            "",
+            *lines,
+            "",
+            "VERB --help lists the flags of a verb; start with: python -m vit_lightning fit -c experiments/digits.yaml",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""What a net costs: exact multiply-accumulates and parameters, from its config alone."""
+
+import math
+
+import torch
+
+from vit_lightning.models import NetConfig, build, resolve
+from vit_lightning.models.config import as_pair, grid_of, is_resnet
+from vit_lightning.models.resnet import HYBRID_ROOT
+
+
+def macs(config: NetConfig, image_size: int | tuple[int, int], num_classes: int) -> int:
+    """Returns the multiply-accumulates of one image's forward pass; FLOPs are twice as many.
+
+    Counts matrix products and convolutions; norms, softmax, GELU, additions and biases are left out.
+
+    Args:
+        config: variant and overridden fields.
+        image_size: side in pixels, or (y, x).
+        num_classes: size of the logits.
+    """
+    config, size = resolve(config), as_pair(image_size)
+    if is_resnet(config):
+        convolutions, channels = _resnet(config, config.width, size)
+        return convolutions + channels * num_classes
+    stem, channels = _resnet(config, HYBRID_ROOT, size) if config.stages else (0, config.channels)
+    patches = math.prod(grid_of(config, size))
+    embed = patches * config.patch**2 * channels * config.width
+    n = config.prefix_tokens + patches
+    return stem + embed + config.depth * _block(config, size, n) + _pool(config, patches) + _head(config, num_classes)
+
+
+def parameters(config: NetConfig, image_size: int | tuple[int, int], num_classes: int) -> int:
+    """Returns the number of parameters, by building the net without storage."""
+    with torch.device("meta"):
+        net = build(config, image_size, num_classes)
+    return sum(parameter.numel() for parameter in net.parameters())
+
+
+def _block(config: NetConfig, size: tuple[int, int], n: int) -> int:
+    """A block over n tokens: four projections, MLP, queries with keys and weights with values."""
+    d, (rows, columns) = config.width, grid_of(config, size)
+    dense = 4 * n * d * d + (3 if config.swiglu else 2) * n * d * config.mlp
+    # Relative positions multiply the queries once more.
+    products = 3 if config.position == "relative" else 2
+    if config.attention == "axial":
+        return 2 * dense + products * n * (rows + columns) * d
+    return dense + products * n * n * d
+
+
+def _resnet(config: NetConfig, root: int, size: tuple[int, int]) -> tuple[int, int]:
+    """Root and stages of a ResNet, taps on the padding included, and the channels that come out."""
+
+    def places(scale: int) -> int:
+        return math.prod(-(-side // scale) for side in size)
+
+    total, channels = 49 * config.channels * root * places(2), root
+    for i, count in enumerate(config.stages):
+        mid, out = root * 2**i, 4 * root * 2**i
+        before, after = places(2 * 2 ** max(i, 1)), places(4 * 2**i)
+        for j in range(count):
+            total += channels * mid * (after if j else before) + (9 * mid + out) * mid * after
+            total += 0 if j else channels * out * after
+            channels = out
+    return total, channels
+
+
+def _pool(config: NetConfig, n: int) -> int:
+    """A MAP head: keys and values of n patches, one query, two products, output projection and MLP."""
+    d = config.width
+    mlp = (3 if config.swiglu else 2) * d * config.mlp
+    return (2 * n + 2) * d * d + 2 * n * d + mlp if config.pool == "map" else 0
+
+
+def _head(config: NetConfig, num_classes: int) -> int:
+    """The tanh layer, if there is one, and the head."""
+    r = config.representation
+    return config.pooled_width * r + (r or config.pooled_width) * num_classes

@@ -1,0 +1,142 @@
+"""How images are varied in training and brought to size in evaluation, as the paper's recipes do.
+
+Everything here maps uint8 `(c, y, x)` to uint8 `(c, y, x)` and draws from torch's generator alone.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torchvision.transforms import v2
+from torchvision.transforms.v2 import functional as F
+
+Size = tuple[int, int]
+Transform = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Augment:
+    """How training images are varied and evaluation images brought to size."""
+
+    crop: Literal["inception", "resmall", "resize", "pad", "none"] = "inception"
+    """Training crop. inception: 5 to 100 % of the area at any place; resmall: a random place after the short side is
+    resized to zoom * image_size; resize: the same after both sides are; pad: a random shift by up to an eighth of the
+    side, for images of CIFAR's kind; none: the whole image, resized."""
+    flip: bool = True
+    """Mirror every second training image. Turn it off where left and right mean something, as in digits."""
+    rotate: float = 0.0
+    """Turn training images by up to this many degrees to either side."""
+    zoom: float = 448 / 384
+    """Size before a resmall, resize or center crop, in image sizes: 448 / 384 in fine-tuning, 256 / 224 before."""
+    evaluation: Literal["resize", "center"] = "resize"
+    """Evaluation images. resize: the whole image, its aspect not kept; center: the middle of the image after the short
+    side is resized to zoom * image_size."""
+    mixup_alpha: float = 0.0
+    """MixUp's Beta parameter; 0 turns it off. With CutMix on too, each batch gets one of both."""
+    cutmix_alpha: float = 0.0
+    """CutMix's Beta parameter; 0 turns it off."""
+
+
+def train_transform(augment: Augment, size: Size) -> Transform:
+    """Return the training transform to `size` (y, x): crop, flip and rotation."""
+    steps: list[Transform] = [_train_crop(augment, size)]
+    if augment.flip:
+        steps.append(v2.RandomHorizontalFlip())
+    if augment.rotate:
+        steps.append(v2.RandomRotation(augment.rotate, interpolation=v2.InterpolationMode.BILINEAR))
+    return v2.Compose(steps)
+
+
+def eval_transform(augment: Augment, size: Size) -> Transform:
+    """Return the evaluation transform to `size` (y, x): nothing random, antialiased."""
+    if augment.evaluation == "center":
+        return v2.Compose([Cover(size, augment.zoom), v2.CenterCrop(size)])
+    return v2.Resize(size, antialias=True)
+
+
+def mixing(augment: Augment, num_classes: int) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None:
+    """Return what mixes a batch (float images `b c y x`, labels `b` or `b classes`), or None if nothing does."""
+    mixers = [
+        mixer(alpha=alpha, num_classes=num_classes)
+        for mixer, alpha in ((v2.MixUp, augment.mixup_alpha), (v2.CutMix, augment.cutmix_alpha))
+        if alpha > 0
+    ]
+    return v2.RandomChoice(mixers) if mixers else None
+
+
+def _train_crop(augment: Augment, size: Size) -> Transform:
+    match augment.crop:
+        case "inception":
+            return InceptionCrop(size)
+        case "resmall":
+            return v2.Compose([Cover(size, augment.zoom), v2.RandomCrop(size)])
+        case "resize":
+            larger = [round(side * augment.zoom) for side in size]
+            return v2.Compose([v2.Resize(larger, antialias=False), v2.RandomCrop(size)])
+        case "pad":
+            y, x = (side // 8 for side in size)
+            return v2.Compose([v2.Resize(size, antialias=True), v2.RandomCrop(size, padding=[x, y])])
+        case "none":
+            return v2.Resize(size, antialias=True)
+
+
+@dataclass(frozen=True)
+class Cover:
+    """Resize an image, its aspect kept, until it just covers `zoom` times the size (y, x)."""
+
+    size: Size
+    zoom: float
+
+    def __call__(self, image: Tensor) -> Tensor:
+        sides = image.shape[-2:]
+        scale = max(self.zoom * wanted / side for wanted, side in zip(self.size, sides, strict=True))
+        return F.resize(image, [round(side * scale) for side in sides], antialias=True)
+
+
+@dataclass(frozen=True)
+class InceptionCrop:
+    """Crop a random window and resize it to `size` (y, x), as TensorFlow's `sample_distorted_bounding_box` does.
+
+    The aspect is uniform (torchvision's is log-uniform), the height a uniform integer between those of the smallest
+    and the largest area that fit, the place uniform, and the resizing bilinear without antialiasing. After 100 windows
+    that do not fit, the whole image is taken. Source: spec 3.3 (big_vision `ops_image.py`, TensorFlow's kernel).
+    """
+
+    size: Size
+    area: tuple[float, float] = (0.05, 1.0)
+    aspect: tuple[float, float] = (0.75, 1.33)
+    attempts: int = 100
+
+    def __call__(self, image: Tensor) -> Tensor:
+        y, x, height, width = self.window(*image.shape[-2:])
+        return F.resize(image[..., y : y + height, x : x + width], list(self.size), antialias=False)
+
+    def window(self, height: int, width: int) -> tuple[int, int, int, int]:
+        """Draw a window (y, x, height, width) of an image of that height and width."""
+        for _ in range(self.attempts):
+            for_aspect, for_height, for_y, for_x = torch.rand(4, dtype=torch.float64).tolist()
+            aspect = self.aspect[0] + for_aspect * (self.aspect[1] - self.aspect[0])
+            if sides := self._sides(height, width, aspect, for_height):
+                # The kernel never draws the last place unless it is the only one.
+                return int(for_y * (height - sides[0])), int(for_x * (width - sides[1])), *sides
+        return 0, 0, height, width
+
+    def _sides(self, height: int, width: int, aspect: float, draw: float) -> tuple[int, int] | None:
+        smallest, largest = (share * height * width for share in self.area)
+        low, high = (round(math.sqrt(area / aspect)) for area in (smallest, largest))
+        if round(high * aspect) > width:
+            high = math.ceil((width + 0.5) / aspect) - 1
+        high = min(high, height)
+        low = min(low, high)
+        tall = low + int(draw * (high - low + 1))
+        # Rounding may leave the area limits by a pixel: try one row more, then one row less.
+        if tall * round(tall * aspect) < smallest:
+            tall += 1
+        if tall * round(tall * aspect) > largest:
+            tall -= 1
+        wide = round(tall * aspect)
+        fits = 0 < tall <= height and 0 < wide <= width and smallest <= tall * wide <= largest
+        return (tall, wide) if fits else None

@@ -1,0 +1,199 @@
+"""Callbacks that are on by default: the plan before step 0, plain progress, the guard against non-finite losses."""
+
+import csv
+import io
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from einops import rearrange
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.callbacks import ProgressBar
+from lightning.pytorch.utilities import rank_zero_only
+
+from vit_lightning.analysis.cost import macs
+from vit_lightning.errors import InputError
+from vit_lightning.runs import write_atomically
+
+
+class Plan(Callback):
+    """Print what the run will do before its first step: net, cost, batch, steps, what each epoch leaves out."""
+
+    @rank_zero_only
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        print("\n".join(plan(trainer, pl_module)), flush=True)
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Without validation there is nothing to choose the best checkpoint by: keep the newest."""
+        if sum(trainer.num_val_batches) == 0:
+            for checkpoint in trainer.checkpoint_callbacks:
+                checkpoint.monitor = None
+
+
+def plan(trainer: Trainer, model: LightningModule) -> list[str]:
+    """Lines that describe a run whose loaders and optimisers stand."""
+    loader = trainer.train_dataloader
+    batches, accumulation, devices = trainer.num_training_batches, trainer.accumulate_grad_batches, trainer.world_size
+    lines = [_net_line(model)]
+    if loader.batch_size:
+        effective = loader.batch_size * devices * accumulation
+        lines.append(f"batch    {loader.batch_size} per device x {devices} devices x {accumulation} = {effective}")
+        if hasattr(loader.dataset, "__len__"):
+            records = len(loader.dataset)
+            dropped = max(records - batches * loader.batch_size * devices, 0)
+            lines.append(f"data     {records} training images, {dropped} dropped per epoch")
+    schedule = getattr(model, "schedule", None)
+    decay = f", warm-up {schedule.warmup_steps}, then {schedule.decay}" if schedule else ""
+    epochs = f"{trainer.max_epochs} epochs of {batches} batches, " if trainer.max_epochs else ""
+    lines.append(f"steps    {epochs}{trainer.estimated_stepping_batches} optimiser steps{decay}")
+    if accumulation > batches:
+        lines.append(f"warning  accumulation {accumulation} exceeds the {batches} batches of an epoch: one step each")
+    if trainer.log_dir:
+        lines.append(f"run      {trainer.log_dir}")
+    return lines
+
+
+def _net_line(model: LightningModule) -> str:
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    if not hasattr(model, "config"):
+        return f"net      {type(model).__name__}, {parameters:,} parameters"
+    cost = 2 * macs(model.config, model.hparams.image_size, model.hparams.num_classes) / 1e9
+    return f"net      {model.config.variant}, {parameters:,} parameters, {cost:.3g} GFLOPs per image forward"
+
+
+class FiniteGuard(Callback):
+    """End a run whose training loss is not finite, with a non-zero exit and before a checkpoint keeps it.
+
+    The device is asked once per `log_every_n_steps` and at each epoch's end, so that no step waits for it.
+    """
+
+    def __init__(self) -> None:
+        self.first_bad: torch.Tensor | None = None
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        loss = outputs["loss"].detach()
+        step = torch.full_like(loss, trainer.global_step, dtype=torch.int64)
+        bad = torch.where(loss.isfinite(), torch.iinfo(torch.int64).max, step)
+        self.first_bad = bad if self.first_bad is None else torch.minimum(self.first_bad, bad)
+        if (batch_idx + 1) % trainer.log_every_n_steps == 0:
+            self._check()
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._check()
+
+    def _check(self) -> None:
+        if self.first_bad is None:
+            return
+        step, self.first_bad = int(self.first_bad), None
+        if step != torch.iinfo(torch.int64).max:
+            raise InputError(
+                f"the training loss is not finite at optimiser step {step}: the run ends here; "
+                "lower --model.optim.lr, lengthen the warm-up, or clip with --trainer.gradient_clip_val 1"
+            )
+
+
+class PlainProgress(ProgressBar):
+    """Progress as plain lines, for output that is not a terminal: one per epoch, and one per 30 s within it."""
+
+    def __init__(self, seconds: float = 30.0) -> None:
+        super().__init__()
+        self.seconds = seconds
+        self._enabled = True
+
+    def disable(self) -> None:
+        self._enabled = False
+
+    def enable(self) -> None:
+        self._enabled = True
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._last = time.monotonic()
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        if time.monotonic() - self._last >= self.seconds:
+            self._print(trainer, pl_module, f"batch {batch_idx + 1}/{self.total_train_batches}")
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._print(trainer, pl_module, "done")
+
+    def _print(self, trainer: Trainer, pl_module: LightningModule, where: str) -> None:
+        self._last = time.monotonic()
+        if not self._enabled:
+            return
+        metrics = {name: value for name, value in self.get_metrics(trainer, pl_module).items() if name != "v_num"}
+        scores = " ".join(f"{name} {float(value):.4g}" for name, value in metrics.items())
+        of = f"/{trainer.max_epochs}" if trainer.max_epochs and trainer.max_epochs > 0 else ""
+        print(f"epoch {trainer.current_epoch + 1}{of} {where}, step {trainer.global_step} {scores}", flush=True)
+
+
+class Require(Callback):
+    """Fail a fit whose final metric falls short, so that a smoke run proves that something was learnt.
+
+    Args:
+        metric: Name of a logged metric, such as val/top1.
+        at_least: Smallest value that counts as success.
+    """
+
+    def __init__(self, metric: str, at_least: float) -> None:
+        self.metric = metric
+        self.at_least = at_least
+
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        value = trainer.callback_metrics.get(self.metric)
+        if value is None or not float(value) >= self.at_least:
+            got = "was not logged" if value is None else f"ended at {float(value):.4f}"
+            raise InputError(f"{self.metric} {got}, at least {self.at_least} is required")
+
+
+class Predictions(Callback):
+    """Write the best classes of each image to a CSV file: one row per image, in the order of the data.
+
+    Args:
+        path: The file.
+        top: Classes per image.
+    """
+
+    def __init__(self, path: Path, top: int = 5) -> None:
+        self.path = path
+        self.top = top
+        self._best: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def on_predict_batch_end(
+        self,
+        trainer: Trainer,
+        pl_module: LightningModule,
+        outputs: torch.Tensor,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        values, classes = outputs.float().topk(min(self.top, outputs.shape[-1]))
+        self._best.append((values, classes))
+
+    def on_predict_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Ranks hold equal numbers of records, dealt out in turns: interleave them and drop the padding at the end."""
+        values, classes = (torch.cat(parts) for parts in zip(*self._best, strict=True))
+        if trainer.world_size > 1:
+            values, classes = (rearrange(pl_module.all_gather(x), "r n k -> (n r) k") for x in (values, classes))
+        if trainer.is_global_zero:
+            dataset = trainer.predict_dataloaders.dataset
+            self._write(dataset, pl_module, values.tolist(), classes.tolist())
+            print(f"wrote    {self.path}: {len(dataset)} images", flush=True)
+
+    def _write(self, dataset: Any, model: LightningModule, values: list[list[float]], classes: list[list[int]]) -> None:
+        names = model.class_names or [str(index) for index in range(model.hparams.num_classes)]
+        keys = getattr(dataset, "keys", range(len(dataset)))
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(
+            ["image", *(f"{what}{k + 1}" for k in range(len(values[0])) for what in ("class", "probability"))]
+        )
+        for key, probabilities, best in zip(keys, values, classes, strict=False):
+            pairs = zip(best, probabilities, strict=True)
+            writer.writerow([key, *(cell for index, p in pairs for cell in (names[index], f"{p:.6f}"))])
+        write_atomically(self.path, text.getvalue())

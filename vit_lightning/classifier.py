@@ -1,0 +1,245 @@
+"""Classifier: a net, its loss, its metrics and its recipe as a LightningModule."""
+
+from dataclasses import asdict
+from typing import Any, Literal
+
+import torch
+from lightning.pytorch import LightningModule
+from lightning.pytorch.utilities import rank_zero_info
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torchmetrics import MeanMetric
+
+from vit_lightning.errors import InputError
+from vit_lightning.models import NetConfig, build, resolve
+from vit_lightning.optim import Optim, Schedule, parameter_groups
+
+CENTRE = (0.5, 0.5, 0.5)
+"""Mean and standard deviation that map [0, 1] to the paper's [-1, 1]."""
+SHAPE = ("num_classes", "image_size")
+"""Facts that a checkpoint's tensors depend on, beside the net's fields."""
+FREE = ("net.dropout", "net.stochastic_depth", "net.head_bias")
+"""Fields of the net that may change between a checkpoint and the run that goes on from it."""
+
+
+class Classifier(LightningModule):
+    """Train and evaluate an image classifier.
+
+    Number of classes, image size, mean and std come from the data; setting them here is an error on the command line.
+
+    Args:
+        net: Architecture: a variant such as B/16, any single field of which may be overridden.
+        optim: Optimiser and its numbers.
+        schedule: Learning rate over the run, in optimiser steps.
+        loss: softmax cross-entropy, or sigmoid cross-entropy summed over classes (the paper's pre-training on many
+            labels, with --model.net.head_bias -10).
+        label_smoothing: softmax: share of the target spread over all classes; sigmoid: distance of the targets from
+            1 and 0.
+        freeze_trunk: Train the head alone, on the features of a net in evaluation mode (linear probe).
+        compile: Compile the net with torch.compile, in place: the keys of checkpoints do not change.
+        num_classes: Classes of the head, from the data.
+        image_size: Pixels per side, or (y, x), from the data.
+        mean: Channel means of images in [0, 1]; None: 0.5.
+        std: Channel standard deviations of images in [0, 1]; None: 0.5.
+    """
+
+    monitor = ("val/top1", "max")
+    """Metric and direction by which the best checkpoint is chosen."""
+
+    def __init__(
+        self,
+        net: NetConfig = NetConfig(),
+        optim: Optim = Optim(),
+        schedule: Schedule = Schedule(),
+        loss: Literal["softmax", "sigmoid"] = "softmax",
+        label_smoothing: float = 0.0,
+        freeze_trunk: bool = False,
+        compile: bool = False,
+        num_classes: int | None = None,
+        image_size: int | tuple[int, int] | None = None,
+        mean: tuple[float, ...] | None = None,
+        std: tuple[float, ...] | None = None,
+    ) -> None:
+        super().__init__()
+        if not 0 <= label_smoothing < 1:
+            raise InputError(f"label_smoothing {label_smoothing} must lie in [0, 1)")
+        self.config = resolve(net if isinstance(net, NetConfig) else NetConfig(**net))
+        self.optim = optim if isinstance(optim, Optim) else Optim(**optim)
+        self.schedule = schedule if isinstance(schedule, Schedule) else Schedule(**schedule)
+        plain = {
+            "net": asdict(self.config),
+            "optim": asdict(self.optim),
+            "schedule": asdict(self.schedule),
+            "loss": loss,
+            "label_smoothing": label_smoothing,
+            "freeze_trunk": freeze_trunk,
+            "compile": compile,
+            "num_classes": num_classes,
+            "image_size": image_size,
+            "mean": mean,
+            "std": std,
+        }
+        self.save_hyperparameters(plain, logger=False)
+        self.net: nn.Module | None = None
+        self.class_names: list[str] = []
+        self.scores = nn.ModuleDict({split: _scores() for split in ("val", "test")})
+
+    # The net ---------------------------------------------------------------------------------------------------------
+
+    def configure_model(self) -> None:
+        """Build the net once the facts of the data are known; Lightning calls this on the right device."""
+        if self.net is not None:
+            return
+        missing = [name for name in ("num_classes", "image_size") if self.hparams[name] is None]
+        if missing:
+            raise InputError(f"{' and '.join(missing)} unknown: give --data, or --ckpt_path to take them from there")
+        self.net = build(self.config, self.hparams.image_size, self.hparams.num_classes)
+        for name in ("mean", "std"):
+            values = self.hparams[name] or CENTRE[:1] * self.config.channels
+            if len(values) != self.config.channels:
+                raise InputError(
+                    f"{name} has {len(values)} values for a net of {self.config.channels} channels; "
+                    f"give --data.{name} one value per channel"
+                )
+            self.hparams[name] = tuple(values)
+            self.register_buffer(name, torch.tensor(values)[:, None, None], persistent=False)
+        if self.hparams.freeze_trunk:
+            self.net.requires_grad_(False)
+            self.net.head.requires_grad_(True)
+        if self.hparams.compile:
+            self.net.compile()
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits (b, classes) of images (b, c, y, x), uint8 or float in [0, 1]; normalising happens here."""
+        return self.net(self.normalise(images))
+
+    def normalise(self, images: Tensor) -> Tensor:
+        """Map uint8, or float in [0, 1], to zero mean and unit deviation as the weights expect."""
+        if images.dtype == torch.uint8:
+            images = images.to(self.mean.dtype) / 255
+        return (images - self.mean) / self.std
+
+    # Steps -----------------------------------------------------------------------------------------------------------
+
+    def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
+        images, labels = batch
+        loss = self.loss(self(images), labels, smoothing=self.hparams.label_smoothing)
+        self.log("train/loss", loss, prog_bar=True, batch_size=len(images))
+        return loss
+
+    def validation_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:
+        self._evaluate("val", *batch)
+
+    def test_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:
+        self._evaluate("test", *batch)
+
+    def predict_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
+        """Class probabilities (b, classes)."""
+        logits = self(batch[0])
+        return logits.softmax(-1) if self.hparams.loss == "softmax" else logits.sigmoid()
+
+    def loss(self, logits: Tensor, labels: Tensor, smoothing: float = 0.0, reduction: str = "mean") -> Tensor:
+        """Loss over the batch; labels are class indices (b), smoothed here, or finished targets (b, classes).
+
+        Sigmoid cross-entropy is summed over classes (big_vision's sigmoid_xent). Padding records count nothing.
+        """
+        logits = logits.float()
+        if self.hparams.loss == "softmax":
+            smoothing = smoothing if labels.ndim == 1 else 0.0
+            return F.cross_entropy(logits, labels, label_smoothing=smoothing, reduction=reduction)
+        if labels.ndim == 1:
+            classes = torch.arange(logits.shape[-1], device=labels.device)
+            labels = torch.where(labels[:, None] == classes, 1 - smoothing, smoothing)
+        losses = F.binary_cross_entropy_with_logits(logits, labels, reduction="none").sum(-1)
+        return losses.mean() if reduction == "mean" else losses
+
+    def _evaluate(self, split: str, images: Tensor, labels: Tensor) -> None:
+        """Update the exact, unsmoothed scores; a record whose label is negative is padding and counts nothing."""
+        logits = self(images)
+        scores = self.scores[split]
+        valid = (labels if labels.ndim == 1 else labels[:, 0]) >= 0
+        labels = labels.clamp(min=0)
+        weight = valid.float()
+        ranked = logits.topk(min(5, logits.shape[-1]), dim=-1).indices
+        hits = ranked == labels[:, None] if labels.ndim == 1 else labels.gather(1, ranked) > 0.5
+        scores["loss"].update(self.loss(logits, labels, reduction="none"), weight)
+        scores["top1"].update(hits[:, 0].float(), weight)
+        scores["top5"].update(hits.any(-1).float(), weight)
+        for name, score in scores.items():
+            self.log(f"{split}/{name}", score, prog_bar=name == "top1", on_step=False, on_epoch=True)
+
+    # Recipe ----------------------------------------------------------------------------------------------------------
+
+    def configure_optimizers(self) -> dict[str, Any]:
+        total = int(self.trainer.estimated_stepping_batches)
+        self.schedule.check(total)
+        optimizer = self.optim.build(self.net)
+        scheduler = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step: self.schedule.lr(step, self.optim.lr, total) / (self.optim.lr or 1.0)
+        )
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step", "name": "lr"}}
+
+    def on_train_start(self) -> None:
+        """Write the recipe over what a restored optimiser brought back: flags beat checkpoints."""
+        if self.trainer.global_step == 0:
+            return
+        optimizer, scheduler = self.optimizers(use_pl_optimizer=False), self.lr_schedulers()
+        for group, fresh in zip(optimizer.param_groups, parameter_groups(self.net, self.optim), strict=True):
+            group.update({name: value for name, value in fresh.items() if name != "params"})
+        scheduler.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
+        for group, base, factor in zip(optimizer.param_groups, scheduler.base_lrs, scheduler.lr_lambdas, strict=True):
+            group["lr"] = base * factor(scheduler.last_epoch)
+
+    def on_train_epoch_start(self) -> None:
+        if self.hparams.freeze_trunk:
+            self.net.eval()
+
+    # Checkpoints -----------------------------------------------------------------------------------------------------
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["class_names"] = self.class_names
+
+    def setup(self, stage: str) -> None:
+        self.class_names = list(getattr(self.trainer.datamodule, "class_names", []))
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Refuse another architecture or other classes; print every other difference from the checkpoint's recipe."""
+        self.configure_model()
+        trained = checkpoint["hyper_parameters"]
+        differences = _differences(trained, dict(self.hparams))
+        fixed = [text for key, text in differences if key in SHAPE or (key.startswith("net.") and key not in FREE)]
+        if fixed:
+            raise InputError(
+                f"the checkpoint holds another net: {'; '.join(fixed)} (checkpoint -> now); "
+                "drop the flag, or start a new run without --ckpt_path"
+            )
+        self._take_class_names(checkpoint.get("class_names") or [])
+        for _, text in differences:
+            rank_zero_info(f"differs from the checkpoint: model.{text}")
+
+    def _take_class_names(self, trained: list[str]) -> None:
+        """Classes are the checkpoint's; data that has classes of its own must have the same."""
+        names = self.class_names or trained
+        if trained and len(names) != len(trained):
+            raise InputError(f"the data has {len(names)} classes, the checkpoint {len(trained)}; use the data it saw")
+        for index, (ours, theirs) in enumerate(zip(names, trained, strict=False)):
+            if ours != theirs:
+                raise InputError(f"class {index} is {ours!r} in the data but {theirs!r} in the checkpoint")
+        self.class_names = names
+
+
+def _scores() -> nn.ModuleDict:
+    # nan_strategy: looking for NaN would synchronise the device at every step.
+    return nn.ModuleDict({name: MeanMetric(nan_strategy="disable") for name in ("loss", "top1", "top5")})
+
+
+def _differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Pairs of dotted key and `key: old -> new` for values in both dicts that differ."""
+    found = []
+    for key in old.keys() & new.keys():
+        a, b = old[key], new[key]
+        if isinstance(a, dict) and isinstance(b, dict):
+            found += _differences(a, b, f"{prefix}{key}.")
+        elif (list(a) if isinstance(a, tuple) else a) != (list(b) if isinstance(b, tuple) else b):
+            found.append((f"{prefix}{key}", f"{prefix}{key}: {a} -> {b}"))
+    return sorted(found)

@@ -1,0 +1,253 @@
+"""ViTCLI: LightningCLI with our links, defaults, plug-ins, checkpoint rules and short errors."""
+
+import re
+import sys
+import warnings
+from collections.abc import Iterable
+from importlib import import_module
+from importlib.metadata import entry_points
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from jsonargparse import Namespace
+from lightning.pytorch import LightningDataModule, LightningModule, Trainer
+from lightning.pytorch.callbacks import LearningRateMonitor, ModelCheckpoint, RichProgressBar
+from lightning.pytorch.callbacks.progress import ProgressBar
+from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI, SaveConfigCallback
+from lightning.pytorch.loggers import TensorBoardLogger
+
+from vit_lightning import runs
+from vit_lightning.callbacks import FiniteGuard, PlainProgress, Plan, Predictions
+from vit_lightning.errors import InputError
+from vit_lightning.loggers import MetricsCSV
+from vit_lightning.parser_errors import did_you_mean, shorten
+
+PLUGINS = "vit_lightning.datamodules"
+LINKED = ("num_classes", "image_size", "mean", "std")
+DEFAULT_MODEL = "vit_lightning.classifier.Classifier"
+DEFAULT_DATA = "datamodules.digits.Digits"
+
+
+class ViTParser(LightningArgumentParser):
+    """Parser that reports wrong arguments without a wall of usage."""
+
+    def error(self, message: str, ex: Exception | None = None) -> None:
+        raise InputError(message) from ex
+
+
+class RunRecord(SaveConfigCallback):
+    """Write the whole config.yaml and env.json into the run folder; a resumed run adds numbered ones."""
+
+    def __init__(self, parser: LightningArgumentParser, config: Namespace, folder: Path) -> None:
+        super().__init__(parser, config, save_to_log_dir=False)
+        self.folder = folder
+
+    def save_config(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        earlier = len(list(self.folder.glob("config*.yaml")))
+        suffix = f".resume-{earlier}" if earlier else ""
+        text = self.parser.dump(self.config, skip_none=False)
+        runs.write_atomically(self.folder / f"config{suffix}.yaml", text)
+        runs.write_environment(self.folder, str(pl_module.device), f"env{suffix}.json")
+
+
+class ViTCLI(LightningCLI):
+    """The door to fit, validate, test and predict."""
+
+    def __init__(self, args: ArgsType = None) -> None:
+        self.argv = list(sys.argv[1:] if args is None else args)
+        super().__init__(
+            model_class=LightningModule,
+            datamodule_class=LightningDataModule,
+            save_config_callback=None,  # ours needs the run folder: see instantiate_trainer
+            trainer_defaults={"enable_model_summary": False, "max_epochs": 1},
+            seed_everything_default=0,
+            parser_kwargs={"parser_mode": "yaml"},
+            parser_class=ViTParser,
+            subclass_mode_model=True,
+            subclass_mode_data=True,
+            args=args,
+            auto_configure_optimizers=False,
+            load_from_checkpoint_support=False,
+        )
+
+    def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        parser.set_defaults({"model": {"class_path": DEFAULT_MODEL}, "data": {"class_path": DEFAULT_DATA}})
+        for key, schedule in (("checkpoint", {}), ("last", {"every_n_epochs": 1, "save_on_train_epoch_end": True})):
+            parser.add_lightning_class_args(ModelCheckpoint, key)
+            name = "best" if key == "checkpoint" else key
+            defaults = {"filename": name, "enable_version_counter": False, "auto_insert_metric_name": False, **schedule}
+            parser.set_defaults({f"{key}.{option}": value for option, value in defaults.items()})
+        for name in LINKED:
+            parser.link_arguments(f"data.{name}", f"model.init_args.{name}", apply_on="instantiate")
+
+    # Before parsing --------------------------------------------------------------------------------------------------
+
+    def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:
+        """Load the plug-ins that are named, find the checkpoint, and let its hyper-parameters be defaults.
+
+        So flags beat YAML, YAML beats the checkpoint, and the checkpoint beats the code.
+        """
+        configs = config_files(self.argv)
+        load_plugins(" ".join(self.argv) + "\n".join(path.read_text() for path in configs))
+        refuse_linked_keys(self.argv, configs)
+        self.experiment = next((path.stem for path in configs if path.parent.name != "hardware"), "default")
+        self.root = Path(option(self.argv, "--trainer.default_root_dir") or "runs")
+        self.trained: dict[str, Any] = {}
+        verb = next((word for word in self.argv if word in self.subcommands()), None)
+        path = option(self.argv, "--ckpt_path")
+        if verb and path:
+            checkpoint = self._find_checkpoint(path)
+            self.argv = [str(checkpoint) if word == path else word for word in self.argv]
+            self.trained = read_facts(checkpoint)
+            own = {key: value for key, value in self.trained["hyper_parameters"].items() if key not in LINKED}
+            self._parser(verb).set_defaults({"model": {"class_path": DEFAULT_MODEL, "init_args": own}})
+        try:
+            self.config = parser.parse_args(self.argv)
+        except InputError as error:
+            flags = self._parser(verb).get_defaults(skip_validation=True).keys() if verb else []
+            flags = [name.replace("init_args.", "") for name in flags]
+            raise InputError(shorten(str(error), flags, entry_points(group=PLUGINS).names)) from None
+
+    def _find_checkpoint(self, path: str) -> Path:
+        if path in ("last", "best"):
+            return runs.newest_checkpoint(self.root, self.experiment, path)
+        if not Path(path).is_file():
+            raise InputError(f"--ckpt_path {path}: no such file; give a checkpoint's path, or last, or best")
+        return Path(path)
+
+    def _parse_ckpt_path(self) -> None:
+        """Lightning lets a checkpoint override flags here; `parse_arguments` has made it the default instead."""
+
+    # After parsing ---------------------------------------------------------------------------------------------------
+
+    def before_instantiate_classes(self) -> None:
+        """The best checkpoint is chosen by the model's own metric unless the user names one."""
+        config = self.config[self.subcommand]
+        module, _, name = config.model.class_path.rpartition(".")
+        monitor = getattr(getattr(import_module(module), name), "monitor", None)
+        if config.checkpoint.monitor is None and monitor:
+            config.checkpoint.monitor, config.checkpoint.mode = monitor
+
+    def after_instantiate_classes(self) -> None:
+        """What the data does not know, as with unlabelled images, comes from the checkpoint."""
+        for name in LINKED:
+            if self.trained and self.model.hparams.get(name) is None:
+                self.model.hparams[name] = self.trained["hyper_parameters"].get(name)
+
+    def instantiate_trainer(self, **kwargs: Any) -> Trainer:
+        config = self._get(self.config_init, "trainer")
+        callbacks = list(config.get("callbacks") or [])
+        if config.get("enable_progress_bar") is not False and not any(isinstance(c, ProgressBar) for c in callbacks):
+            callbacks.append(RichProgressBar() if sys.stdout.isatty() else PlainProgress())
+        self.folder: Path | None = None
+        if self.subcommand == "predict":
+            callbacks.append(Predictions(self._predictions_path()))
+        if self.subcommand != "fit":
+            kwargs["logger"] = config.get("logger") or False
+        elif not config.get("fast_dev_run"):
+            self.folder = self._run_folder()
+            kwargs["logger"] = self._loggers(config.get("logger"))
+            callbacks += [RunRecord(self._parser("fit"), self.config["fit"], self.folder)]
+            callbacks += [LearningRateMonitor("step")] if kwargs["logger"] else []
+            for key in ("checkpoint", "last"):
+                checkpoint = self._get(self.config_init, key)
+                checkpoint.dirpath = checkpoint.dirpath or str(self.folder / runs.CHECKPOINTS)
+        if self.subcommand == "fit":
+            callbacks += [Plan(), FiniteGuard()]
+        return super().instantiate_trainer(callbacks=callbacks, **kwargs)
+
+    def _run_folder(self) -> Path:
+        checkpoint = self._get(self.config, "ckpt_path")
+        return (checkpoint and runs.folder_of(Path(checkpoint))) or runs.claim(self.root, self.experiment)
+
+    def _predictions_path(self) -> Path:
+        checkpoint = self._get(self.config, "ckpt_path")
+        return ((checkpoint and runs.folder_of(Path(checkpoint))) or Path()) / "predictions.csv"
+
+    def _loggers(self, chosen: Any) -> Any:
+        if chosen is not None and chosen is not True:
+            return chosen
+        step = self.trained.get("global_step", 0)
+        tensorboard = TensorBoardLogger(self.folder, name="", version="tensorboard", purge_step=step or None)
+        return [MetricsCSV(self.folder, resume_step=step), tensorboard]
+
+    def predict(self, **kwargs: Any) -> None:
+        """Predictions go to a file, not into memory."""
+        self.trainer.predict(**kwargs | {"return_predictions": False})
+
+    def after_fit(self) -> None:
+        """Say where everything lies; a run that made no step has failed."""
+        if self.trainer.global_step == 0:
+            raise InputError(
+                "the run made no optimiser step; raise --trainer.max_steps or --trainer.limit_train_batches"
+            )
+        if self.trainer.is_global_zero and self.folder:
+            best = self.trainer.checkpoint_callback
+            score = "" if best.best_model_score is None else f" ({best.monitor} {float(best.best_model_score):.4f})"
+            print(f"best     {best.best_model_path}{score}\nrun      {self.folder}", flush=True)
+
+
+# Arguments before they are parsed ------------------------------------------------------------------------------------
+
+
+def option(argv: list[str], name: str) -> str | None:
+    """Last value of a flag given as `--flag value` or `--flag=value`."""
+    values = [word.partition("=")[2] for word in argv if word.startswith(f"{name}=")]
+    values += [value for word, value in pairwise(argv) if word == name]
+    return values[-1] if values else None
+
+
+def config_files(argv: list[str]) -> list[Path]:
+    """Files given with -c or --config, in order."""
+    paths = [Path(value) for word, value in pairwise(argv) if word in ("-c", "--config")]
+    paths += [Path(word.partition("=")[2]) for word in argv if word.startswith("--config=")]
+    for path in paths:
+        if not path.is_file():
+            raise InputError(f"-c {path}: no such file{did_you_mean(str(path), map(str, path.parent.glob('*.yaml')))}")
+    return paths
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Content of a YAML file that must hold a mapping."""
+    try:
+        content = yaml.safe_load(path.read_text()) or {}
+    except yaml.YAMLError as error:
+        raise InputError(f"-c {path} is not valid YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict):
+        raise InputError(f"-c {path} must hold a mapping such as `model: ...`, not {type(content).__name__}")
+    return content
+
+
+def load_plugins(text: str) -> None:
+    """Import the datamodules whose short names occur in `text`, so that jsonargparse finds their classes."""
+    for plugin in entry_points(group=PLUGINS):
+        if re.search(rf"\b{re.escape(plugin.name)}\b", text):
+            try:
+                plugin.load()
+            except Exception as error:
+                warnings.warn(f"plug-in {plugin.name} ({plugin.value}) fails to import: {error}", stacklevel=2)
+
+
+def refuse_linked_keys(argv: list[str], configs: list[Path]) -> None:
+    """A fact of the data typed under model would be silently overridden: name its owner instead."""
+    typed = {word.partition("=")[0].removeprefix("--") for word in argv if word.startswith("--model.")}
+    for path in configs:
+        model = read_config(path).get("model") or {}
+        typed |= {f"model.{key}" for key in {**model, **(model.get("init_args") or {})}}
+    for name in LINKED:
+        if typed & {f"model.{name}", f"model.init_args.{name}"}:
+            raise InputError(f"model.{name} comes from the data and is not set here; see data.{name}")
+
+
+def read_facts(path: Path) -> dict[str, Any]:
+    """Hyper-parameters and step of a checkpoint, without reading its tensors."""
+    try:
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except Exception as error:
+        raise InputError(f"--ckpt_path {path} is not a readable checkpoint ({type(error).__name__})") from error
+    if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
+        raise InputError(f"--ckpt_path {path} is not a checkpoint of a run; weights go to --model.weights")
+    return {name: checkpoint.get(name, empty) for name, empty in (("hyper_parameters", {}), ("global_step", 0))}

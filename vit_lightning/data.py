@@ -1,0 +1,333 @@
+"""The data contract: what a datamodule must offer, and everything that it then gets for free."""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from lightning.pytorch import LightningDataModule
+from lightning.pytorch.utilities import rank_zero_info
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+from torchvision.transforms.v2 import functional as F
+
+from vit_lightning import augment as augmenting
+from vit_lightning import images
+from vit_lightning.augment import Augment, Size, Transform
+from vit_lightning.errors import InputError
+from vit_lightning.sampling import IGNORE, Draw, EvalSampler, TrainSampler, seed_from, seeded
+
+Batch = tuple[Tensor, Tensor]
+
+
+class ImageSet(Protocol):
+    """What `train_set`, `val_set` and `test_set` hold: pairs by number.
+
+    The image is encoded bytes, a path, a Pillow image or a uint8 tensor `(c, y, x)`. The label is an int, or a float
+    vector with one entry per class where an image may show several. A set may also have `keys`, a name per record for
+    messages and predictions, and `labels`, an int array that lets all labels be checked before the first step.
+    """
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> tuple[Any, Any]: ...
+
+
+class ImageDataModule(LightningDataModule, ABC):
+    """Images with labels.
+
+    A subclass provides `num_classes` and a `setup(stage)` that fills `train_set`, `val_set` and `test_set`; each may
+    stay None. `num_classes` and `class_names` are known before `setup` and never download. Downloads belong in
+    `prepare_data`, which runs once per machine and keeps no state.
+
+    Args:
+        root: folder that holds the data.
+        image_size: height and width of the images given to the model, one number for both or [height, width].
+        batch_size: images per device and step.
+        num_workers: processes that load images, per device; unset: one per core, at most 8. 0 loads in the main one.
+        augment: how training images are varied and evaluation images brought to size.
+        mean: per-channel mean that the model subtracts, for pixels in [0, 1]; unset: the weights' own, else 0.5.
+        std: per-channel standard deviation that the model divides by; unset: the weights' own, else 0.5.
+    """
+
+    train_set: ImageSet | None = None
+    val_set: ImageSet | None = None
+    test_set: ImageSet | None = None
+
+    def __init__(
+        self,
+        root: Path | None = None,
+        image_size: int | tuple[int, int] = 224,
+        batch_size: int = 128,
+        num_workers: int | None = None,
+        augment: Augment = Augment(),
+        mean: tuple[float, ...] | None = None,
+        std: tuple[float, ...] | None = None,
+    ) -> None:
+        super().__init__()
+        self.root = root if root is None else Path(root).expanduser()
+        self.image_size = image_size
+        self.batch_size = batch_size
+        self.num_workers = num_workers
+        self.augment = augment
+        self.mean = mean
+        self.std = std
+        for name, least, value in (
+            ("image_size", 1, min(self._size)),
+            ("batch_size", 1, batch_size),
+            ("num_workers", 0, num_workers or 0),
+        ):
+            if value < least:
+                raise InputError(f"--data.{name} is {value}, which is less than {least}")
+
+    @property
+    @abstractmethod
+    def num_classes(self) -> int:
+        """Number of classes, known before `setup`."""
+
+    @property
+    def class_names(self) -> list[str]:
+        """A name per class, in the order of the labels."""
+        return [str(label) for label in range(self.num_classes)]
+
+    @abstractmethod
+    def setup(self, stage: str) -> None:
+        """Fill `train_set`, `val_set` and `test_set`, or those that `stage` (fit, validate, test, predict) needs."""
+
+    def train_transform(self) -> Transform:
+        """Return the training transform, uint8 `(c, y, x)` to uint8, or float in [0, 1], at `image_size`.
+
+        It must draw from torch's generator alone, which is seeded for every record.
+        """
+        return augmenting.train_transform(self.augment, self._size)
+
+    def eval_transform(self) -> Transform:
+        """Return the transform for validation, test and prediction; nothing in it is random."""
+        return augmenting.eval_transform(self.augment, self._size)
+
+    def train_dataloader(self) -> DataLoader:
+        records = self._records("train_set", self.train_transform())
+        sampler = TrainSampler(records, **self._share, seed=_run_seed())
+        if len(sampler) < self.batch_size:
+            devices = self._share["num_replicas"]
+            raise InputError(
+                f"the training set has {len(records)} images, too few for one batch of {self.batch_size} on each of "
+                f"{devices} device{'s' * (devices > 1)}; give --data.batch_size {max(1, len(sampler))} or less"
+            )
+        if self.trainer is not None:  # Lightning starts the iterator before it sets the epoch of a resumed run
+            sampler.set_epoch(self.trainer.current_epoch)
+        return self._loader(records, sampler, drop_last=True)
+
+    def val_dataloader(self) -> DataLoader | list:
+        if self.val_set is None and not self._runs("validate"):
+            rank_zero_info(f"{type(self).__name__} has no validation set: validation is skipped")
+            return []
+        return self._eval_loader("val_set")
+
+    def test_dataloader(self) -> DataLoader:
+        return self._eval_loader("test_set")
+
+    def predict_dataloader(self) -> DataLoader:
+        return self._eval_loader("val_set" if self.test_set is None else "test_set")
+
+    def on_after_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
+        """Mix a training batch on its device, if `augment` asks for it; the labels become float `(b, classes)`."""
+        if self._mixing is None or self.trainer is None or not self.trainer.training:
+            return batch
+        pixels, labels = batch
+        step = self.trainer.fit_loop.epoch_loop.batch_progress.current.ready
+        with seeded(_run_seed(), self.trainer.current_epoch, step, self.trainer.global_rank):
+            return self._mixing(F.to_dtype(pixels, torch.float32, scale=True), labels)
+
+    @cached_property
+    def _mixing(self):
+        return augmenting.mixing(self.augment, self.num_classes)
+
+    @property
+    def _size(self) -> Size:
+        return (self.image_size, self.image_size) if isinstance(self.image_size, int) else tuple(self.image_size)
+
+    @property
+    def _share(self) -> dict[str, int]:
+        """Which part of the records this process loads."""
+        kwargs = self.trainer.distributed_sampler_kwargs if self.trainer is not None else None
+        return kwargs or {"num_replicas": 1, "rank": 0}
+
+    def _runs(self, verb: str) -> bool:
+        return self.trainer is not None and self.trainer.state.fn == verb
+
+    def _eval_loader(self, attribute: str) -> DataLoader:
+        records = self._records(attribute, self.eval_transform())
+        return self._loader(records, EvalSampler(records, **self._share))
+
+    def _records(self, attribute: str, transform: Transform) -> "Records":
+        source = getattr(self, attribute)
+        if source is None or len(source) == 0:
+            raise InputError(f"{type(self).__name__} has no {_SPLITS[attribute]} images")
+        records = Records(source, transform, self._size, self.num_classes, _SPLITS[attribute])
+        records.check()
+        return records
+
+    def _loader(self, records: "Records", sampler: TrainSampler | EvalSampler, drop_last: bool = False) -> DataLoader:
+        workers = self.num_workers
+        if workers is None:
+            devices = self.trainer.num_devices if self.trainer is not None else 1
+            workers = min(8, max(1, _cores() // devices))
+        return DataLoader(
+            records,
+            self.batch_size,
+            sampler=sampler,
+            num_workers=workers,
+            pin_memory=torch.cuda.is_available(),
+            drop_last=drop_last,
+            persistent_workers=workers > 0,
+            generator=torch.Generator(),  # else starting an epoch would move the caller's random state
+        )
+
+
+_SPLITS = {"train_set": "training", "val_set": "validation", "test_set": "test"}
+
+
+class Records(Dataset[tuple[Tensor, Tensor]]):
+    """A set together with its transform, as the loader's workers hold it: draws in, tensors out."""
+
+    def __init__(self, source: ImageSet, transform: Transform, size: Size, num_classes: int, split: str) -> None:
+        self.source = source
+        self.transform = transform
+        self.size = size
+        self.num_classes = num_classes
+        self.split = split
+        self.seed = _run_seed()
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __getitem__(self, draw: Draw | int) -> tuple[Tensor, Tensor]:
+        """Return one image uint8 or float `(c, y, x)` and its label, int64 `()` or float `(classes)`."""
+        if not isinstance(draw, Draw):  # Lightning's overfit_batches brings its own sampler
+            draw = Draw(draw, position=draw)
+        image, label = self.source[draw.index]
+        pixels = images.load(image, name=self.name(draw.index))
+        with seeded(self.seed, draw.epoch, draw.position):
+            pixels = self.transform(pixels)
+        if tuple(pixels.shape[-2:]) != self.size:
+            raise InputError(
+                f"{self.name(draw.index)}: the transform made an image of {tuple(pixels.shape)}, "
+                f"but image_size asks for {self.size}"
+            )
+        label = self._label(label, draw.index)
+        return pixels, torch.full_like(label, IGNORE) if draw.padding else label
+
+    def name(self, index: int) -> str:
+        """Return the record's name in messages."""
+        keys = getattr(self.source, "keys", None)
+        return f"{self.split} image {index if keys is None else keys[index]}"
+
+    def check(self) -> None:
+        """Find wrong labels and shapes before the first step, as far as that is cheap.
+
+        Raises:
+            InputError: naming the record, the value and what was expected.
+        """
+        labels = np.asarray(getattr(self.source, "labels", ()))
+        if labels.ndim == 1:
+            wrong = np.flatnonzero(((labels < 0) | (labels >= self.num_classes)) & (labels != IGNORE))
+            if len(wrong):
+                self._label(labels[wrong[0]], int(wrong[0]))
+        self[0]
+
+    def _label(self, label: Any, index: int) -> Tensor:
+        label = torch.as_tensor(label)
+        if label.is_floating_point() and label.shape == (self.num_classes,):
+            return label.float()
+        if label.ndim or label.is_floating_point():
+            raise InputError(
+                f"{self.name(index)} has a label of {label.dtype} {tuple(label.shape)}; "
+                f"expected an int or {self.num_classes} floats"
+            )
+        if not 0 <= label < self.num_classes and label != IGNORE:
+            raise InputError(
+                f"{self.name(index)} has label {label.item()}, outside the {self.num_classes} classes "
+                f"0 to {self.num_classes - 1}"
+            )
+        return label.long()
+
+
+class Subset:
+    """Some records of a set, in the order given, with their labels and keys.
+
+    Args:
+        source: the whole set.
+        indices: numbers of the records.
+    """
+
+    def __init__(self, source: ImageSet, indices: np.ndarray) -> None:
+        self.source = source
+        self.indices = indices
+        if hasattr(source, "labels"):
+            self.labels = np.asarray(source.labels)[indices]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        return self.source[int(self.indices[index])]
+
+    @property
+    def keys(self) -> Sequence[Any]:
+        """A name per record: the whole set's, or the record's number in it."""
+        return _Keys(self)
+
+
+class _Keys:
+    """Names looked up one by one, since a list of them would be copied into every worker."""
+
+    def __init__(self, subset: Subset) -> None:
+        self.subset = subset
+
+    def __len__(self) -> int:
+        return len(self.subset)
+
+    def __getitem__(self, index: int) -> Any:
+        record = int(self.subset.indices[index])
+        keys = getattr(self.subset.source, "keys", None)
+        return record if keys is None else keys[record]
+
+
+def hold_out(
+    source: ImageSet, fraction: float, order: np.ndarray | None = None, seed: int = 0
+) -> tuple[ImageSet, Subset | None]:
+    """Split off a validation set, the same one on every machine and in every run.
+
+    Args:
+        source: the whole training set.
+        fraction: share to hold out, at least 0 and below 1; a non-empty set gives at least one record if it is above 0.
+        order: order of the records whose end is held out; unset: a permutation made from `seed`.
+        seed: seed of the choice, which does not depend on the run's seed.
+
+    Returns:
+        The training set, and the validation set or None if the fraction is 0.
+    """
+    if not 0 <= fraction < 1:
+        raise InputError(
+            f"--data.val_fraction is {fraction}, expected a share of the training images from 0 to below 1"
+        )
+    if fraction == 0:
+        return source, None
+    size = len(source)
+    if order is None:
+        order = torch.randperm(size, generator=torch.Generator().manual_seed(seed_from(seed))).numpy()
+    stay = size - max(1, round(fraction * size))
+    return Subset(source, np.sort(order[:stay])), Subset(source, np.sort(order[stay:]))
+
+
+def _run_seed() -> int:
+    return int(os.environ.get("PL_GLOBAL_SEED", 0))
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

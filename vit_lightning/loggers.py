@@ -1,0 +1,57 @@
+"""metrics.csv in the run folder, continued when the run is resumed."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+from lightning.fabric.loggers.logger import rank_zero_experiment
+from lightning.pytorch.loggers import CSVLogger
+from lightning.pytorch.loggers.csv_logs import ExperimentWriter
+
+
+class MetricsCSV(CSVLogger):
+    """Write metrics.csv straight into a run folder; Lightning's own deletes what an earlier part of the run wrote.
+
+    Args:
+        folder: The run folder.
+        resume_step: Optimiser step the run goes on from: later rows, which it will write again, are dropped.
+    """
+
+    def __init__(self, folder: Path, resume_step: int = 0) -> None:
+        super().__init__(save_dir=folder, name="", version="")
+        self.resume_step = resume_step
+
+    @property
+    @rank_zero_experiment
+    def experiment(self) -> ExperimentWriter:
+        if self._experiment is None:
+            self._experiment = _Continued(self.log_dir, self.resume_step)
+        return self._experiment
+
+    def after_save_checkpoint(self, checkpoint_callback: Any) -> None:
+        """A run that is killed loses no row older than its checkpoint."""
+        self.save()
+
+
+class _Continued(ExperimentWriter):
+    def __init__(self, folder: str, resume_step: int) -> None:
+        self.resume_step = resume_step
+        super().__init__(folder)
+
+    def _check_log_dir_exists(self) -> None:
+        path = Path(self.metrics_file_path)
+        if not path.is_file():
+            return
+        with path.open(newline="") as file:
+            reader = csv.DictReader(file)
+            self.metrics_keys = list(reader.fieldnames or [])
+            rows = [row for row in reader if int(row["step"]) < self.resume_step]
+        self._rewrite(path, rows)
+
+    def _rewrite(self, path: Path, rows: list[dict[str, str]]) -> None:
+        temporary = path.with_suffix(".csv.part")
+        with temporary.open("w", newline="") as file:
+            writer = csv.DictWriter(file, fieldnames=self.metrics_keys)
+            writer.writeheader()
+            writer.writerows(rows)
+        temporary.replace(path)

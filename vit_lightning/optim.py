@@ -1,0 +1,137 @@
+"""Recipes: the optimiser, its parameter groups, and the learning rate as a pure function of the step."""
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from vit_lightning.errors import InputError
+
+
+@dataclass
+class Optim:
+    """The update rule and its numbers."""
+
+    name: Literal["adam", "adamw", "sgd"] = "adam"
+    """adam and adamw share one rule, Adam with decoupled decay, p <- p - lr * (adam + weight_decay * p); adam decays
+    every parameter as the paper's code does, adamw kernels only. sgd has Nesterov-free momentum and coupled decay."""
+    lr: float = 1e-3
+    """Peak learning rate."""
+    weight_decay: float = 0.0
+    """Multiplied by the learning rate in each step, as the paper quotes it (big_vision quotes the product)."""
+    momentum: float = 0.9
+    """Momentum of sgd."""
+    betas: tuple[float, float] = (0.9, 0.999)
+    """Decay rates of Adam's two moments."""
+    decay_on: Literal["all", "kernels"] | None = None
+    """Parameters that decay; None: the optimiser's own choice. Kernels are the weights of linear maps and convolutions:
+    no bias, norm, token, position table or layer scale."""
+    layer_decay: float = 1.0
+    """Factor on the learning rate per layer below the head: of d blocks, block l learns at lr * layer_decay^(d + 1 - l)."""
+
+    def __post_init__(self) -> None:
+        if self.lr < 0 or self.weight_decay < 0:
+            raise InputError(f"lr {self.lr} and weight_decay {self.weight_decay} must not be negative")
+        if not 0 < self.layer_decay <= 1:
+            raise InputError(f"layer_decay {self.layer_decay} must lie in (0, 1]; 1 turns it off")
+
+    def build(self, net: nn.Module) -> torch.optim.Optimizer:
+        """Return the optimiser over the trainable parameters of `net`."""
+        groups = parameter_groups(net, self)
+        if not groups:
+            raise InputError("no parameter is left to train: freeze_trunk with a net without a head")
+        if self.name == "sgd":
+            return torch.optim.SGD(groups, lr=self.lr)
+        on_gpu = all(parameter.device.type == "cuda" for group in groups for parameter in group["params"])
+        return torch.optim.AdamW(groups, lr=self.lr, fused=True if on_gpu else None)
+
+    def decays(self, name: str, parameter: torch.Tensor) -> bool:
+        """Tell whether the parameter called `name` decays."""
+        everything = self.name != "adamw" if self.decay_on is None else self.decay_on == "all"
+        return everything or is_kernel(name, parameter)
+
+
+@dataclass
+class Schedule:
+    """The learning rate over a run, in optimiser steps (gradient accumulation does not stretch it)."""
+
+    decay: Literal["linear", "cosine", "rsqrt", "constant"] = "cosine"
+    """Shape after warm-up: linear to end_lr, cosine to 0, base / sqrt(1 + (step - warmup) / timescale), or constant."""
+    warmup_steps: int = 0
+    """Optimiser steps of linear warm-up; step 0 learns at 0, step warmup_steps at the peak."""
+    end_lr: float = 1e-5
+    """Last learning rate of the linear decay."""
+    timescale: int = 10_000
+    """Steps after which rsqrt has fallen by sqrt(2)."""
+    cooldown_steps: int = 0
+    """Steps at the end over which the learning rate falls linearly to 0, on top of the decay."""
+
+    def lr(self, step: int, base: float, total: int) -> float:
+        """Learning rate of optimiser step `step` (from 0) in a run of `total` steps with peak `base`.
+
+        Source: vision_transformer's utils.py (linear, cosine) and big_vision's utils.py (rsqrt, cooldown).
+        """
+        after = max(step - self.warmup_steps, 0)
+        progress = min(after / max(total - self.warmup_steps, 1), 1.0)
+        match self.decay:
+            case "linear":
+                lr = self.end_lr + (base - self.end_lr) * (1 - progress)
+            case "cosine":
+                lr = base * 0.5 * (1 + math.cos(math.pi * progress))
+            case "rsqrt":
+                lr = base / math.sqrt(1 + after / self.timescale)
+            case "constant":
+                lr = base
+        if self.warmup_steps:
+            lr *= min(1.0, step / self.warmup_steps)
+        if self.cooldown_steps:
+            lr *= min(1.0, max(total - step, 0) / self.cooldown_steps)
+        return lr
+
+    def check(self, total: int) -> None:
+        """Raise InputError when a run of `total` steps cannot hold the warm-up."""
+        if self.warmup_steps >= total:
+            raise InputError(
+                f"warm-up of {self.warmup_steps} steps does not fit into a run of {total} optimiser steps; "
+                "lower --model.schedule.warmup_steps or train longer"
+            )
+
+
+def parameter_groups(net: nn.Module, optim: Optim) -> list[dict[str, Any]]:
+    """Split the trainable parameters by depth (with layer decay) and decay; each is in exactly one group.
+
+    Every group carries all of its settings, its real `lr` among them, so that any scheduler respects the layer decay
+    and a resumed run can write them anew over what the optimiser's state brings back.
+    """
+    depths = _depths(net) if optim.layer_decay < 1 else {}
+    top = max(depths.values(), default=0)
+    members: dict[tuple[int, bool], dict[str, nn.Parameter]] = defaultdict(dict)
+    for name, parameter in net.named_parameters():
+        if parameter.requires_grad:
+            members[depths.get(name, top), optim.decays(name, parameter)][name] = parameter
+    return [
+        {
+            "params": list(parameters.values()),
+            "parameter_names": list(parameters),
+            **({"name": f"layer{depth}_{'decay' if decays else 'no_decay'}"} if len(members) > 1 else {}),
+            "lr": optim.lr * optim.layer_decay ** (top - depth),
+            "initial_lr": optim.lr * optim.layer_decay ** (top - depth),
+            "weight_decay": optim.weight_decay if decays else 0.0,
+            **({"momentum": optim.momentum} if optim.name == "sgd" else {"betas": optim.betas}),
+        }
+        for (depth, decays), parameters in sorted(members.items())
+    ]
+
+
+def is_kernel(name: str, parameter: torch.Tensor) -> bool:
+    """Tell the weights of linear maps and convolutions from biases, norms, tokens and tables."""
+    return name.rpartition(".")[2] == "weight" and parameter.ndim >= 2
+
+
+def _depths(net: nn.Module) -> dict[str, int]:
+    if not hasattr(net, "depth_of"):
+        raise InputError(f"layer_decay needs a net with layers in order; {type(net).__name__} has none: use 1")
+    return {name: net.depth_of(name) for name, _ in net.named_parameters()}

@@ -1,0 +1,70 @@
+"""jsonargparse's reports, a screen long for one typo, as one sentence with the bad token and a suggestion."""
+
+import difflib
+import re
+from collections.abc import Iterable
+
+UNKNOWN = (
+    re.compile(r"unrecognized arguments: -*(?P<option>[^\s=]+)"),
+    re.compile(r"Option '(?P<option>[^']+)' is not accepted"),
+    re.compile(r"(?:Group|Subcommand) '(?P<group>[^']+)' does not accept option '(?P<option>[^']+)'"),
+    re.compile(r"[Kk]ey '?\"?(?P<option>[\w.]+)'?\"? is not expected"),
+)
+CLASS = re.compile(r"Expected a dot import path string: (\S+)|Unexpected import path format: (\S+)")
+CLASS_PATH = re.compile(r"Problem with given class_path '([^']+)':\s*(?:- )?(.*)")
+KEY = re.compile(r'Parser key "([^"]+)"')
+EXPECTED = re.compile(r"Expected an? (<class '[^']+'>|[^.\n]+)")
+GIVEN = re.compile(r"(?:Got value|Given value): (.*)")
+
+
+def shorten(message: str, flags: Iterable[str], plugins: Iterable[str]) -> str:
+    """Say in one sentence what a parser's message reports.
+
+    Args:
+        message: What jsonargparse says.
+        flags: Known flags with their dotted names, such as model.optim.lr.
+        plugins: Short names of the datamodules at hand.
+    """
+    key = ".".join(part for part in KEY.findall(message) if part)
+    for pattern in UNKNOWN:
+        if found := pattern.search(message):
+            parts = found.groupdict()
+            inside = [part for part in (key, parts.get("group"), parts["option"]) if part not in (None, "", "fit")]
+            return unknown_flag(".".join(inside).replace("init_args.", ""), list(flags))
+    if found := CLASS.search(message):
+        return unknown_class(key, found[1] or found[2], list(plugins))
+    if found := CLASS_PATH.search(message):
+        return unknown_class(key, found[1], list(plugins), found[2])
+    given = [text for text in GIVEN.findall(message) if "NestedArg" not in text and len(text) < 200]
+    wanted = [re.sub(r"<class '(?:\w+\.)*(\w+)'>", r"\1", text) for text in EXPECTED.findall(message)]
+    wanted = [text for text in dict.fromkeys(wanted) if text not in ("NoneType",) and not text.startswith("path but")]
+    if key and given and wanted:
+        return f"--{key} {given[0]}: expected {' or '.join(wanted)}"
+    lines = [line.strip(" -") for line in message.splitlines() if line.strip(" -")]
+    return " ".join(lines[:3])[:400]
+
+
+def unknown_flag(flag: str, flags: list[str]) -> str:
+    """Name a flag that does not exist, and the one with the nearest last word, or else what its group holds."""
+    group, _, word = flag.rpartition(".")
+    near = difflib.get_close_matches(word, {known.rpartition(".")[2] for known in flags}, n=3, cutoff=0.7)
+    same = [known for last in near for known in flags if known.rpartition(".")[2] == last]
+    same.sort(key=lambda known: (known.rpartition(".")[0] != group, near.index(known.rpartition(".")[2])))
+    if same:
+        return f"there is no flag --{flag}; did you mean --{same[0]}?"
+    siblings = [known.rpartition(".")[2] for known in flags if known.rpartition(".")[0] == group]
+    held = f"; {group or 'the verb'} has {', '.join(siblings[:12])}" if siblings else "; --help lists them all"
+    return f"there is no flag --{flag}{held}"
+
+
+def unknown_class(key: str, name: str, plugins: list[str], reason: str = "") -> str:
+    """Name a class that does not exist; a datamodule's nearest name follows."""
+    if key.partition(".")[0] != "data":
+        return f"--{key} {name}: no such class" + (f" ({reason})" if reason else "; give its full class path")
+    return f"--data {name}: no such datamodule{did_you_mean(name, plugins)} (known: {', '.join(sorted(plugins))})"
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Suggestion to append to a message, or nothing."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {close[0]}?" if close else ""

@@ -1,0 +1,106 @@
+"""Run folders: runs/<experiment>/<n>/ with config.yaml, env.json, metrics.csv, tensorboard/ and checkpoints/."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from vit_lightning.errors import InputError
+
+CHECKPOINTS = "checkpoints"
+RUN_ENV = "VIT_LIGHTNING_RUN"
+
+
+def claim(root: Path, experiment: str) -> Path:
+    """Create and return the next free run folder of an experiment; two runs that start together get two folders.
+
+    Processes that this run launches find the folder in their environment. Ranks started from outside (torchrun, srun)
+    may get a wrong name: they never write to it, and Lightning sends them rank zero's for what they must read.
+    """
+    if inherited := os.environ.get(RUN_ENV):
+        return Path(inherited)
+    first = max(_numbers(root / experiment), default=-1) + 1
+    if _rank() > 0:
+        return root / experiment / str(first)
+    for number in range(first, first + 1000):
+        folder = root / experiment / str(number)
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            reason = f"cannot write run folder {folder}: {error.strerror}; set --trainer.default_root_dir"
+            raise InputError(reason) from error
+        os.environ[RUN_ENV] = str(folder)
+        return folder
+    raise InputError(f"no free run folder below {root / experiment}")
+
+
+def folder_of(checkpoint: Path) -> Path | None:
+    """Run folder that a checkpoint lies in, or None for a checkpoint from elsewhere."""
+    folder = checkpoint.resolve().parent
+    return folder.parent if folder.name == CHECKPOINTS else None
+
+
+def newest_checkpoint(root: Path, experiment: str, name: str) -> Path:
+    """Checkpoint `name` (last or best) of the newest run of an experiment that has one."""
+    for number in sorted(_numbers(root / experiment), reverse=True):
+        path = root / experiment / str(number) / CHECKPOINTS / f"{name}.ckpt"
+        if path.is_file():
+            return path
+    raise InputError(
+        f"--ckpt_path {name}: no run below {root / experiment} has a {name}.ckpt; "
+        "give the same -c files and folder as the run, or the checkpoint's path"
+    )
+
+
+def environment(device: str) -> dict[str, Any]:
+    """Versions, machine, command and git commit of this process, for env.json."""
+    packages = ("vit-lightning", "torch", "torchvision", "lightning", "torchmetrics", "einops", "jsonargparse")
+    return {
+        "versions": {"python": platform.python_version()} | {name: _version(name) for name in packages},
+        "platform": platform.platform(),
+        "cpus": os.cpu_count(),
+        "device": device,
+        "command": sys.argv,
+        "git_commit": _git("rev-parse", "HEAD"),
+        "git_dirty": bool(_git("status", "--porcelain")),
+    }
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a text file so that a reader sees the old content or the new, never a part."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+
+
+def write_environment(folder: Path, device: str, name: str = "env.json") -> None:
+    write_atomically(folder / name, json.dumps(environment(device), indent=2) + "\n")
+
+
+def _numbers(folder: Path) -> list[int]:
+    return [int(entry.name) for entry in folder.glob("*") if entry.name.isdigit()] if folder.is_dir() else []
+
+
+def _rank() -> int:
+    return int(next((os.environ[name] for name in ("RANK", "SLURM_PROCID", "LOCAL_RANK") if name in os.environ), 0))
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _git(*arguments: str) -> str | None:
+    try:
+        done = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

@@ -1,0 +1,108 @@
+"""The data contract as a function, for the tests of any datamodule."""
+
+import copy
+import inspect
+import pickle
+from itertools import islice
+from typing import get_type_hints
+
+import torch
+from torch.utils.data import DataLoader
+
+from vit_lightning.data import Batch, ImageDataModule
+from vit_lightning.sampling import IGNORE
+
+
+def check_datamodule(data: ImageDataModule) -> None:
+    """Assert that a datamodule keeps the contract of `ImageDataModule`; every message says what to change.
+
+    Args:
+        data: a fresh datamodule over a small set: one that was not set up yet and whose batch size is at most half of
+            its training set.
+
+    Raises:
+        AssertionError: naming the first point that does not hold.
+    """
+    assert isinstance(data, ImageDataModule), f"{type(data).__name__} must subclass ImageDataModule"
+    _check_constructor(type(data))
+    _check_classes(data)
+    data.prepare_data()
+    data.setup("fit")
+    for split in ("train_set", "val_set", "test_set"):
+        held = getattr(data, split)
+        assert held is None or len(pickle.loads(pickle.dumps(held))) == len(held), f"{split} must be picklable"
+    if data.train_set is not None:
+        _check_training(data)
+    for split in ("val", "test"):
+        if getattr(data, f"{split}_set") is not None:
+            _check_evaluation(data, split)
+
+
+def _check_constructor(kind: type[ImageDataModule]) -> None:
+    for name, parameter in inspect.signature(kind).parameters.items():
+        typed = name in get_type_hints(kind.__init__) or parameter.kind is parameter.VAR_KEYWORD
+        assert typed, f"{kind.__name__}({name}) needs a type hint, or --data.{name} does not exist"
+
+
+def _check_classes(data: ImageDataModule) -> None:
+    assert data.train_set is None, "give a datamodule that is not set up yet: class facts must not need setup"
+    assert isinstance(data.num_classes, int), f"num_classes is {data.num_classes!r}, expected a whole number"
+    assert data.num_classes > 0, "num_classes is 0"
+    names = data.class_names
+    assert len(names) == data.num_classes, f"{len(names)} class_names for {data.num_classes} classes"
+    assert all(isinstance(name, str) for name in names), "class_names must be text"
+    assert len(set(names)) == len(names), "class_names must differ from each other"
+
+
+def _check_training(data: ImageDataModule) -> None:
+    state = torch.get_rng_state()
+    batches = _first_batches(data, "train")
+    assert torch.equal(state, torch.get_rng_state()), "loading must leave the caller's random state as it was"
+    _check_batches(data, batches)
+    again = _first_batches(data, "train")
+    assert _same(batches, again), "one seed must give the same batches again: draw from torch's generator alone"
+    working = _first_batches(data, "train", num_workers=1)
+    assert _same(batches, working), "a worker process must give the same batches as the main process"
+    assert not _same(batches, _first_batches(data, "train", epoch=1)), "two epochs must differ in order or augmentation"
+
+
+def _check_evaluation(data: ImageDataModule, split: str) -> None:
+    batches = _first_batches(data, split)
+    _check_batches(data, batches)
+    assert _same(batches, _first_batches(data, split)), f"{split}_set must come in the same order and form every time"
+    size = len(getattr(data, f"{split}_set"))
+    seen = sum(len(labels) for _, labels in _loader(data, split))
+    assert seen == size, f"{split}_set has {size} images, its loader gave {seen}"
+
+
+def _check_batches(data: ImageDataModule, batches: list[Batch]) -> None:
+    size = (data.image_size,) * 2 if isinstance(data.image_size, int) else tuple(data.image_size)
+    for images, labels in batches:
+        assert images.dtype == torch.uint8 or images.is_floating_point(), f"images are {images.dtype}, expected uint8"
+        if images.is_floating_point():
+            assert ((images >= 0) & (images <= 1)).all(), "float images must lie in [0, 1]: the model normalises"
+        assert images.ndim == 4, f"images are {tuple(images.shape)}, expected (b, c, y, x)"
+        assert images.shape[2:] == size, f"images are {tuple(images.shape)}, but image_size is {data.image_size}"
+        if labels.is_floating_point():
+            assert labels.shape == (len(images), data.num_classes), f"float labels are {tuple(labels.shape)}"
+        else:
+            assert labels.dtype == torch.int64, f"labels are {labels.dtype}, expected int64 or float"
+            assert labels.shape == (len(images),), f"labels are {tuple(labels.shape)} for {len(images)} images"
+            inside = (labels >= 0) & (labels < data.num_classes) | (labels == IGNORE)
+            assert inside.all(), f"label {labels[~inside][:1].item()} is outside {data.num_classes} classes"
+
+
+def _loader(data: ImageDataModule, split: str, num_workers: int = 0, epoch: int = 0) -> DataLoader:
+    data = copy.copy(data)
+    data.num_workers = num_workers
+    loader = getattr(data, f"{split}_dataloader")()
+    loader.sampler.set_epoch(epoch)
+    return loader
+
+
+def _first_batches(data: ImageDataModule, split: str, num_workers: int = 0, epoch: int = 0) -> list[Batch]:
+    return list(islice(_loader(data, split, num_workers, epoch), 3))
+
+
+def _same(one: list[Batch], other: list[Batch]) -> bool:
+    return all(torch.equal(a, b) for pair in zip(one, other, strict=True) for a, b in zip(*pair, strict=True))

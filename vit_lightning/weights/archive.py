@@ -1,0 +1,185 @@
+"""Opening weights files of every format without running code from them."""
+
+import json
+import pickle
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from safetensors import safe_open
+from torch import Tensor
+
+from vit_lightning.errors import InputError
+from vit_lightning.weights.table import Stored
+
+FOLDER_FILES = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
+# Where training codes put the net's tensors inside a pickled dict.
+NESTED = ("state_dict", "model", "teacher", "module", "model_state_dict")
+
+T = TypeVar("T")
+
+
+@dataclass
+class Archive:
+    """The tensors of a file by name, and the plain facts that came with them.
+
+    Args:
+        path: the file or folder.
+        stored: every tensor.
+        facts: what our own files say about themselves.
+    """
+
+    path: Path
+    stored: dict[str, Stored]
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def json(self, name: str) -> dict[str, Any]:
+        """Returns the object in a JSON file beside the tensors; empty if there is no such file.
+
+        Raises:
+            InputError: the file holds no JSON object.
+        """
+        return _json((self.path if self.path.is_dir() else self.path.parent) / name)
+
+
+def open_archive(path: Path, raw: bool = False) -> Archive:
+    """Opens a file or a folder; the content decides about the format, not the name.
+
+    Args:
+        path: safetensors, npz, a torch file, or a folder with one of them and its config.json.
+        raw: of a checkpoint with averaged weights, take those that were trained.
+
+    Raises:
+        InputError: the file is damaged, holds no tensors, or could only be read by running code from it.
+    """
+    archive = _guarded(path, partial(_open_folder if path.is_dir() else _open_file, path, raw))
+    if not archive.stored:
+        raise InputError(f"{path} holds no tensors: give the file that holds the weights.")
+    return archive
+
+
+def _guarded(path: Path, read: Callable[[], T]) -> T:
+    """Reads foreign bytes; whatever a parser makes of damaged ones becomes one sentence."""
+    try:
+        return read()
+    except InputError:
+        raise
+    except Exception as error:
+        if isinstance(error, pickle.UnpicklingError) and "weights_only" in str(error).lower():
+            raise _needs_code(path) from error
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:120]
+        raise InputError(f"{path} cannot be read ({reason}): it may be cut off, or of another format.") from error
+
+
+def _needs_code(path: Path) -> InputError:
+    return InputError(f"{path} holds Python objects, which only running its code could read: ask for safetensors.")
+
+
+def _json(path: Path) -> dict[str, Any]:
+    content = _guarded(path, lambda: json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+    if not isinstance(content, dict):
+        raise InputError(f"{path} holds no JSON object: it is not the config of a net.")
+    return content
+
+
+def _open_folder(path: Path, raw: bool) -> Archive:
+    if (path / ".metadata").is_file():
+        raise InputError(
+            f"{path} is a checkpoint in shards: join them with "
+            f"`python -m lightning.fabric.utilities.consolidate_checkpoint {path}` and give the file that it writes."
+        )
+    name = next((name for name in FOLDER_FILES if (path / name).is_file()), None)
+    if name is None:
+        raise InputError(f"The folder {path} holds none of {', '.join(FOLDER_FILES)}: name the weights file itself.")
+    if not name.endswith(".index.json"):
+        return _open_file(path / name, raw)
+    stored: dict[str, Stored] = {}
+    for part in sorted(set(_json(path / name)["weight_map"].values())):
+        stored |= _open_file(path / Path(part).name, raw).stored
+    return Archive(path, stored)
+
+
+def _open_file(path: Path, raw: bool) -> Archive:
+    with path.open("rb") as file:
+        start = file.read(9)
+    if start.startswith(b"PK"):
+        with zipfile.ZipFile(path) as archive:
+            arrays = any(name.endswith(".npy") for name in archive.namelist())
+        return _open_npz(path) if arrays else _open_torch(path, raw)
+    if start[8:] == b"{":
+        return _open_safetensors(path)
+    if start.startswith(b"\x80"):
+        return _open_torch(path, raw)
+    raise InputError(f"{path} is neither safetensors nor npz nor a torch file: look at what it really is.")
+
+
+def _stored(path: Path, shape: tuple[int, ...], read: Callable[[], Tensor]) -> Stored:
+    """A tensor that is in float32 once read, if it is a floating-point one."""
+
+    def convert() -> Tensor:
+        tensor = _guarded(path, read)
+        return tensor.float() if tensor.is_floating_point() else tensor
+
+    return Stored(tuple(shape), convert)
+
+
+def _open_safetensors(path: Path) -> Archive:
+    """Tensors stay views of the mapped file until they are written to."""
+    file = safe_open(path, framework="pt")
+    names = file.keys()
+    stored = {name: _stored(path, file.get_slice(name).get_shape(), partial(file.get_tensor, name)) for name in names}
+    return Archive(path, stored, facts=json.loads((file.metadata() or {}).get("vit_lightning", "{}")))
+
+
+def _open_npz(path: Path) -> Archive:
+    archive = zipfile.ZipFile(path)
+    stored = {}
+    for member in archive.namelist():
+        with archive.open(member) as file:
+            version = np.lib.format.read_magic(file)
+            header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, _, dtype = header(file)
+        if dtype.hasobject:
+            raise _needs_code(path)
+        stored[member.removesuffix(".npy")] = _stored(path, shape, partial(_read_array, archive, member))
+    return Archive(path, stored)
+
+
+def _read_array(archive: zipfile.ZipFile, member: str) -> Tensor:
+    with archive.open(member) as file:
+        array = np.lib.format.read_array(file, allow_pickle=False)
+    if array.dtype.itemsize == 2 and array.dtype.kind == "V":
+        # bfloat16, which numpy lacks: the upper half of a float32.
+        array = (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    return torch.from_numpy(array)
+
+
+def _open_torch(path: Path, raw: bool) -> Archive:
+    content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+    if not isinstance(content, dict):
+        raise InputError(f"{path} holds a {type(content).__name__} in place of named tensors: save a state_dict.")
+    facts = content if "hyper_parameters" in content else {}
+    if raw:
+        if "current_model_state" not in content:
+            raise InputError(
+                f"{path} holds no averaged weights, so none of its weights are the raw ones: leave out raw."
+            )
+        content = content["current_model_state"]
+    while (nested := next((key for key in NESTED if isinstance(content.get(key), dict)), None)) is not None:
+        content = content[nested]
+    stored = {
+        name: _stored(path, tensor.shape, lambda tensor=tensor: tensor)
+        for name, tensor in content.items()
+        if isinstance(name, str) and isinstance(tensor, Tensor)
+    }
+    return Archive(path, stored, facts)

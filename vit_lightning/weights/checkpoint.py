@@ -1,0 +1,101 @@
+"""Our own files: Lightning checkpoints, and safetensors that carry the same facts in their header."""
+
+import json
+from dataclasses import asdict, fields
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+
+from vit_lightning.errors import InputError
+from vit_lightning.models import NetConfig, resolve
+from vit_lightning.models.config import as_pair
+from vit_lightning.weights.archive import Archive
+from vit_lightning.weights.report import Report
+from vit_lightning.weights.table import Net, Row, Stored, Weights, rename
+
+NAME = "vit_lightning"
+HYPER = "hyper_parameters"
+FIELDS = {field.name for field in fields(NetConfig)}
+
+
+def recognises(archive: Archive) -> bool:
+    """Whether a file is one of ours."""
+    return "net" in archive.facts.get(HYPER, {}) or any(name.endswith("patches.proj.weight") for name in archive.stored)
+
+
+def understand(archive: Archive, heads: int | None, image_size: tuple[int, int] | None) -> Weights:
+    """Takes the config as the checkpoint states it."""
+    facts = archive.facts.get(HYPER, {})
+    net = facts.get("net")
+    if not isinstance(net, dict) or "image_size" not in facts:
+        raise InputError(
+            f"{archive.path} holds a net of ours without its config: give the checkpoint that it came from."
+        )
+    if unknown := net.keys() - FIELDS:
+        raise InputError(
+            f"{archive.path} has the net field {min(unknown)!r}, which this version does not know: update."
+        )
+    stored, dropped = _net(archive.stored)
+    config = resolve(NetConfig(**net))
+    classes = stored["head.weight"].shape[0] if "head.weight" in stored else 0
+    mean, std = (tuple(facts[name]) if facts.get(name) else None for name in ("mean", "std"))
+    size = as_pair(facts["image_size"])
+    names = list(archive.facts.get("class_names") or [])
+    rows = [Row(name, (name,)) for name in stored]
+    weights = Weights(NAME, config, size, classes, rows, stored, dropped, mean=mean, std=std, class_names=names)
+    weights.training = _training(archive.facts)
+    return weights
+
+
+def _net(stored: dict[str, Stored]) -> tuple[dict[str, Stored], dict[str, str]]:
+    """The net's tensors, without what the module around it, compiling or wrapping put in front of their names."""
+    plain = rename(stored, lambda name: name.replace("_orig_mod.", ""))
+    inside = {name.removeprefix("net."): tensor for name, tensor in plain.items() if name.startswith("net.")}
+    if not inside:
+        return plain, {}
+    return inside, {name: "beside the net" for name in plain if not name.startswith("net.")}
+
+
+def facts_of(net: Net, report: Report) -> dict[str, Any]:
+    """Returns what our own files state about a net, in plain types."""
+    mean, std = report.normalisation(net.config.channels)
+    hyper = {
+        "net": asdict(net.config),
+        "num_classes": net.num_classes,
+        "image_size": net.image_size,
+        "mean": mean,
+        "std": std,
+    }
+    return {HYPER: hyper, "class_names": report.class_names}
+
+
+def write(net: Net, report: Report, path: Path) -> None:
+    """Writes a checkpoint that the Lightning model opens, without a state of training."""
+    state = {f"net.{name}": tensor.contiguous() for name, tensor in net.state_dict().items()}
+    torch.save({"state_dict": state, "pytorch-lightning_version": version("lightning"), **facts_of(net, report)}, path)
+
+
+def write_safetensors(net: Net, report: Report, path: Path) -> None:
+    """Writes a folder with the net's tensors in safetensors, and their facts in its header."""
+    path.mkdir()
+    state = {name: tensor.contiguous() for name, tensor in net.state_dict().items()}
+    save_file(state, path / "model.safetensors", {"format": "pt", "vit_lightning": json.dumps(facts_of(net, report))})
+
+
+def _training(facts: dict[str, Any]) -> dict[str, Any]:
+    """What a checkpoint says about its run: recipe, data, step and the best value of what was watched."""
+    hyper = facts.get(HYPER, {})
+    states = [state for state in facts.get("callbacks", {}).values() if isinstance(state, dict)]
+    best = {
+        state["monitor"]: state["best_model_score"] for state in states if state.get("best_model_score") is not None
+    }
+    training = {
+        "recipe": {name: hyper[name] for name in ("optim", "schedule", "loss", "label_smoothing") if name in hyper},
+        "data": facts.get("datamodule_hyper_parameters", {}),
+        "steps": facts.get("global_step"),
+        "metrics": {name: float(score) for name, score in best.items() if name},
+    }
+    return {name: value for name, value in training.items() if value}

@@ -1,0 +1,59 @@
+"""What became of every tensor of a weights file."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Report:
+    """What a net took from a weights file; printed, it is a short table.
+
+    Args:
+        source: where the weights came from.
+        layout: whose layout they have.
+        loaded: our tensors that now hold the file's values.
+        dropped: the file's tensors that the net does not use, with the reason.
+        missing: our tensors that keep their own initialisation, with the reason.
+        resampled: our tensors whose values were fitted to another grid, patch or channel count, and how.
+        notes: what the file does not say and was taken for granted.
+        mean, std: normalisation that the weights expect; None: the file does not say.
+        class_names: in the head's order; empty: the file does not say.
+        training: what a checkpoint of ours says about its run: recipe, data, step, metrics.
+    """
+
+    source: str
+    layout: str
+    loaded: list[str] = field(default_factory=list)
+    dropped: dict[str, str] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    resampled: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    class_names: list[str] = field(default_factory=list)
+    training: dict[str, Any] = field(default_factory=dict)
+
+    def normalisation(self, channels: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Returns mean and std of the images in [0, 1] that the net expects: the weights' own, else the paper's 0.5."""
+        paper = (0.5,) * channels
+        return self.mean or paper, self.std or paper
+
+    def __str__(self) -> str:
+        rows = [("loaded", f"{len(self.loaded)} tensors", "")]
+        for state in ("resampled", "missing", "dropped"):
+            entries: dict[str, str] = getattr(self, state)
+            for reason in dict.fromkeys(entries.values()):
+                rows.append((state, _shorten(name for name, why in entries.items() if why == reason), reason))
+        rows += [("note", note, "") for note in self.notes]
+        widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+        lines = [f"  {state:{widths[0]}}  {what:{widths[1]}}  {why}".rstrip() for state, what, why in rows]
+        return "\n".join([f"weights: {self.source} ({self.layout})", *lines])
+
+
+def _shorten(names: Iterable[str], most: int = 3) -> str:
+    """Joins names, those of numbered blocks once for all blocks, and counts what would not fit a line."""
+    kinds = list(dict.fromkeys(re.sub(r"(?<=[._/])\d+(?=[./])", "*", name) for name in names))
+    more = f" and {len(kinds) - most} more" if len(kinds) > most else ""
+    return ", ".join(kinds[:most]) + more

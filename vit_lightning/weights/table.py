@@ -1,0 +1,173 @@
+"""The reversible table: where each of our tensors lies in another layout, and how its axes are arranged there.
+
+Read forwards, a row imports; with the sides of its pattern swapped it exports the very same numbers.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from einops import EinopsError, rearrange
+from torch import Tensor
+
+from vit_lightning.errors import InputError
+from vit_lightning.models import NetConfig, ResNet, ViT
+
+Net = ViT | ResNet
+
+# Several of their tensors, laid one after the other along our first axis: weights and biases alike.
+CONCATENATE = "s o ... -> (s o) ..."
+# A convolution's kernel as the matrix that projects a flattened patch (equation 1 of the paper).
+PATCHES = "d c p q -> d (p q c)"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One tensor of ours and what holds it elsewhere.
+
+    Args:
+        ours: our name.
+        theirs: their name, or several names whose tensors are stacked along a new first axis.
+        pattern: einops pattern "theirs -> ours"; empty: the same tensor.
+    """
+
+    ours: str
+    theirs: tuple[str, ...]
+    pattern: str = ""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A tensor in a file, read on demand."""
+
+    shape: tuple[int, ...]
+    read: Callable[[], Tensor]
+
+
+@dataclass
+class Weights:
+    """A weights file, understood so far that a net can be built for it; tensors are read when they are needed.
+
+    Args:
+        layout: whose layout it is, in words.
+        config: the resolved config of the net that the file belongs to.
+        image_size: (y, x) in pixels that the positions were made for.
+        num_classes: size of the head; 0: the file has none.
+        rows: how our names map to the file's.
+        stored: the file's tensors by their names in the table.
+        dropped: tensors of the file that no net needs, with the reason.
+        notes: what the file does not say and we took for granted.
+        mean, std: how the images that it expects were normalised; None: the file does not say.
+        class_names: in the head's order; empty: the file does not say.
+        training: what a checkpoint of ours says about its run: recipe, data, step, metrics.
+    """
+
+    layout: str
+    config: NetConfig
+    image_size: tuple[int, int]
+    num_classes: int
+    rows: list[Row]
+    stored: dict[str, Stored]
+    dropped: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    class_names: list[str] = field(default_factory=list)
+    training: dict[str, Any] = field(default_factory=dict)
+
+
+def pair(ours: str, theirs: str | tuple[str, ...], weight: str = "", bias: str = "") -> list[Row]:
+    """Returns the rows of a layer's `weight` and `bias` that are called the same on both sides.
+
+    Args:
+        ours: our layer.
+        theirs: their layer or layers.
+        weight: pattern of the weight.
+        bias: pattern of the bias.
+    """
+    layers = (theirs,) if isinstance(theirs, str) else theirs
+    return [
+        Row(f"{ours}.{part}", tuple(f"{layer}.{part}" for layer in layers), pattern)
+        for part, pattern in (("weight", weight), ("bias", bias))
+    ]
+
+
+def to_ours(row: Row, stored: dict[str, Stored]) -> Tensor:
+    """Returns our tensor from theirs.
+
+    Raises:
+        InputError: their tensors do not have the axes that the layout prescribes.
+    """
+    tensors = [stored[name].read() for name in row.theirs]
+    if not row.pattern:
+        return tensors[0]
+    try:
+        return rearrange(tensors if len(tensors) > 1 else tensors[0], row.pattern)
+    except (EinopsError, RuntimeError) as error:
+        shapes = ", ".join(f"{name} {tuple(tensor.shape)}" for name, tensor in zip(row.theirs, tensors, strict=True))
+        raise InputError(f"The axes of {shapes} are not those of the layout ({row.pattern}).") from error
+
+
+def to_theirs(rows: list[Row], state: dict[str, Tensor], config: NetConfig, layout: str) -> dict[str, Tensor]:
+    """Returns their tensors from all of ours: the exact inverse of `to_ours`.
+
+    Raises:
+        InputError: the layout has no place for one of ours.
+    """
+    table = {row.ours: row for row in rows}
+    if missing := [name for name in state if name not in table]:
+        raise InputError(f"The layout of {layout} has no place for {missing[0]}: convert to another one.")
+    theirs: dict[str, Tensor] = {}
+    for name, tensor in state.items():
+        row = table[name]
+        left, right = row.pattern.split(" -> ") if row.pattern else ("...", "...")
+        sizes = {"s": len(row.theirs), "h": config.heads, "p": config.patch, "q": config.patch}
+        sizes = {axis: size for axis, size in sizes.items() if axis in re.findall(r"\w", right)}
+        parts = rearrange(tensor, f"{right} -> {left}", **sizes)
+        for theirs_name, part in zip(row.theirs, parts if len(row.theirs) > 1 else [parts], strict=True):
+            theirs[theirs_name] = part.detach().clone(memory_format=torch.contiguous_format)
+    return theirs
+
+
+def axes(stored: dict[str, Stored], name: str, pattern: str) -> dict[str, int]:
+    """Returns the sizes of a tensor's axes by the names that `pattern` gives them.
+
+    Raises:
+        InputError: the tensor is missing, or has another number of axes.
+    """
+    if name not in stored:
+        raise InputError(f"The file lacks the tensor {name}: it may be cut down, or of another layout.")
+    names, shape = pattern.split(), stored[name].shape
+    if len(names) != len(shape):
+        raise InputError(f"{name} has the shape {shape}, which does not have the layout's axes ({pattern}).")
+    return dict(zip(names, shape, strict=True))
+
+
+def rename(stored: dict[str, Stored], new: Callable[[str], str]) -> dict[str, Stored]:
+    """Returns the tensors under new names.
+
+    Raises:
+        InputError: two tensors get the same name.
+    """
+    renamed = {new(name): tensor for name, tensor in stored.items()}
+    if len(renamed) < len(stored):
+        raise InputError("Two tensors of the file have the same meaning: it mixes two layouts or two nets.")
+    return renamed
+
+
+def blocks_in(names: Iterable[str], pattern: str) -> int:
+    """Returns the number of blocks: one more than the largest number that `pattern` captures in a name."""
+    return 1 + max((int(match[1]) for name in names if (match := re.match(pattern, name))), default=-1)
+
+
+def with_class_row(table: Stored) -> Stored:
+    """Returns a position table whose class token has the position zero, for a layout that gives it none: the same net."""
+
+    def read() -> Tensor:
+        rows = table.read()
+        return torch.cat([torch.zeros_like(rows[:, :1]), rows], dim=1)
+
+    one, length, width = table.shape
+    return Stored((one, length + 1, width), read)
