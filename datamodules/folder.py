@@ -122,13 +122,13 @@ class ImageFolder(ImageDataModule):
             )
         names, labels, others = [], [], []
         for label, name in enumerate(self.class_names):
-            inside = list(_files(folder / name))
-            pictures = [file for file in inside if _is_image(file)]
+            files = list(_files(folder, name))
+            pictures = [file for file in files if _is_image(file)]
             if not pictures and split == "train":
                 rank_zero_warn(f"class {name!r} has no images in {folder}; it keeps its number {label}")
-            names += [os.path.join(name, file) for file in pictures]
+            names += pictures
             labels += [label] * len(pictures)
-            others += [os.path.join(name, file) for file in inside if not _is_image(file)]
+            others += [file for file in files if not _is_image(file)]
         if others:
             rank_zero_info(f"{folder}: ignored {len(others)} hidden or other files, such as {others[0]}")
         if not names:
@@ -142,11 +142,12 @@ def _class_folders(folder: Path) -> list[str]:
     return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not _is_hidden(entry.name))
 
 
-def _files(folder: Path) -> Iterator[str]:
-    """Yield the paths of all files under the folder, sorted, without those in hidden folders."""
-    for path, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not _is_hidden(name))
-        yield from (os.path.relpath(os.path.join(path, name), folder) for name in sorted(files))
+def _files(root: Path, name: str) -> Iterator[str]:
+    """Yield the paths under root of all files in its folder `name`, sorted, without those in hidden folders."""
+    for path, folders, files in os.walk(root / name):
+        folders[:] = sorted(folder for folder in folders if not _is_hidden(folder))
+        start = os.path.relpath(path, root)
+        yield from (os.path.join(start, file) for file in sorted(files))
 
 
 def _is_hidden(name: str) -> bool:

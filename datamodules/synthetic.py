@@ -75,5 +75,5 @@ class Synthetic(ImageDataModule):
     def setup(self, stage: str) -> None:
         counts = (self.train_size, self.eval_size, self.eval_size)
         self.train_set, self.val_set, self.test_set = (
-            Gratings(count, self.num_classes, self._size, self.channels, seed) for seed, count in enumerate(counts)
+            Gratings(count, self.num_classes, self.size, self.channels, seed) for seed, count in enumerate(counts)
         )

@@ -1,7 +1,11 @@
-"""Fixtures shared by all tests: where the real-data kit and the reference outputs lie."""
+"""Fixtures shared by all tests: the real-data kit, the reference outputs, and the application."""
 
+import logging
 import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -20,3 +24,32 @@ def kit() -> Path:
 def golden(kit: Path) -> Path:
     """Folder of reference outputs of the original implementations, beside the kit."""
     return kit.parent / "golden"
+
+
+class Outcome(NamedTuple):
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def app(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_path: Path) -> Callable[..., Outcome]:
+    """`python -m vit_lightning`, in this process and in an empty folder, with what it printed."""
+    from vit_lightning.__main__ import main
+
+    monkeypatch.chdir(tmp_path)
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "SLURM_PROCID"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(*words: object) -> Outcome:
+        monkeypatch.setattr("sys.argv", ["vit_lightning", *map(str, words)])
+        capfd.readouterr()
+        for name in ("lightning", "lightning.pytorch", "lightning.fabric"):
+            for handler in logging.getLogger(name).handlers:
+                handler.stream = sys.stderr  # the one at import was an earlier test's, closed since
+        code = main()
+        return Outcome(code, *capfd.readouterr())
+
+    return run

@@ -29,6 +29,10 @@ class Augment:
     """Mirror every second training image. Turn it off where left and right mean something, as in digits."""
     rotate: float = 0.0
     """Turn training images by up to this many degrees to either side."""
+    shift: float = 0.0
+    """Shift training images by up to this share of their side in both directions; what comes in is black."""
+    scale: float = 0.0
+    """Enlarge or shrink training images by up to this share; what comes in is black."""
     zoom: float = 448 / 384
     """Size before a resmall, resize or center crop, in image sizes: 448 / 384 in fine-tuning, 256 / 224 before."""
     evaluation: Literal["resize", "center"] = "resize"
@@ -41,12 +45,19 @@ class Augment:
 
 
 def train_transform(augment: Augment, size: Size) -> Transform:
-    """Return the training transform to `size` (y, x): crop, flip and rotation."""
+    """Return the training transform to `size` (y, x): crop, flip, then an affine change."""
     steps: list[Transform] = [_train_crop(augment, size)]
     if augment.flip:
         steps.append(v2.RandomHorizontalFlip())
-    if augment.rotate:
-        steps.append(v2.RandomRotation(augment.rotate, interpolation=v2.InterpolationMode.BILINEAR))
+    if augment.rotate or augment.shift or augment.scale:
+        steps.append(
+            v2.RandomAffine(
+                augment.rotate,
+                translate=(augment.shift, augment.shift),
+                scale=(1 - augment.scale, 1 + augment.scale),
+                interpolation=v2.InterpolationMode.BILINEAR,
+            )
+        )
     return v2.Compose(steps)
 
 
@@ -91,6 +102,8 @@ class Cover:
     zoom: float
 
     def __call__(self, image: Tensor) -> Tensor:
+        y, x = image.shape[-2:]
+        image = F.center_crop(image, [min(y, 16 * x), min(x, 16 * y)])  # a strip of pixels would grow to gigabytes
         sides = image.shape[-2:]
         scale = max(self.zoom * wanted / side for wanted, side in zip(self.size, sides, strict=True))
         return F.resize(image, [round(side * scale) for side in sides], antialias=True)

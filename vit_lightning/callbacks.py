@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from einops import rearrange
 from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.callbacks import ProgressBar
-from lightning.pytorch.utilities import rank_zero_only
+from lightning.pytorch.callbacks import ModelCheckpoint, ProgressBar
 
 from vit_lightning.analysis.cost import macs
 from vit_lightning.errors import InputError
@@ -20,9 +19,10 @@ from vit_lightning.runs import write_atomically
 class Plan(Callback):
     """Print what the run will do before its first step: net, cost, batch, steps, what each epoch leaves out."""
 
-    @rank_zero_only
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        print("\n".join(plan(trainer, pl_module)), flush=True)
+        lines = plan(trainer, pl_module)  # on every rank: asking for the loaders and the folder communicates
+        if trainer.is_global_zero:
+            print("\n".join(lines), flush=True)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Without validation there is nothing to choose the best checkpoint by: keep the newest."""
@@ -33,6 +33,7 @@ class Plan(Callback):
 
 def plan(trainer: Trainer, model: LightningModule) -> list[str]:
     """Lines that describe a run whose loaders and optimisers stand."""
+    trainer.fit_loop.setup_data()
     loader = trainer.train_dataloader
     batches, accumulation, devices = trainer.num_training_batches, trainer.accumulate_grad_batches, trainer.world_size
     lines = [_net_line(model)]
@@ -93,6 +94,25 @@ class FiniteGuard(Callback):
                 f"the training loss is not finite at optimiser step {step}: the run ends here; "
                 "lower --model.optim.lr, lengthen the warm-up, or clip with --trainer.gradient_clip_val 1"
             )
+
+
+class LastCheckpoint(ModelCheckpoint):
+    """Keep the newest state, whatever any metric says; Lightning's own `save_last` stays at the best epoch.
+
+    Args:
+        dirpath: Folder; None: checkpoints/ in the run folder.
+        filename: Name without ending.
+        every_n_epochs: Epochs between two saves; the end of a run is always saved.
+    """
+
+    def __init__(self, dirpath: Path | None = None, filename: str = "last", every_n_epochs: int = 1) -> None:
+        super().__init__(
+            dirpath, filename, every_n_epochs=every_n_epochs, save_on_train_epoch_end=True, enable_version_counter=False
+        )
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.global_step != self._last_global_step_saved:
+            self._save_none_monitor_checkpoint(trainer, self._monitor_candidates(trainer))
 
 
 class PlainProgress(ProgressBar):

@@ -1,8 +1,10 @@
 """ViTCLI: LightningCLI with our links, defaults, plug-ins, checkpoint rules and short errors."""
 
+import json
 import re
 import sys
 import warnings
+from argparse import SUPPRESS
 from collections.abc import Iterable
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -12,7 +14,7 @@ from typing import Any
 
 import torch
 import yaml
-from jsonargparse import Namespace
+from jsonargparse import Namespace, set_parsing_settings
 from lightning.pytorch import LightningDataModule, LightningModule, Trainer
 from lightning.pytorch.callbacks import LearningRateMonitor, ModelCheckpoint, RichProgressBar
 from lightning.pytorch.callbacks.progress import ProgressBar
@@ -20,15 +22,18 @@ from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCL
 from lightning.pytorch.loggers import TensorBoardLogger
 
 from vit_lightning import runs
-from vit_lightning.callbacks import FiniteGuard, PlainProgress, Plan, Predictions
+from vit_lightning.callbacks import FiniteGuard, LastCheckpoint, PlainProgress, Plan, Predictions
 from vit_lightning.errors import InputError
 from vit_lightning.loggers import MetricsCSV
 from vit_lightning.parser_errors import did_you_mean, shorten
+
+set_parsing_settings(docstring_parse_attribute_docstrings=True)
 
 PLUGINS = "vit_lightning.datamodules"
 LINKED = ("num_classes", "image_size", "mean", "std")
 DEFAULT_MODEL = "vit_lightning.classifier.Classifier"
 DEFAULT_DATA = "datamodules.digits.Digits"
+CHOSEN = "Flags of the default model and of every datamodule; --data.help NAME lists those of one."
 
 
 class ViTParser(LightningArgumentParser):
@@ -36,6 +41,19 @@ class ViTParser(LightningArgumentParser):
 
     def error(self, message: str, ex: Exception | None = None) -> None:
         raise InputError(message) from ex
+
+    def format_help(self) -> str:
+        """Add the flags of the default model and of every datamodule, which a class chosen at run time would hide."""
+        text = super().format_help()
+        if "trainer" not in self.groups:
+            return text
+        from vit_lightning.classifier import Classifier
+        from vit_lightning.data import ImageDataModule
+
+        chosen = LightningArgumentParser(usage=SUPPRESS, add_help=False, description=CHOSEN)
+        chosen.add_class_arguments(Classifier, "model", skip=set(LINKED))
+        chosen.add_class_arguments(ImageDataModule, "data", instantiate=False)
+        return f"{text}\n{chosen.format_help()}"
 
 
 class RunRecord(SaveConfigCallback):
@@ -50,7 +68,8 @@ class RunRecord(SaveConfigCallback):
         suffix = f".resume-{earlier}" if earlier else ""
         text = self.parser.dump(self.config, skip_none=False)
         runs.write_atomically(self.folder / f"config{suffix}.yaml", text)
-        runs.write_environment(self.folder, str(pl_module.device), f"env{suffix}.json")
+        facts = json.dumps(runs.environment(str(pl_module.device)), indent=2)
+        runs.write_atomically(self.folder / f"env{suffix}.json", facts + "\n")
 
 
 class ViTCLI(LightningCLI):
@@ -62,7 +81,7 @@ class ViTCLI(LightningCLI):
             model_class=LightningModule,
             datamodule_class=LightningDataModule,
             save_config_callback=None,  # ours needs the run folder: see instantiate_trainer
-            trainer_defaults={"enable_model_summary": False, "max_epochs": 1},
+            trainer_defaults={"enable_model_summary": False, "max_epochs": 1, "log_every_n_steps": 10},
             seed_everything_default=0,
             parser_kwargs={"parser_mode": "yaml"},
             parser_class=ViTParser,
@@ -74,12 +93,10 @@ class ViTCLI(LightningCLI):
         )
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
-        parser.set_defaults({"model": {"class_path": DEFAULT_MODEL}, "data": {"class_path": DEFAULT_DATA}})
-        for key, schedule in (("checkpoint", {}), ("last", {"every_n_epochs": 1, "save_on_train_epoch_end": True})):
-            parser.add_lightning_class_args(ModelCheckpoint, key)
-            name = "best" if key == "checkpoint" else key
-            defaults = {"filename": name, "enable_version_counter": False, "auto_insert_metric_name": False, **schedule}
-            parser.set_defaults({f"{key}.{option}": value for option, value in defaults.items()})
+        parser.set_defaults({"model": {"class_path": DEFAULT_MODEL}})
+        parser.add_lightning_class_args(ModelCheckpoint, "checkpoint")
+        parser.set_defaults({"checkpoint.filename": "best", "checkpoint.enable_version_counter": False})
+        parser.add_lightning_class_args(LastCheckpoint, "last")
         for name in LINKED:
             parser.link_arguments(f"data.{name}", f"model.init_args.{name}", apply_on="instantiate")
 
@@ -104,6 +121,9 @@ class ViTCLI(LightningCLI):
             self.trained = read_facts(checkpoint)
             own = {key: value for key, value in self.trained["hyper_parameters"].items() if key not in LINKED}
             self._parser(verb).set_defaults({"model": {"class_path": DEFAULT_MODEL, "init_args": own}})
+        if verb and not chooses_data(self.argv, configs):
+            # No parser default: the values of its arguments would leak into those of the class chosen instead.
+            self.argv.insert(self.argv.index(verb) + 1, f"--data={DEFAULT_DATA}")
         try:
             self.config = parser.parse_args(self.argv)
         except InputError as error:
@@ -142,30 +162,23 @@ class ViTCLI(LightningCLI):
         callbacks = list(config.get("callbacks") or [])
         if config.get("enable_progress_bar") is not False and not any(isinstance(c, ProgressBar) for c in callbacks):
             callbacks.append(RichProgressBar() if sys.stdout.isatty() else PlainProgress())
-        self.folder: Path | None = None
+        checkpoint = self._get(self.config, "ckpt_path")
+        self.folder = runs.folder_of(Path(checkpoint)) if checkpoint else None
         if self.subcommand == "predict":
-            callbacks.append(Predictions(self._predictions_path()))
+            callbacks.append(Predictions((self.folder or Path()) / "predictions.csv"))
         if self.subcommand != "fit":
             kwargs["logger"] = config.get("logger") or False
-        elif not config.get("fast_dev_run"):
-            self.folder = self._run_folder()
-            kwargs["logger"] = self._loggers(config.get("logger"))
-            callbacks += [RunRecord(self._parser("fit"), self.config["fit"], self.folder)]
-            callbacks += [LearningRateMonitor("step")] if kwargs["logger"] else []
-            for key in ("checkpoint", "last"):
-                checkpoint = self._get(self.config_init, key)
-                checkpoint.dirpath = checkpoint.dirpath or str(self.folder / runs.CHECKPOINTS)
-        if self.subcommand == "fit":
+        else:
             callbacks += [Plan(), FiniteGuard()]
+            if not config.get("fast_dev_run"):
+                self.folder = self.folder or runs.claim(self.root, self.experiment)
+                kwargs["logger"] = self._loggers(config.get("logger"))
+                callbacks += [RunRecord(self._parser("fit"), self.config["fit"], self.folder)]
+                callbacks += [LearningRateMonitor("step")] if kwargs["logger"] else []
+        for key in ("checkpoint", "last"):
+            saved = self._get(self.config_init, key)
+            saved.dirpath = saved.dirpath or (str(self.folder / runs.CHECKPOINTS) if self.folder else None)
         return super().instantiate_trainer(callbacks=callbacks, **kwargs)
-
-    def _run_folder(self) -> Path:
-        checkpoint = self._get(self.config, "ckpt_path")
-        return (checkpoint and runs.folder_of(Path(checkpoint))) or runs.claim(self.root, self.experiment)
-
-    def _predictions_path(self) -> Path:
-        checkpoint = self._get(self.config, "ckpt_path")
-        return ((checkpoint and runs.folder_of(Path(checkpoint))) or Path()) / "predictions.csv"
 
     def _loggers(self, chosen: Any) -> Any:
         if chosen is not None and chosen is not True:
@@ -208,6 +221,12 @@ def config_files(argv: list[str]) -> list[Path]:
         if not path.is_file():
             raise InputError(f"-c {path}: no such file{did_you_mean(str(path), map(str, path.parent.glob('*.yaml')))}")
     return paths
+
+
+def chooses_data(argv: list[str], configs: list[Path]) -> bool:
+    """Tell whether a flag or a file names the class of the data."""
+    chosen = [read_config(path).get("data") for path in configs] + [option(argv, "--data")]
+    return any(isinstance(value, str) or (isinstance(value, dict) and "class_path" in value) for value in chosen)
 
 
 def read_config(path: Path) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -77,7 +77,7 @@ class ImageDataModule(LightningDataModule, ABC):
         self.mean = mean
         self.std = std
         for name, least, value in (
-            ("image_size", 1, min(self._size)),
+            ("image_size", 1, min(self.size)),
             ("batch_size", 1, batch_size),
             ("num_workers", 0, num_workers or 0),
         ):
@@ -103,11 +103,11 @@ class ImageDataModule(LightningDataModule, ABC):
 
         It must draw from torch's generator alone, which is seeded for every record.
         """
-        return augmenting.train_transform(self.augment, self._size)
+        return augmenting.train_transform(self.augment, self.size)
 
     def eval_transform(self) -> Transform:
         """Return the transform for validation, test and prediction; nothing in it is random."""
-        return augmenting.eval_transform(self.augment, self._size)
+        return augmenting.eval_transform(self.augment, self.size)
 
     def train_dataloader(self) -> DataLoader:
         records = self._records("train_set", self.train_transform())
@@ -144,11 +144,12 @@ class ImageDataModule(LightningDataModule, ABC):
             return self._mixing(F.to_dtype(pixels, torch.float32, scale=True), labels)
 
     @cached_property
-    def _mixing(self):
+    def _mixing(self) -> Callable[[Tensor, Tensor], Batch] | None:
         return augmenting.mixing(self.augment, self.num_classes)
 
     @property
-    def _size(self) -> Size:
+    def size(self) -> Size:
+        """The image size as (height, width)."""
         return (self.image_size, self.image_size) if isinstance(self.image_size, int) else tuple(self.image_size)
 
     @property
@@ -167,8 +168,8 @@ class ImageDataModule(LightningDataModule, ABC):
     def _records(self, attribute: str, transform: Transform) -> "Records":
         source = getattr(self, attribute)
         if source is None or len(source) == 0:
-            raise InputError(f"{type(self).__name__} has no {_SPLITS[attribute]} images")
-        records = Records(source, transform, self._size, self.num_classes, _SPLITS[attribute])
+            raise InputError(f"{type(self).__name__} has no {_SPLITS[attribute]} images, which this command needs")
+        records = Records(source, transform, self.size, self.num_classes, _SPLITS[attribute])
         records.check()
         return records
 
@@ -179,7 +180,7 @@ class ImageDataModule(LightningDataModule, ABC):
             workers = min(8, max(1, _cores() // devices))
         return DataLoader(
             records,
-            self.batch_size,
+            batch_size=self.batch_size,
             sampler=sampler,
             num_workers=workers,
             pin_memory=torch.cuda.is_available(),
@@ -222,10 +223,14 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
         label = self._label(label, draw.index)
         return pixels, torch.full_like(label, IGNORE) if draw.padding else label
 
+    @property
+    def keys(self) -> Any:
+        """A name per record: the set's own, else its number."""
+        return getattr(self.source, "keys", range(len(self.source)))
+
     def name(self, index: int) -> str:
         """Return the record's name in messages."""
-        keys = getattr(self.source, "keys", None)
-        return f"{self.split} image {index if keys is None else keys[index]}"
+        return f"{self.split} image {self.keys[index]}"
 
     def check(self) -> None:
         """Find wrong labels and shapes before the first step, as far as that is cheap.
@@ -258,44 +263,25 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
 
 
 class Subset:
-    """Some records of a set, in the order given, with their labels and keys.
+    """Some records of a set, in the order given, with their labels and keys; a record without a key keeps its number.
 
     Args:
-        source: the whole set.
+        source: the whole set, or any other sequence.
         indices: numbers of the records.
     """
 
     def __init__(self, source: ImageSet, indices: np.ndarray) -> None:
         self.source = source
         self.indices = indices
+        self.keys = Subset(source.keys, indices) if hasattr(source, "keys") else indices
         if hasattr(source, "labels"):
             self.labels = np.asarray(source.labels)[indices]
 
     def __len__(self) -> int:
         return len(self.indices)
 
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
-        return self.source[int(self.indices[index])]
-
-    @property
-    def keys(self) -> Sequence[Any]:
-        """A name per record: the whole set's, or the record's number in it."""
-        return _Keys(self)
-
-
-class _Keys:
-    """Names looked up one by one, since a list of them would be copied into every worker."""
-
-    def __init__(self, subset: Subset) -> None:
-        self.subset = subset
-
-    def __len__(self) -> int:
-        return len(self.subset)
-
     def __getitem__(self, index: int) -> Any:
-        record = int(self.subset.indices[index])
-        keys = getattr(self.subset.source, "keys", None)
-        return record if keys is None else keys[record]
+        return self.source[int(self.indices[index])]
 
 
 def hold_out(

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -91,8 +92,9 @@ def _decode(data: bytes) -> Tensor:
     image = Image.open(io.BytesIO(data))
     if image.width * image.height > MAX_PIXELS:
         raise ValueError(f"{image.width} x {image.height} pixels are more than the {MAX_PIXELS} allowed")
-    if image.format == "JPEG" and image.mode == "RGB":  # same pixels as below in two thirds of the time
-        return decode_jpeg(torch.frombuffer(bytearray(data), dtype=torch.uint8), apply_exif_orientation=True)
+    if image.format == "JPEG" and image.mode == "RGB":
+        with suppress(RuntimeError):  # the same pixels as below in less time; what it refuses, Pillow explains better
+            return decode_jpeg(torch.frombuffer(bytearray(data), dtype=torch.uint8), apply_exif_orientation=True)
     if image.format == "PNG":
         image.verify()  # compares every checksum, which decoding does not
         image = Image.open(io.BytesIO(data))

@@ -91,8 +91,12 @@ class Schedule:
             lr *= min(1.0, max(total - step, 0) / self.cooldown_steps)
         return lr
 
-    def check(self, total: int) -> None:
-        """Raise InputError when a run of `total` steps cannot hold the warm-up."""
+    def check(self, total: float) -> None:
+        """Raise InputError when a run has no step, no end, or no room for the warm-up."""
+        if total < 1:
+            raise InputError("the run has no optimiser step; raise --trainer.max_steps or --trainer.limit_train_batches")
+        if total == math.inf:
+            raise InputError("the schedule needs the run's length; give --trainer.max_epochs or --trainer.max_steps")
         if self.warmup_steps >= total:
             raise InputError(
                 f"warm-up of {self.warmup_steps} steps does not fit into a run of {total} optimiser steps; "

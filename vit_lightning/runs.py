@@ -1,11 +1,11 @@
 """Run folders: runs/<experiment>/<n>/ with config.yaml, env.json, metrics.csv, tensorboard/ and checkpoints/."""
 
-import json
 import os
 import platform
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +18,13 @@ RUN_ENV = "VIT_LIGHTNING_RUN"
 def claim(root: Path, experiment: str) -> Path:
     """Create and return the next free run folder of an experiment; two runs that start together get two folders.
 
-    Processes that this run launches find the folder in their environment. Ranks started from outside (torchrun, srun)
-    may get a wrong name: they never write to it, and Lightning sends them rank zero's for what they must read.
+    Ranks above zero create nothing: those that rank zero launched find its folder in their environment; those started
+    from outside (torchrun, srun) never write to a folder, and Lightning sends them rank zero's for what they must read.
     """
-    if inherited := os.environ.get(RUN_ENV):
-        return Path(inherited)
-    first = max(_numbers(root / experiment), default=-1) + 1
     if _rank() > 0:
-        return root / experiment / str(first)
-    for number in range(first, first + 1000):
-        folder = root / experiment / str(number)
+        return Path(os.environ.get(RUN_ENV, root / experiment))
+    for number in count(max(_numbers(root / experiment), default=-1) + 1):
+        folder = root.resolve() / experiment / str(number)
         try:
             folder.mkdir(parents=True)
         except FileExistsError:
@@ -37,7 +34,7 @@ def claim(root: Path, experiment: str) -> Path:
             raise InputError(reason) from error
         os.environ[RUN_ENV] = str(folder)
         return folder
-    raise InputError(f"no free run folder below {root / experiment}")
+    raise AssertionError("count() does not end")
 
 
 def folder_of(checkpoint: Path) -> Path | None:
@@ -77,10 +74,6 @@ def write_atomically(path: Path, text: str) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)
-
-
-def write_environment(folder: Path, device: str, name: str = "env.json") -> None:
-    write_atomically(folder / name, json.dumps(environment(device), indent=2) + "\n")
 
 
 def _numbers(folder: Path) -> list[int]:

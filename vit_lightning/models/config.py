@@ -39,8 +39,8 @@ class NetConfig:
     stages: tuple[int, ...] | None = None
     """ResNet units per stage in front of a hybrid or in a BiT ResNet; (0,) is the root alone, () no ResNet."""
     pool: Pool | None = None
-    """What the head reads: the class token, the mean of all patches, a learned attention over the patches, or class token
-    and mean side by side (DINOv2's linear head)."""
+    """What the head reads: the class token, the mean of all patches, a learned attention over the patches, or class
+    token and mean side by side (DINOv2's linear head)."""
     class_token: bool | None = None
     """Whether there is a class token. None: where the pool reads it."""
     norm_after_pool: bool | None = None

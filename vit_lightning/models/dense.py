@@ -1,4 +1,7 @@
-"""Linear layers that own their initialisation, as the official code draws it."""
+"""Linear layers that own their initialisation, as the official code draws it.
+
+Tensors without storage are left alone: torch would import for a second to find out that there is nothing to draw.
+"""
 
 import math
 from collections.abc import Callable
@@ -19,16 +22,15 @@ def xavier_(weight: Tensor, parts: int = 1) -> Tensor:
 @torch.no_grad()
 def lecun_normal_(weight: Tensor) -> Tensor:
     """Fills a weight with normal values cut at two deviations, whose deviation after the cut is 1 / sqrt(fan-in)."""
+    if weight.is_meta:
+        return weight
     cut = math.erf(math.sqrt(2))
     std = 1 / math.sqrt(weight[0].numel()) / 0.87962566103423978
     return weight.uniform_(-cut, cut).erfinv_().mul_(math.sqrt(2) * std)
 
 
 def normal_(tensor: Tensor, std: float) -> Tensor:
-    """Fills a tensor with normal values around 0.
-
-    A tensor without storage stays as it is: torch would import for a second to find out that there is nothing to fill.
-    """
+    """Fills a tensor with normal values around 0."""
     return tensor if tensor.is_meta else nn.init.normal_(tensor, std=std)
 
 

@@ -1,7 +1,6 @@
 """Weights from anywhere: `load_net` builds the net that a file is for, `load_into` fills a net that exists."""
 
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -13,10 +12,10 @@ from vit_lightning.models import NetConfig, build
 from vit_lightning.models.config import as_pair
 from vit_lightning.weights import checkpoint, google, huggingface, timm, torchvision
 from vit_lightning.weights.archive import open_archive
-from vit_lightning.weights.fit import Resampling, fit
+from vit_lightning.weights.fit import Fitting, Resampling
 from vit_lightning.weights.report import Report
 from vit_lightning.weights.source import fetch
-from vit_lightning.weights.table import Net, Row, Stored, Weights, to_ours
+from vit_lightning.weights.table import Net, Row, Weights, shape_of, to_ours
 
 __all__ = ["Report", "load_into", "load_net", "understand"]
 
@@ -82,9 +81,8 @@ def load_net(
         raise InputError(f"The file's net has {weights.config.heads} heads, but heads is {heads}: leave heads out.")
     size = weights.image_size if image_size is None else as_pair(image_size)
     net = own if size == weights.image_size else _skeleton(weights.config, size, weights.num_classes)
-    report, state = _report(source, weights), {}
-    for name, row in _rows(weights, net).items():
-        state[name] = _take(name, row, weights, own, net, report, resampling)
+    report, fitting = _report(source, weights), Fitting(own, net, resampling)
+    state = {name: _take(name, row, weights, fitting, report) for name, row in _rows(weights, net).items()}
     net.load_state_dict(state, assign=True)
     _give_storage(net)
     _note_empty_head(net, report)
@@ -129,9 +127,10 @@ def load_into(
         raise InputError(f"The weights lack {_some(lacking)}, which the net has: {ALIKE}.")
     if surplus := [name for name in held if name not in wanted]:
         raise InputError(f"The net lacks {_some(surplus)}, which the weights have: {ALIKE}.")
+    fitting = Fitting(own, net, resampling, adapt)
     with torch.no_grad():
         for name, tensor in wanted.items():
-            tensor.copy_(_take(name, held[name], weights, own, net, report, resampling, adapt))
+            tensor.copy_(_take(name, held[name], weights, fitting, report))
     if head == "keep":
         _note_empty_head(net, report)
     return report
@@ -166,11 +165,8 @@ def _check(weights: Weights, net: Net, source: str | Path) -> None:
         raise InputError(f"{source} lacks {_some(lacking)}: it is cut down, or for another kind of net.")
     if surplus := held.keys() - set(needed):
         raise InputError(f"{source} holds {_some(surplus)}, unknown in the layout of {weights.layout}.")
-    shapes = {
-        name: Stored(tensor.shape, partial(torch.empty, tensor.shape, device="meta")) for name, tensor in held.items()
-    }
     for name, row in rows.items():
-        shape, expected = tuple(to_ours(row, shapes).shape), tuple(wanted[name].shape)
+        shape, expected = shape_of(row, held), tuple(wanted[name].shape)
         if shape != expected:
             raise InputError(
                 f"{_some(row.theirs)} of {source} would make {name} {shape}, but its net needs {expected}."
@@ -190,18 +186,9 @@ def _report(source: str | Path, weights: Weights) -> Report:
     )
 
 
-def _take(
-    name: str,
-    row: Row,
-    weights: Weights,
-    own: Net,
-    net: Net,
-    report: Report,
-    resampling: Resampling,
-    adapt: bool = False,
-) -> Tensor:
+def _take(name: str, row: Row, weights: Weights, fitting: Fitting, report: Report) -> Tensor:
     """Reads one tensor, fits it to the net and reports it."""
-    tensor, how = fit(name, to_ours(row, weights.stored), own, net, resampling, adapt)
+    tensor, how = fitting(name, to_ours(row, weights.stored))
     report.loaded.append(name)
     if how:
         report.resampled[name] = how

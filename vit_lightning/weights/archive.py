@@ -123,21 +123,30 @@ def _open_file(path: Path, raw: bool) -> Archive:
     raise InputError(f"{path} is neither safetensors nor npz nor a torch file: look at what it really is.")
 
 
-def _stored(path: Path, shape: tuple[int, ...], read: Callable[[], Tensor]) -> Stored:
+def _stored(
+    path: Path, shape: tuple[int, ...], read: Callable[[], Tensor], glance: Callable[[], Tensor] | None = None
+) -> Stored:
     """A tensor that is in float32 once read, if it is a floating-point one."""
 
-    def convert() -> Tensor:
+    def convert(read: Callable[[], Tensor]) -> Tensor:
         tensor = _guarded(path, read)
         return tensor.float() if tensor.is_floating_point() else tensor
 
-    return Stored(tuple(shape), convert)
+    return Stored(tuple(shape), partial(convert, read), glance and partial(convert, glance))
 
 
 def _open_safetensors(path: Path) -> Archive:
     """Tensors stay views of the mapped file until they are written to."""
     file = safe_open(path, framework="pt")
-    names = file.keys()
-    stored = {name: _stored(path, file.get_slice(name).get_shape(), partial(file.get_tensor, name)) for name in names}
+
+    def glance(name: str) -> Tensor:
+        with safe_open(path, framework="pt") as again:
+            return again.get_tensor(name)
+
+    stored = {
+        name: _stored(path, file.get_slice(name).get_shape(), partial(file.get_tensor, name), partial(glance, name))
+        for name in file.keys()  # noqa: SIM118 (it is no mapping)
+    }
     return Archive(path, stored, facts=json.loads((file.metadata() or {}).get("vit_lightning", "{}")))
 
 
@@ -165,7 +174,12 @@ def _read_array(archive: zipfile.ZipFile, member: str) -> Tensor:
 
 
 def _open_torch(path: Path, raw: bool) -> Archive:
-    content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+    if path.suffix == ".safetensors":
+        # torch would go by the name.
+        with path.open("rb") as file:
+            content = torch.load(file, map_location="cpu", weights_only=True)
+    else:
+        content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
     if not isinstance(content, dict):
         raise InputError(f"{path} holds a {type(content).__name__} in place of named tensors: save a state_dict.")
     facts = content if "hyper_parameters" in content else {}

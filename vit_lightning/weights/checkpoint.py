@@ -11,8 +11,8 @@ from safetensors.torch import save_file
 
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, resolve
-from vit_lightning.models.config import as_pair
 from vit_lightning.weights.archive import Archive
+from vit_lightning.weights.facts import fact, numbers_fact, size_fact
 from vit_lightning.weights.report import Report
 from vit_lightning.weights.table import Net, Row, Stored, Weights, rename
 
@@ -39,15 +39,21 @@ def understand(archive: Archive, heads: int | None, image_size: tuple[int, int] 
             f"{archive.path} has the net field {min(unknown)!r}, which this version does not know: update."
         )
     stored, dropped = _net(archive.stored)
-    config = resolve(NetConfig(**net))
+    kinds = asdict(resolve(NetConfig()))
+    config = resolve(NetConfig(**{name: fact(net, name, _kinds(kinds[name]), None) for name in net}))
     classes = stored["head.weight"].shape[0] if "head.weight" in stored else 0
-    mean, std = (tuple(facts[name]) if facts.get(name) else None for name in ("mean", "std"))
-    size = as_pair(facts["image_size"])
+    mean, std = (numbers_fact(facts, name, config.channels) for name in ("mean", "std"))
+    size = size_fact(facts, "image_size")
     names = list(archive.facts.get("class_names") or [])
     rows = [Row(name, (name,)) for name in stored]
     weights = Weights(NAME, config, size, classes, rows, stored, dropped, mean=mean, std=std, class_names=names)
     weights.training = _training(archive.facts)
     return weights
+
+
+def _kinds(sample: object) -> tuple[type, ...]:
+    """Types of a field, after one of its values."""
+    return (list, tuple) if isinstance(sample, tuple) else (type(sample),)
 
 
 def _net(stored: dict[str, Stored]) -> tuple[dict[str, Stored], dict[str, str]]:

@@ -14,71 +14,79 @@ from vit_lightning.weights.table import Net
 Resampling = Literal["bilinear", "bicubic"]
 
 
-def fit(name: str, tensor: Tensor, own: Net, net: Net, resampling: Resampling, adapt: bool) -> tuple[Tensor, str]:
-    """Returns a tensor that fits the net, and in words what was done to it; empty: nothing.
+class Fitting:
+    """Fits tensors of one net to another that differs in its grid of patches, its patches or its channels.
 
     Args:
-        name: our name of the tensor.
-        tensor: its values in the weights.
         own: the net that the weights are for.
         net: the net to fill.
         resampling: how position tables get to another grid.
         adapt: whether other patch sizes and numbers of channels may be fitted too.
-
-    Raises:
-        InputError: the tensor cannot fit, or may not be fitted.
     """
-    if ".position." in f".{name}" and own.grid != net.grid:
-        return _positions(name, tensor, own, net, resampling)
-    if name in ("patches.proj.weight", "stem.conv_root.weight", "conv_root.weight"):
-        return _first_layer(tensor, own, net, adapt)
-    expected = net.state_dict()[name].shape
-    if tensor.shape != expected:
-        raise InputError(f"{name} is {tuple(tensor.shape)} in the weights, but {tuple(expected)} in the net: {_FIX}.")
-    return tensor, ""
 
+    def __init__(self, own: Net, net: Net, resampling: Resampling, adapt: bool = False) -> None:
+        self.own, self.net, self.resampling, self.adapt = own, net, resampling, adapt
+        self.shapes = {name: tensor.shape for name, tensor in net.state_dict().items()}
 
-_FIX = "set the net's fields as the weights have them"
+    def __call__(self, name: str, tensor: Tensor) -> tuple[Tensor, str]:
+        """Returns a tensor that fits the net, and in words what was done to it; empty: nothing.
 
+        Args:
+            name: our name of the tensor.
+            tensor: its values in the weights.
 
-def _positions(name: str, tensor: Tensor, own: Net, net: Net, resampling: Resampling) -> tuple[Tensor, str]:
-    (rows, columns), (new_rows, new_columns) = own.grid, net.grid
-    kind = name.rpartition(".")[2]
-    if own.config.position == "learned":
-        tensor = resample(tensor, own.grid, net.grid, int(own.config.class_token), resampling)
-    elif kind == "rows":
-        tensor = resample(tensor[None], (rows, 1), (new_rows, 1), 0, resampling)[0]
-    elif kind == "columns":
-        tensor = resample(tensor[None], (1, columns), (1, new_columns), 0, resampling)[0]
-    elif own.config.position == "relative":
-        raise InputError(
-            f"Relative positions for {rows}x{columns} patches cannot be fitted to {new_rows}x{new_columns}: "
-            f"set image_size to {own.image_size}, the weights' own."
-        )
-    return tensor, f"{rows}x{columns} -> {new_rows}x{new_columns} patches, {resampling}"
+        Raises:
+            InputError: the tensor cannot fit, or may not be fitted.
+        """
+        how = ""
+        if ".position." in f".{name}" and self.own.grid != self.net.grid:
+            tensor, how = self._positions(name, tensor)
+        elif name in ("patches.proj.weight", "stem.conv_root.weight", "conv_root.weight"):
+            tensor, how = self._first_layer(name, tensor)
+        if tensor.shape != self.shapes[name]:
+            raise InputError(
+                f"{name} is {tuple(tensor.shape)} in the weights, but {tuple(self.shapes[name])} in the net: "
+                "set the net's fields as the weights have them."
+            )
+        return tensor, how
 
+    def _positions(self, name: str, tensor: Tensor) -> tuple[Tensor, str]:
+        config, old, new = self.own.config, self.own.grid, self.net.grid
+        kind = name.rpartition(".")[2]
+        if config.position == "relative":
+            raise InputError(
+                f"Relative positions for {old[0]}x{old[1]} patches cannot be fitted to {new[0]}x{new[1]}: "
+                f"set image_size to {self.own.image_size}, the weights' own."
+            )
+        if kind == "table":
+            tensor = resample(tensor, old, new, int(config.class_token), self.resampling)
+        elif kind == "rows":
+            tensor = resample(tensor[None], (old[0], 1), (new[0], 1), 0, self.resampling)[0]
+        elif kind == "columns":
+            tensor = resample(tensor[None], (1, old[1]), (1, new[1]), 0, self.resampling)[0]
+        return tensor, f"{old[0]}x{old[1]} -> {new[0]}x{new[1]} patches, {self.resampling}"
 
-def _first_layer(weight: Tensor, own: Net, net: Net, adapt: bool) -> tuple[Tensor, str]:
-    """Fits what reads the image, or the stem's map."""
-    old, new = own.config, net.config
-    done = []
-    for what, before, after in (("patch", old.patch, new.patch), ("channels", old.channels, new.channels)):
-        if before != after:
-            done.append(f"{what} {before} -> {after}")
-            if not adapt:
+    def _first_layer(self, name: str, weight: Tensor) -> tuple[Tensor, str]:
+        """Fits the layer that reads the image, or in a hybrid the stem's map."""
+        patches = name == "patches.proj.weight"
+        fields = ["patch"] * patches + ["channels"] * (not patches or not self.own.config.stages)
+        changes = [
+            (field, old, new)
+            for field in fields
+            if (old := getattr(self.own.config, field)) != (new := getattr(self.net.config, field))
+        ]
+        for field, old, new in changes:
+            if not self.adapt:
                 raise InputError(
-                    f"The weights have net.{what}={before}, but the net has {after}: set it to {before}, "
-                    f"or ask with adapt for the first layer to be fitted."
+                    f"The weights have net.{field}={old}, but the net has {new}: set it to {old}, "
+                    "or ask with adapt for the first layer to be fitted."
                 )
-    flat = weight.ndim == 2
-    kernel = rearrange(weight, "d (p q c) -> d c p q", p=old.patch, q=old.patch) if flat else weight
-    if old.channels != new.channels and (not flat or not old.stages):
-        kernel = with_channels(kernel, new.channels)
-    if flat and old.patch != new.patch:
-        kernel = with_patch(kernel, new.patch)
-    if not done:
-        return weight, ""
-    return rearrange(kernel, "d c p q -> d (p q c)") if flat else kernel, ", ".join(done)
+        size = self.own.config.patch
+        kernel = rearrange(weight, "d (p q c) -> d c p q", p=size, q=size) if patches else weight
+        for field, _, new in changes:
+            kernel = with_patch(kernel, new) if field == "patch" else with_channels(kernel, new)
+        fitted = rearrange(kernel, "d c p q -> d (p q c)") if patches else kernel
+        return fitted, ", ".join(f"{field} {old} -> {new}" for field, old, new in changes)
 
 
 def with_channels(kernel: Tensor, channels: int) -> Tensor:
@@ -98,7 +106,7 @@ def with_channels(kernel: Tensor, channels: int) -> Tensor:
 def with_patch(kernel: Tensor, patch: int) -> Tensor:
     """Returns a kernel `d c p q` for another patch size that answers as alike as it can to resized patches.
 
-    The pseudo-inverse of the resizing takes the place of resizing the kernel (FlexiViT, Beyer et al. 2023, section 3.4).
+    The pseudo-inverse of resizing stands in for resizing the kernel (FlexiViT, Beyer et al. 2023, section 3.4).
 
     Args:
         kernel: the kernel for the patch size that it has.

@@ -22,7 +22,9 @@ from vit_lightning.weights.table import Net, Row, Stored, Weights, axes, blocks_
 
 NAME = "Google's npz"
 PREFIXES = ("", "opt/target/", "target/", "params/img/", "params/", "img/")
-ANCHORS = ("embedding/kernel", "resnet/root_block/standardized_conv2d/kernel")
+# The first layer of a net, after which a file is recognised.
+ANCHOR = re.compile(r"(embedding|resnet/root_block/standardized_conv2d(_\d+)?)/kernel")
+ROOT = "resnet/root_block/standardized_conv2d/kernel"
 # What lies beside an unprefixed net: trees of the training state.
 TRAINING = ("opt", "chrono", "state", "step", "rng")
 TABLE = "Transformer/posembed_input/pos_embedding"
@@ -34,7 +36,7 @@ BLOCK = re.compile(r"Transformer/encoderblock_(\d+)/([A-Za-z]+)_(\d+)/")
 HALF = (0.5, 0.5, 0.5)
 
 DENSE = "i o -> o i"
-KERNEL = "p q i o -> o i p q"
+KERNEL = "y x i o -> o i y x"
 
 
 def _norm(ours: str, theirs: str) -> list[Row]:
@@ -114,7 +116,7 @@ def _resnet(config: NetConfig) -> list[Row]:
         return [Row(f"{ours}.weight", (f"{theirs}/gamma",)), Row(f"{ours}.bias", (f"{theirs}/beta",))]
 
     table = [
-        Row("conv_root.weight", ("resnet/root_block/standardized_conv2d/kernel",), KERNEL),
+        Row("conv_root.weight", (ROOT,), KERNEL),
         *norm("norm", "resnet/group_norm"),
         *_dense("head", "resnet/head/conv2d", "1 1 i o -> o i"),
     ]
@@ -132,15 +134,20 @@ def _resnet(config: NetConfig) -> list[Row]:
 
 def recognises(archive: Archive) -> bool:
     """Whether a file has this layout."""
-    return any(f"{prefix}{anchor}" in archive.stored for prefix in PREFIXES for anchor in ANCHORS)
+    return _prefix(archive.stored) is not None
+
+
+def _prefix(stored: Iterable[str]) -> str | None:
+    """What stands before the names of the net; None: no net of this layout."""
+    anchors = [match for name in stored if (match := re.search(rf"(^|/){ANCHOR.pattern}$", name))]
+    found = {match.string[: match.start() + len(match[1])] for match in anchors}
+    return next((prefix for prefix in PREFIXES if prefix in found), None)
 
 
 def understand(archive: Archive, heads: int | None, image_size: tuple[int, int] | None) -> Weights:
     """Reads the config of the net from the shapes of the file's tensors."""
-    stored = archive.stored
-    prefix = next(p for p in PREFIXES if any(f"{p}{anchor}" in stored for anchor in ANCHORS))
-    stored, dropped = _inside(stored, prefix)
-    if ANCHORS[1] in stored:
+    stored, dropped = _inside(archive.stored, _prefix(archive.stored))
+    if any(name.startswith("resnet/") for name in stored):
         return _understand_resnet(stored, dropped, image_size)
     stored = _split_scan(stored)
     linen = not any(match[3] == "2" for name in stored if (match := BLOCK.match(name)))
@@ -274,7 +281,7 @@ def _understand_resnet(
     stored: dict[str, Stored], dropped: dict[str, str], image_size: tuple[int, int] | None
 ) -> Weights:
     stored = rename(stored, lambda name: re.sub(r"standardized_conv2d_\d+/", "standardized_conv2d/", name))
-    root = axes(stored, ANCHORS[1], "p q c d")
+    root = axes(stored, ROOT, "p q c d")
     count = blocks_in(stored, r"resnet/block(\d+)/") - 1
     stages = tuple(blocks_in(stored, rf"resnet/block{stage}/unit(\d+)/") - 1 for stage in range(1, count + 1))
     layers = next((name for name, units in RESNETS.items() if units == stages), "50")

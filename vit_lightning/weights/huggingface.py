@@ -2,18 +2,16 @@
 
 import json
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from torch import Tensor
 
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, resolve
-from vit_lightning.models.config import as_pair
 from vit_lightning.weights.archive import Archive
+from vit_lightning.weights.facts import fact, numbers_fact, size_fact
 from vit_lightning.weights.report import Report
 from vit_lightning.weights.shapes import heads_of, settle_table, variant_of
 from vit_lightning.weights.table import (
@@ -25,6 +23,7 @@ from vit_lightning.weights.table import (
     Weights,
     axes,
     blocks_in,
+    fill_biases,
     pair,
     to_theirs,
 )
@@ -81,19 +80,19 @@ def recognises(archive: Archive) -> bool:
 def understand(archive: Archive, heads: int | None, image_size: tuple[int, int] | None) -> Weights:
     """Reads the config of the net from config.json; the tensors' shapes must agree with it."""
     said = archive.json("config.json")
-    kind = said.get("model_type")
+    kind = fact(said, "model_type", str, "")
     if kind not in CLASSES:
         told = f"of the model_type {kind!r}" if kind else "without the config.json that should lie beside them"
         raise InputError(f"{archive.path} holds transformers' tensors {told}: only {', '.join(CLASSES)} are known.")
     stored, dropped = _without_prefix(archive.stored)
     config = _config(stored, said, kind)
     length = axes(stored, "embeddings.position_embeddings", "one n d")["n"]
-    stated = as_pair(said.get("image_size", 224))
+    stated = size_fact(said, "image_size", 224)
     _, size = settle_table(length, (1,), config.patch, stated, image_size)
     config.crop_to_patch = any(side % config.patch for side in size)
     prepared = archive.json("preprocessor_config.json")
     classes, config = _head(stored, config)
-    names = list(said.get("id2label", {}).values())
+    names = list(fact(said, "id2label", dict, {}).values())
     return Weights(
         f"{NAME} {kind}",
         config,
@@ -102,8 +101,8 @@ def understand(archive: Archive, heads: int | None, image_size: tuple[int, int] 
         rows(config),
         stored,
         dropped,
-        mean=tuple(prepared["image_mean"]) if "image_mean" in prepared else None,
-        std=tuple(prepared["image_std"]) if "image_std" in prepared else None,
+        mean=numbers_fact(prepared, "image_mean", config.channels),
+        std=numbers_fact(prepared, "image_std", config.channels),
         class_names=names if len(names) == classes and names != [f"LABEL_{i}" for i in range(classes)] else [],
     )
 
@@ -118,7 +117,7 @@ def _without_prefix(stored: dict[str, Stored]) -> tuple[dict[str, Stored], dict[
 
 
 def _config(stored: dict[str, Stored], said: dict[str, Any], kind: str) -> NetConfig:
-    act, pooler = said.get("hidden_act", "gelu"), said.get("pooler_act", "tanh")
+    act, pooler = fact(said, "hidden_act", str, "gelu"), fact(said, "pooler_act", str, "tanh")
     if act not in GELUS or pooler != "tanh":
         raise InputError(
             f"The net's activations are {act!r} and {pooler!r}: only {', '.join(GELUS)} and tanh are known."
@@ -126,17 +125,16 @@ def _config(stored: dict[str, Stored], said: dict[str, Any], kind: str) -> NetCo
     patch = axes(stored, ANCHOR, "d c p q")
     if patch["p"] != patch["q"]:
         raise InputError(f"The file's patches have {patch['p']}x{patch['q']} pixels: only square patches are known.")
-    width, depth = patch["d"], blocks_in(stored, r"encoder\.layer\.(\d+)\.")
-    heads = heads_of(width, said.get("num_attention_heads"))
-    swiglu = bool(said.get("use_swiglu_ffn"))
+    width = patch["d"]
+    depth = fact(said, "num_hidden_layers", int, blocks_in(stored, r"encoder\.layer\.(\d+)\."))
+    heads = heads_of(width, fact(said, "num_attention_heads", int, None))
+    swiglu = fact(said, "use_swiglu_ffn", bool, False)
     mlp = "intermediate.dense" if kind == VIT else "mlp.weights_in" if swiglu else "mlp.fc1"
     up = axes(stored, f"encoder.layer.0.{mlp}.weight", "m d")["m"]
-    if not said.get("qkv_bias", True):
-        for i in range(depth):
-            for part in ("query", "key", "value"):
-                stored[f"encoder.layer.{i}.attention.attention.{part}.bias"] = Stored(
-                    (width,), partial(torch.zeros, width)
-                )
+    if not fact(said, "qkv_bias", bool, True):
+        layers = (f"encoder.layer.{i}.attention.attention" for i in range(depth))
+        names = (f"{layer}.{part}.bias" for layer in layers for part in ("query", "key", "value"))
+        fill_biases(stored, dict.fromkeys(names, width))
     row = (depth, width, up // 2 if swiglu else up, heads)
     return resolve(
         NetConfig(
@@ -149,10 +147,10 @@ def _config(stored: dict[str, Stored], said: dict[str, Any], kind: str) -> NetCo
             channels=patch["c"],
             representation=axes(stored, "pooler.dense.weight", "r d")["r"] if "pooler.dense.weight" in stored else 0,
             registers=axes(stored, "embeddings.register_tokens", "one n d")["n"] if kind == REGISTERS else 0,
-            layer_scale=0.0 if kind == VIT else said.get("layerscale_value", 1.0),
+            layer_scale=0.0 if kind == VIT else fact(said, "layerscale_value", float, 1.0),
             gelu=GELUS[act],
             swiglu=swiglu,
-            norm_eps=said.get("layer_norm_eps", 1e-12 if kind == VIT else 1e-6),
+            norm_eps=fact(said, "layer_norm_eps", float, 1e-12 if kind == VIT else 1e-6),
         )
     )
 

@@ -6,6 +6,7 @@ Read forwards, a row imports; with the sides of its pattern swapped it exports t
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from vit_lightning.models import NetConfig, ResNet, ViT
 
 Net = ViT | ResNet
 
+SAME = "... -> ..."
 # Several of their tensors, laid one after the other along our first axis: weights and biases alike.
 CONCATENATE = "s o ... -> (s o) ..."
 # A convolution's kernel as the matrix that projects a flattened patch (equation 1 of the paper).
@@ -40,10 +42,17 @@ class Row:
 
 @dataclass(frozen=True)
 class Stored:
-    """A tensor in a file, read on demand."""
+    """A tensor in a file, read on demand.
+
+    Args:
+        shape: its shape.
+        read: reads it; the tensor may go on using the mapped file.
+        glance: reads it for a moment, without keeping the file mapped; None: `read` does not either.
+    """
 
     shape: tuple[int, ...]
     read: Callable[[], Tensor]
+    glance: Callable[[], Tensor] | None = None
 
 
 @dataclass
@@ -94,20 +103,29 @@ def pair(ours: str, theirs: str | tuple[str, ...], weight: str = "", bias: str =
     ]
 
 
-def to_ours(row: Row, stored: dict[str, Stored]) -> Tensor:
-    """Returns our tensor from theirs.
+def shape_of(row: Row, stored: dict[str, Stored]) -> tuple[int, ...]:
+    """Returns the shape that theirs would give our tensor, without reading anything.
 
     Raises:
-        InputError: their tensors do not have the axes that the layout prescribes.
+        InputError: theirs do not have the axes that the layout prescribes.
     """
-    tensors = [stored[name].read() for name in row.theirs]
-    if not row.pattern:
-        return tensors[0]
+    first, *others = (stored[name].shape for name in row.theirs)
+    whole = torch.empty((1 + len(others), *first) if others else first, device="meta")
     try:
-        return rearrange(tensors if len(tensors) > 1 else tensors[0], row.pattern)
-    except (EinopsError, RuntimeError) as error:
-        shapes = ", ".join(f"{name} {tuple(tensor.shape)}" for name, tensor in zip(row.theirs, tensors, strict=True))
+        if any(shape != first for shape in others):
+            raise EinopsError
+        return tuple(rearrange(whole, row.pattern or SAME).shape)
+    except EinopsError as error:
+        shapes = ", ".join(f"{name} {stored[name].shape}" for name in row.theirs)
         raise InputError(f"The axes of {shapes} are not those of the layout ({row.pattern}).") from error
+
+
+def to_ours(row: Row, stored: dict[str, Stored]) -> Tensor:
+    """Returns our tensor from theirs, whose shapes `shape_of` has checked."""
+    if not row.pattern:
+        return stored[row.theirs[0]].read()
+    tensors = [(stored[name].glance or stored[name].read)() for name in row.theirs]
+    return rearrange(tensors if len(tensors) > 1 else tensors[0], row.pattern)
 
 
 def to_theirs(rows: list[Row], state: dict[str, Tensor], config: NetConfig, layout: str) -> dict[str, Tensor]:
@@ -122,7 +140,7 @@ def to_theirs(rows: list[Row], state: dict[str, Tensor], config: NetConfig, layo
     theirs: dict[str, Tensor] = {}
     for name, tensor in state.items():
         row = table[name]
-        left, right = row.pattern.split(" -> ") if row.pattern else ("...", "...")
+        left, right = (row.pattern or SAME).split(" -> ")
         sizes = {"s": len(row.theirs), "h": config.heads, "p": config.patch, "q": config.patch}
         sizes = {axis: size for axis, size in sizes.items() if axis in re.findall(r"\w", right)}
         parts = rearrange(tensor, f"{right} -> {left}", **sizes)
@@ -163,7 +181,7 @@ def blocks_in(names: Iterable[str], pattern: str) -> int:
 
 
 def with_class_row(table: Stored) -> Stored:
-    """Returns a position table whose class token has the position zero, for a layout that gives it none: the same net."""
+    """Returns a position table that gives the class token the position zero, which it has in a layout without one."""
 
     def read() -> Tensor:
         rows = table.read()
@@ -171,3 +189,16 @@ def with_class_row(table: Stored) -> Stored:
 
     one, length, width = table.shape
     return Stored((one, length + 1, width), read)
+
+
+def fill_biases(stored: dict[str, Stored], biases: dict[str, int]) -> list[str]:
+    """Gives layers that were made without bias one of zeros, which changes nothing, and returns a note of it.
+
+    Args:
+        stored: the tensors; those of `biases` are added if none of them is there.
+        biases: names and lengths.
+    """
+    if any(name in stored for name in biases):
+        return []
+    stored |= {name: Stored((length,), partial(torch.zeros, length)) for name, length in biases.items()}
+    return [f"no {next(iter(biases))} in the file: zeros, which change nothing"]

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, resolve
-from vit_lightning.models.config import as_pair
 from vit_lightning.weights.archive import Archive
+from vit_lightning.weights.facts import fact, numbers_fact, size_fact
 from vit_lightning.weights.report import Report
-from vit_lightning.weights.shapes import HEADS, settle_table, heads_of, variant_of
+from vit_lightning.weights.shapes import HEADS, heads_of, settle_table, variant_of
 from vit_lightning.weights.table import (
     PATCHES,
     Net,
@@ -24,6 +24,7 @@ from vit_lightning.weights.table import (
     Weights,
     axes,
     blocks_in,
+    fill_biases,
     pair,
     rename,
     to_theirs,
@@ -96,7 +97,8 @@ def understand(archive: Archive, heads: int | None, image_size: tuple[int, int] 
     config, notes = _config(stored, said, heads)
     classes = axes(stored, "head.weight", "k d")["k"] if "head.weight" in stored else 0
     size = _settle_positions(stored, config, said, image_size)
-    card = said.get("pretrained_cfg", {})
+    config.crop_to_patch = any(side % config.patch for side in size)
+    card = fact(said, "pretrained_cfg", dict, {})
     names = said.get("label_names") or card.get("label_names") or []
     return Weights(
         NAME,
@@ -107,8 +109,8 @@ def understand(archive: Archive, heads: int | None, image_size: tuple[int, int] 
         stored,
         dropped,
         notes,
-        mean=tuple(card["mean"]) if "mean" in card else None,
-        std=tuple(card["std"]) if "std" in card else None,
+        mean=numbers_fact(card, "mean", config.channels),
+        std=numbers_fact(card, "std", config.channels),
         class_names=list(names) if isinstance(names, list) and len(names) == classes else [],
     )
 
@@ -130,8 +132,8 @@ def _inside(stored: dict[str, Stored], prefix: str) -> tuple[dict[str, Stored], 
 
 
 def _config(stored: dict[str, Stored], said: dict[str, Any], heads: int | None) -> tuple[NetConfig, list[str]]:
-    arguments = said.get("model_args", {})
-    architecture = said.get("architecture", "")
+    arguments = fact(said, "model_args", dict, {})
+    architecture = fact(said, "architecture", str, "")
     if OTHER_NETS.search(architecture):
         raise InputError(f"The net {architecture} of timm works otherwise than its tensors tell: it cannot be loaded.")
     patch = axes(stored, ANCHOR, "d c p q")
@@ -139,7 +141,7 @@ def _config(stored: dict[str, Stored], said: dict[str, Any], heads: int | None) 
         raise InputError(f"The file's patches have {patch['p']}x{patch['q']} pixels: only square patches are known.")
     width, notes = patch["d"], []
     known = next((odd for name, odd in ODD_HEADS.items() if name in architecture), None)
-    heads = heads or arguments.get("num_heads") or known
+    heads = heads or fact(arguments, "num_heads", int, known)
     if heads is None:
         heads = heads_of(width, None, TIMM_HEADS)
         if not said:
@@ -167,20 +169,10 @@ def _config(stored: dict[str, Stored], said: dict[str, Any], heads: int | None) 
         # timm's nets with a norm before the blocks are CLIP's, and only those have this epsilon.
         norm_eps=1e-5 if "norm_pre.weight" in stored else 1e-6,
     )
-    for block in range(depth):
-        _zeros(stored, f"blocks.{block}.attn.qkv.bias", (3 * width,), notes)
+    biases = {f"blocks.{block}.attn.qkv.bias": 3 * width for block in range(depth)}
     if config.embed_norm:
-        _zeros(stored, "patch_embed.proj.bias", (width,), notes)
-    return resolve(config), notes
-
-
-def _zeros(stored: dict[str, Stored], name: str, shape: tuple[int, ...], notes: list[str]) -> None:
-    """Gives a layer without bias the bias of zeros that means the same."""
-    if name not in stored and name.replace("bias", "weight") in stored:
-        stored[name] = Stored(shape, partial(torch.zeros, shape))
-        note = f"no {re.sub(r'[0-9]+', '*', name)} in the file: zeros, which change nothing"
-        if note not in notes:
-            notes.append(note)
+        notes += fill_biases(stored, {"patch_embed.proj.bias": width})
+    return resolve(config), notes + fill_biases(stored, biases)
 
 
 def _pool(stored: dict[str, Stored], said: str | None) -> str:
@@ -206,8 +198,8 @@ def _settle_positions(
     """Makes the table cover the class token and no register; returns the image size that it is for."""
     token, registers = int(config.class_token), config.registers
     length = axes(stored, "pos_embed", "one n d")["n"]
-    size = said.get("model_args", {}).get("img_size") or said.get("pretrained_cfg", {}).get("input_size", ())[1:]
-    stated = as_pair(size) if size else None
+    card, arguments = fact(said, "pretrained_cfg", dict, {}), fact(said, "model_args", dict, {})
+    stated = size_fact(arguments, "img_size") or size_fact(card, "input_size")
     prefix, size = settle_table(length, {0, token, token + registers}, config.patch, stated, image_size)
     table = stored["pos_embed"]
     if registers and prefix == token + registers:

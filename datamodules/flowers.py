@@ -1,0 +1,59 @@
+"""Oxford 102 Flowers."""
+
+from pathlib import Path
+from typing import ClassVar
+
+from torchvision import datasets
+
+from datamodules.folder import Files
+from datamodules.original import Original, OriginalData
+from vit_lightning.data import hold_out
+from vit_lightning.sampling import tfds_order
+
+NAMES = datasets.Flowers102.classes
+SPLITS = {"train": "train", "validation": "val", "test": "test"}
+
+
+def _read(root: Path, split: str) -> Files:
+    """Read a split; torchvision verifies the checksums of both label files first."""
+    flowers = datasets.Flowers102(root, split=SPLITS[split], loader=Path)
+    files, labels = zip(*(flowers[index] for index in range(len(flowers))), strict=True)
+    return Files(root / "flowers-102" / "jpg", [file.name for file in files], labels)
+
+
+FLOWERS = Original(
+    "Oxford 102 Flowers",
+    "flowers-102/{jpg/image_<number>.jpg,imagelabels.mat,setid.mat}",
+    {"train": 1_020, "validation": 1_020, "test": 6_149},
+    _read,
+    fetch=lambda root: datasets.Flowers102(root, download=True),
+)
+
+
+class Flowers(OriginalData):
+    """Oxford 102 Flowers: 1,020 training and 6,149 test images of 102 flowers.
+
+    Under root lies what www.robots.ox.ac.uk/~vgg/data/flowers/102 publishes, unpacked as torchvision does:
+
+        flowers-102/jpg/image_00001.jpg ...
+        flowers-102/imagelabels.mat, setid.mat
+
+    The last 10 % of the training images, in the order of TensorFlow Datasets, are for validation as in the paper
+    (table 4); the publisher's own validation split is not used.
+
+    Args:
+        val_fraction: share of the training images held out for validation; 0 trains on all of them.
+    """
+
+    original = FLOWERS
+    num_classes = len(NAMES)
+    class_names: ClassVar = NAMES
+
+    def __init__(self, val_fraction: float = 0.1, **kwargs) -> None:
+        super().__init__(**kwargs)
+        self.val_fraction = val_fraction
+
+    def setup(self, stage: str) -> None:
+        whole = self.read("train")
+        self.train_set, self.val_set = hold_out(whole, self.val_fraction, tfds_order("train", whole.keys))
+        self.test_set = self.read("test")

@@ -1,0 +1,252 @@
+"""ImageNet-1k (ILSVRC 2012), tested on its own validation images, their ReaL labels, ImageNet-V2 or ObjectNet."""
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
+
+from datamodules import objectnet, synsets
+from datamodules.folder import Strings
+from datamodules.index import Index, IndexedData, IndexedImages
+from datamodules.multihot import MultiHot
+from datamodules.parquet import Rows, _open
+from vit_lightning.data import ImageSet, Subset, hold_out
+from vit_lightning.errors import InputError
+from vit_lightning.sampling import tfds_order
+
+SIZES = {"train": 1_281_167, "val": 50_000}
+V2 = "imagenetv2-matched-frequency-format-val"
+LAYOUT = (
+    "train/<wnid>/<image>.JPEG with val/<wnid>/<image>.JPEG or val/<image>.JPEG, or ILSVRC2012_img_train.tar with "
+    "ILSVRC2012_img_val.tar, or Hugging Face's train-*.parquet with validation-*.parquet"
+)
+VAL_IMAGE = re.compile(r"ILSVRC2012_val_(\d{8})(?!\d)")
+TRAIN_IMAGE = re.compile(r"(n\d{8})_\d+(?!\d)")
+
+
+class ImageNet1k(IndexedData):
+    """ImageNet-1k: 1,281,167 training and 50,000 validation images in 1,000 classes.
+
+    Under root lie, for each split in whichever form you have it,
+
+        train/n01440764/n01440764_18.JPEG ...   or ILSVRC2012_img_train.tar   or train-*.parquet
+        val/n01440764/ILSVRC2012_val_00000293.JPEG ..., or val/ILSVRC2012_val_00000001.JPEG ...
+                                                or ILSVRC2012_img_val.tar     or validation-*.parquet
+
+    Tars are read where they lie; Parquet files are those of Hugging Face, in root or root/data. No other file is
+    needed: the order and the names of the classes and the labels of the validation images are known here, and a file
+    that lies in another class's folder is an error.
+
+    The last 1 % of the training images, in the order of TensorFlow Datasets, are for validation during training
+    ("minival", Steiner et al. 2021), the official validation images are for testing.
+
+    Args:
+        root: folder as above; it may also hold imagenetv2-matched-frequency-format-val/<0 ... 999>/ and
+            objectnet-1.0/{images,mappings}/.
+        val_fraction: share of the training images held out for validation; 0 trains on all of them and validates on
+            the official validation images.
+        test: what is tested. val: the official validation images; real: the same with their ReaL labels, where each
+            class that an image shows counts as correct and images without any are left out; v2: ImageNet-V2, matched
+            frequency; objectnet: the 113 classes of ObjectNet that ImageNet has, usually at image_size 480 with
+            augment.evaluation center and augment.zoom 1.0667.
+        allow_incomplete: accept another number of images than was published.
+    """
+
+    num_classes = 1000
+
+    def __init__(
+        self,
+        root: Path,
+        val_fraction: float = 0.01,
+        test: Literal["val", "real", "v2", "objectnet"] = "val",
+        allow_incomplete: bool = False,
+        **kwargs,
+    ) -> None:
+        super().__init__(root=root, **kwargs)
+        self.val_fraction = val_fraction
+        self.test = test
+        self.allow_incomplete = allow_incomplete
+
+    @cached_property
+    def class_names(self) -> list[str]:
+        return synsets.names(synsets.wnids("1k"))
+
+    def places(self) -> list[Path]:
+        further = {"v2": self.root / V2, "objectnet": self.root / objectnet.IMAGES}.get(self.test)
+        return [place for place in (self._place("train"), self._place("val"), further) if place and place.exists()]
+
+    def setup(self, stage: str) -> None:
+        official = self._read("val")
+        self.test_set = self._test(official)
+        if stage in ("test", "predict"):
+            return
+        whole = self._read("train")
+        if whole is None and (official is None or stage == "fit"):
+            raise _absent(self.root, "training")
+        if whole is None or self.val_fraction == 0:
+            self.train_set, self.val_set = whole, official
+        else:
+            self.train_set, self.val_set = hold_out(whole, self.val_fraction, tfds_order("train", _originals(whole)))
+
+    def _place(self, split: str) -> Path | None:
+        """Return the folder or tar of a split that is there."""
+        places = (self.root / split, self.root / f"ILSVRC2012_img_{split}.tar")
+        return next((place for place in places if place.exists()), None)
+
+    def _read(self, split: str) -> ImageSet | None:
+        place = self._place(split)
+        if place is None:
+            found = _rows(self.root, {"val": "validation"}.get(split, split))
+        else:
+            index = self.index(place)
+            found = IndexedImages(index, _labels(index, split))
+        if found is not None and len(found) != SIZES[split] and not self.allow_incomplete:
+            raise InputError(
+                f"{place or self.root} has {len(found):,} {split} images where {SIZES[split]:,} were published; "
+                "complete it, or give --data.allow_incomplete true"
+            )
+        return found
+
+    def _test(self, official: ImageSet | None) -> ImageSet | None:
+        match self.test:
+            case "val":
+                return official
+            case "real":
+                return _real(official, self.root)
+            case "v2":
+                return _v2(self.index(_there(self.root / V2)))
+            case "objectnet":
+                place = _there(self.root / objectnet.IMAGES)
+                return objectnet.read(self.index(place), self.root / objectnet.MAPPINGS)
+
+
+def wnid_labels(index: Index, ids: Sequence[str]) -> np.ndarray:
+    """Return the class of each image by the folder or tar that it lies in, -1 if that is named after no class.
+
+    Args:
+        index: the images.
+        ids: WordNet id of each class.
+
+    Raises:
+        InputError: if a file's name says that it belongs to another folder.
+    """
+    numbers = {wnid: label for label, wnid in enumerate(ids)}
+    labels = []
+    for folder, path in enumerate(index.folders):
+        wnid = synsets.home(path)
+        labels.append(numbers.get(wnid, -1))
+        if wnid is None or index.prefixes[folder].startswith(f"{wnid}_"):
+            continue
+        for name in index.names(folder):
+            said = TRAIN_IMAGE.search(name)
+            if said and said[1] != wnid:
+                raise InputError(f"{index.root / path / name} lies in the wrong folder; move it to {said[1]}")
+    return index.spread(labels)
+
+
+def _labels(index: Index, split: str) -> np.ndarray:
+    labels = wnid_labels(index, synsets.wnids("1k"))
+    if split == "val":
+        labels = _check_val(labels, index)
+    unknown = np.flatnonzero(labels < 0)
+    if len(unknown):
+        raise InputError(
+            f"{index.root / index[unknown[0]]} lies in no folder named after one of the 1,000 classes"
+            f"{' and is not named ILSVRC2012_val_<number>' * (split == 'val')} ({len(unknown):,} such); "
+            f"expected {LAYOUT}"
+        )
+    missing = sorted(set(range(1000)) - set(labels.tolist()))
+    if missing and split == "train":
+        wnid = synsets.wnids("1k")[missing[0]]
+        rank_zero_warn(f"{len(missing)} classes have no training images, such as {wnid}; they keep their numbers")
+    return labels
+
+
+def _check_val(labels: np.ndarray, keys: Iterable[str]) -> np.ndarray:
+    """Fill in labels that are -1 by the images' numbers, and compare the others with them."""
+    number = _numbers(keys)
+    known = number >= 0
+    truth = np.full_like(labels, -1)
+    truth[known] = synsets.validation().labels[number[known]]
+    wrong = np.flatnonzero(known & (labels >= 0) & (labels != truth))
+    if len(wrong):
+        key = next(key for place, key in enumerate(keys) if place == wrong[0])
+        right = synsets.wnids("1k")[truth[wrong[0]]]
+        raise InputError(f"{key} has the label of another class; it belongs to {right} ({len(wrong):,} such)")
+    return np.where(known, truth, labels)
+
+
+def _numbers(keys: Iterable[str]) -> np.ndarray:
+    """Return the place of each validation image among the 50,000 from its name, -1 if the name does not say it."""
+    found = (VAL_IMAGE.search(key) for key in keys)
+    numbers = np.array([int(match[1]) - 1 if match else -1 for match in found], dtype=np.int64)
+    return np.where(numbers < len(synsets.validation().labels), numbers, -1)
+
+
+def _originals(images: ImageSet) -> list[str]:
+    """Return the original file names, which are the keys of TensorFlow Datasets; Hugging Face's say more."""
+    found = ((TRAIN_IMAGE.search(key), key) for key in images.keys)
+    return [f"{match[0]}.JPEG" if match else key.rpartition("/")[2] for match, key in found]
+
+
+def _real(official: ImageSet | None, root: Path) -> MultiHot:
+    if official is None:
+        raise _absent(root, "validation")
+    number = _numbers(official.keys)
+    if (number < 0).any():
+        key = official.keys[int(np.argmax(number < 0))]
+        raise InputError(f"{key} is not named ILSVRC2012_val_<number>, which is how an image finds its ReaL labels")
+    real = synsets.validation().real
+    kept = np.flatnonzero(np.diff(real.ends)[number])
+    rank_zero_info(f"ReaL: n = {len(kept)} images; {len(number) - len(kept)} without a ReaL label are left out")
+    if not len(kept):
+        raise InputError(f"ReaL: n = 0, since none of the {len(number)} validation images has a ReaL label")
+    return MultiHot(Subset(official, kept), real, number[kept], ImageNet1k.num_classes)
+
+
+def _v2(index: Index) -> IndexedImages:
+    """Label ImageNet-V2 by its folders, which are class numbers and not in the order of their names as text."""
+    return IndexedImages(index, index.spread([int(path) if path.isdecimal() else -1 for path in index.folders]))
+
+
+def _absent(root: Path, what: str) -> InputError:
+    return InputError(f"{root} holds no {what} images of ImageNet-1k: expected {LAYOUT}; give --data.root")
+
+
+def _there(place: Path) -> Path:
+    if not place.is_dir():
+        raise InputError(f"{place} is missing: unpack the set there, or link to it, for --data.test")
+    return place
+
+
+class _NamedRows(Rows):
+    def __init__(self, files: Sequence[Path], labels: np.ndarray, keys: Iterable[str]) -> None:
+        super().__init__(files, "image", labels)
+        self.keys = Strings(keys)
+
+
+def _rows(root: Path, split: str) -> _NamedRows | None:
+    """Read Hugging Face's Parquet files, whose rows hold each image's file name too."""
+    files = next(filter(None, (sorted(folder.glob(f"{split}*.parquet")) for folder in (root, root / "data"))), [])
+    if not files:
+        return None
+    tables = [_open(file).read(["image.path", "label"]) for file in files]
+    labels = np.concatenate([table["label"].to_numpy() for table in tables])
+    keys = [path or "" for table in tables for path in table["image"].combine_chunks().field("path").to_pylist()]
+    if split == "validation":
+        _check_val(labels, keys)
+    else:
+        _check_train(labels, keys)
+    return _NamedRows(files, labels, keys)
+
+
+def _check_train(labels: np.ndarray, keys: Sequence[str]) -> None:
+    ids = synsets.wnids("1k")
+    for label, key in zip(labels, keys, strict=True):
+        said = TRAIN_IMAGE.search(key)
+        if said and said[1] != ids[label]:
+            raise InputError(f"{key} has label {label}, which is {ids[label]}; these files have another class order")

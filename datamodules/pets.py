@@ -1,0 +1,66 @@
+"""Oxford-IIIT Pet: breeds of cats and dogs."""
+
+from pathlib import Path
+from typing import ClassVar
+
+from torchvision import datasets
+
+from datamodules.folder import Files
+from datamodules.original import Original, OriginalData
+from vit_lightning.data import hold_out
+from vit_lightning.sampling import tfds_order
+
+LISTS = {"train": "trainval.txt", "test": "test.txt"}
+
+NAMES = (  # noqa: SIM905
+    "Abyssinian american_bulldog american_pit_bull_terrier basset_hound beagle Bengal Birman Bombay boxer "
+    "British_Shorthair chihuahua Egyptian_Mau english_cocker_spaniel english_setter german_shorthaired great_pyrenees "
+    "havanese japanese_chin keeshond leonberger Maine_Coon miniature_pinscher newfoundland Persian pomeranian pug "
+    "Ragdoll Russian_Blue saint_bernard samoyed scottish_terrier shiba_inu Siamese Sphynx staffordshire_bull_terrier "
+    "wheaten_terrier yorkshire_terrier"
+).split()
+
+
+def _read(root: Path, split: str) -> Files:
+    folder = root / "oxford-iiit-pet"
+    lines = (folder / "annotations" / LISTS[split]).read_text().splitlines()
+    names, breeds, *_ = zip(*(line.split() for line in lines), strict=True)
+    return Files(folder / "images", [f"{name}.jpg" for name in names], [int(breed) - 1 for breed in breeds])
+
+
+PETS = Original(
+    "Oxford-IIIT Pet",
+    "oxford-iiit-pet/{images/<breed>_<number>.jpg,annotations/{trainval,test}.txt}",
+    {"train": 3_680, "test": 3_669},
+    _read,
+    fetch=lambda root: datasets.OxfordIIITPet(root, download=True),
+)
+
+
+class Pets(OriginalData):
+    """Oxford-IIIT Pet: 3,680 training and 3,669 test images of 37 breeds of cats and dogs.
+
+    Under root lies what www.robots.ox.ac.uk/~vgg/data/pets publishes, unpacked as torchvision does:
+
+        oxford-iiit-pet/images/Abyssinian_1.jpg ...
+        oxford-iiit-pet/annotations/trainval.txt, test.txt
+
+    The last 10 % of the training images, in the order of TensorFlow Datasets, are for validation as in the paper
+    (table 4). Files are decoded by what they hold: one is a PNG with transparency and one a GIF, both named .jpg.
+
+    Args:
+        val_fraction: share of the training images held out for validation; 0 trains on all of them.
+    """
+
+    original = PETS
+    num_classes = len(NAMES)
+    class_names: ClassVar = NAMES
+
+    def __init__(self, val_fraction: float = 0.1, **kwargs) -> None:
+        super().__init__(**kwargs)
+        self.val_fraction = val_fraction
+
+    def setup(self, stage: str) -> None:
+        whole = self.read("train")
+        self.train_set, self.val_set = hold_out(whole, self.val_fraction, tfds_order("train", whole.keys))
+        self.test_set = self.read("test")

@@ -1,0 +1,114 @@
+"""Arrays that are computed once, kept in a file, and mapped into memory by every process that opens it."""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from datamodules.folder import Strings
+from vit_lightning.errors import InputError
+
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "vit_lightning"
+"""Folder of such files unless the user names another one."""
+
+
+class Mapped(Strings):
+    """Strings whose two arrays are there already."""
+
+    def __init__(self, text: np.ndarray, ends: np.ndarray) -> None:
+        self.text = text
+        self.ends = ends
+
+
+class Ragged(Sequence[np.ndarray]):
+    """Rows of different lengths in two arrays.
+
+    Args:
+        values: all rows, one after the other.
+        ends: 0, and where each row ends in values.
+    """
+
+    def __init__(self, values: np.ndarray, ends: np.ndarray) -> None:
+        self.values = values
+        self.ends = ends
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[int]]) -> "Ragged":
+        """Pack rows of whole numbers."""
+        ends = np.cumsum([0, *map(len, rows)])
+        return cls(np.fromiter((value for row in rows for value in row), np.int32, ends[-1]), ends)
+
+    def __len__(self) -> int:
+        return len(self.ends) - 1
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        return self.values[self.ends[index] : self.ends[index + 1]]
+
+
+def place(cache: Path | None, source: Path, version: str) -> Path:
+    """Return the file that keeps what was computed from a source.
+
+    Args:
+        cache: folder of such files; None: `CACHE`.
+        source: the folder or file, absolute.
+        version: what was computed and how, so that a later version does not meet an earlier one's file.
+    """
+    digest = hashlib.sha256(f"{version}\n{source}".encode(errors="surrogateescape")).hexdigest()
+    return (CACHE if cache is None else Path(cache).expanduser()) / f"{source.name}-{digest[:12]}.safetensors"
+
+
+def save(file: Path, arrays: Mapping[str, np.ndarray | Strings | Ragged]) -> None:
+    """Write arrays to a file, completely or not at all."""
+    plain = {}
+    for name, value in arrays.items():
+        match value:
+            case Strings():
+                plain |= {f"{name}.text": value.text, f"{name}.ends": narrow(value.ends)}
+            case Ragged():
+                plain |= {f"{name}.values": value.values, f"{name}.ends": narrow(value.ends)}
+            case _:
+                plain[name] = value
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=file.parent, prefix=f".{file.name}.") as folder:
+            save_file(plain, Path(folder) / file.name)
+            os.replace(Path(folder) / file.name, file)
+    except OSError as error:
+        raise InputError(f"{file} cannot be written ({error.strerror}); give --data.cache a folder for it") from error
+
+
+def load(file: Path) -> dict[str, np.ndarray]:
+    """Map the arrays of a file; their pages are read when they are used, and shared by all processes.
+
+    Raises:
+        InputError: if the file is damaged.
+    """
+    try:
+        with safe_open(file, "pt") as opened:  # for numpy it would copy
+            return {name: opened.get_tensor(name).numpy() for name in opened.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise InputError(f"{file} is damaged ({error}); remove it to have it made anew") from error
+
+
+def strings(arrays: Mapping[str, np.ndarray], name: str) -> Mapped:
+    """Return the strings that `save` was given under this name."""
+    return Mapped(arrays[f"{name}.text"], arrays[f"{name}.ends"])
+
+
+def stamp(path: Path) -> tuple[int, int]:
+    """Return what changes with a file's content or with a folder's entries; (0, 0) if nothing is there."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return 0, 0
+    return status.st_mtime_ns, 0 if path.is_dir() else status.st_size
+
+
+def narrow(values: np.ndarray) -> np.ndarray:
+    """Return whole numbers from 0 in 32 bits if they fit."""
+    return values.astype(np.uint32) if values.max(initial=0) < 2**32 else values

@@ -1,0 +1,88 @@
+"""Images inside tar files, read where they lie: nothing is unpacked."""
+
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from datamodules.folder import _is_image as is_image
+from vit_lightning.errors import InputError
+
+BLOCK = tarfile.BLOCKSIZE
+
+
+class Members(NamedTuple):
+    """Images of one tar, in its order."""
+
+    folder: str
+    """Names of the tars inside each other, joined by slashes."""
+    names: list[str]
+    blocks: list[int]
+    """Where each image's header lies in the outermost file, in blocks of 512 bytes."""
+
+
+def scan(path: Path) -> Iterator[Members]:
+    """Yield the images of a tar and of each tar inside it.
+
+    Raises:
+        InputError: if it is compressed, incomplete or damaged.
+    """
+    try:
+        with path.open("rb") as file:
+            yield from _scan(file, path.name)
+    except tarfile.TarError as error:
+        raise InputError(
+            f"{path} cannot be read as a tar ({error}); fetch it again if it is incomplete, decompress it if it is .gz"
+        ) from error
+
+
+def read(path: Path, block: int, name: str) -> bytes:
+    """Return a member of a tar.
+
+    Args:
+        path: the outermost tar.
+        block: where the member's header lies, as `scan` found it.
+        name: the member's name, as `scan` found it.
+
+    Raises:
+        InputError: if another thing lies there now.
+    """
+    try:
+        with path.open("rb") as file:
+            file.seek(block * BLOCK)
+            member = tarfile.TarInfo.frombuf(file.read(BLOCK), "utf-8", "surrogateescape")
+            data = file.read(member.size)
+    except (OSError, tarfile.HeaderError) as error:
+        raise InputError(_changed(path, name, str(error))) from error
+    if len(data) != member.size or not _same(member.name, name):
+        raise InputError(_changed(path, name, f"{member.name} lies there"))
+    return data
+
+
+def _scan(file: BinaryIO, folder: str) -> Iterator[Members]:
+    found = Members(folder, [], [])
+    with tarfile.TarFile(fileobj=file) as tar:
+        for member in tar:
+            name = member.name.removeprefix("./")
+            if member.isfile() and name.endswith(".tar"):
+                file.seek(member.offset_data)
+                yield from _scan(file, f"{folder}/{name}")
+            elif member.isfile() and is_image(name):
+                found.names.append(name)
+                found.blocks.append(member.offset_data // BLOCK - 1)
+        file.seek(tar.offset)
+        if file.read(BLOCK) != tarfile.NUL * BLOCK:  # where tarfile just stops
+            raise tarfile.ReadError(f"it has no end mark at byte {tar.offset}")
+    yield found
+
+
+def _same(header: str, name: str) -> bool:
+    """Compare a header's name, which has room for 100 characters, with the whole one."""
+    return header.removeprefix("./") == name or len(name) >= tarfile.LENGTH_NAME
+
+
+def _changed(path: Path, name: str, reason: str) -> str:
+    return (
+        f"{name} is not where the index of {path} says ({reason}); "
+        "give --data.reindex true once, for a tar that has changed"
+    )

@@ -1,0 +1,173 @@
+import pickle
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from datamodules.folder import Files, ImageFolder, Strings
+from vit_lightning.augment import Augment
+from vit_lightning.errors import InputError
+from vit_lightning.images import BrokenImage
+from vit_lightning.testing import check_datamodule
+
+
+def put(path: Path, shade: int = 0) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kind = "PNG" if path.suffix == ".png" else "JPEG"
+    Image.new("RGB", (10, 8), (shade, shade, shade)).save(path, kind)
+
+
+@pytest.fixture
+def tree(tmp_path) -> Path:
+    """Case C8: train has 0, 180, 270, 90; val lacks 180; hidden folders and an empty class beside them."""
+    for name in ("0", "180", "270", "90"):
+        for number in range(5):
+            put(tmp_path / f"train/{name}/{number}.jpg", 10 * number)
+    for name in ("0", "270", "90"):
+        put(tmp_path / f"val/{name}/a.jpg")
+    put(tmp_path / "train/.ipynb_checkpoints/0.jpg")
+    put(tmp_path / "train/__MACOSX/._0.jpg")
+    return tmp_path
+
+
+def folder(root: Path, **options) -> ImageFolder:
+    return ImageFolder(root=root, image_size=8, batch_size=4, augment=Augment(crop="none"), **options)
+
+
+def ready(root: Path, **options) -> ImageFolder:
+    data = folder(root, **options)
+    data.setup("fit")
+    return data
+
+
+def test_contract(tree):
+    put(tree / "test/0/a.jpg")
+    check_datamodule(folder(tree))
+    shutil.rmtree(tree / "val")
+    check_datamodule(folder(tree, val_fraction=0.3))
+
+
+def test_case_c8_one_mapping_from_train(tree):
+    (tree / "train/45").mkdir()
+    with pytest.warns(UserWarning, match="class '45' has no images in .*train; it keeps its number 3"):
+        data = ready(tree)
+    assert data.class_names == ["0", "180", "270", "45", "90"]
+    assert data.num_classes == 5
+    assert np.bincount(data.train_set.labels).tolist() == [5, 5, 5, 0, 5]
+    assert list(zip(data.val_set.keys, data.val_set.labels.tolist(), strict=True)) == [
+        ("0/a.jpg", 0),
+        ("270/a.jpg", 2),
+        ("90/a.jpg", 4),
+    ]
+
+
+def test_case_c8_class_that_train_lacks(tree):
+    put(tree / "val/360/a.jpg")
+    with pytest.raises(InputError, match=r"val has the class folder '360', which .*train lacks"):
+        ready(tree)
+
+
+def test_case_c7_files_that_are_no_images_are_ignored(tree, caplog):
+    put(tree / "train/0/B.JPEG")
+    put(tree / "train/0/deep/er/c.png")
+    put(tree / "train/0/.hidden/d.jpg")
+    for name in ("._a.jpg", "Thumbs.db", "notes.txt", ".DS_Store"):
+        (tree / "train/0" / name).write_bytes(b"junk")
+    with caplog.at_level("INFO"):
+        data = ready(tree)
+    found = [key for key, label in zip(data.train_set.keys, data.train_set.labels, strict=True) if label == 0]
+    assert found == ["0/0.jpg", "0/1.jpg", "0/2.jpg", "0/3.jpg", "0/4.jpg", "0/B.JPEG", "0/deep/er/c.png"]
+    assert "ignored 4 hidden or other files" in caplog.text
+
+
+@pytest.mark.parametrize("content", [b"", None])
+def test_case_c7_broken_file_is_named(tree, content):
+    path = tree / "val/90/a.jpg"
+    path.write_bytes(path.read_bytes()[:200] if content is None else content)
+    loader = ready(tree, num_workers=0).val_dataloader()
+    with pytest.raises(BrokenImage, match=r"validation image 90/a\.jpg: .+"):
+        list(loader)
+
+
+def test_labels_and_pixels_stay_together(tree):
+    data = ready(tree, num_workers=0)
+    shades = dict(zip(data.train_set.keys, data.train_set.labels.tolist(), strict=True))
+    assert {name: data.class_names[label] for name, label in shades.items()} == {
+        name: name.split("/")[0] for name in shades
+    }
+    path, label = data.train_set[7]
+    assert (path.parent.name, label) == ("180", 1)
+
+
+def test_classes_are_sorted_as_text(tmp_path):
+    for name in ("1", "10", "2", "B", "a"):
+        put(tmp_path / f"train/{name}/x.jpg")
+    assert folder(tmp_path).class_names == ["1", "10", "2", "B", "a"]
+
+
+def test_class_map_decides_the_order(tree, tmp_path):
+    path = tmp_path / "classes.txt"
+    path.write_text("270\n90\n\n0\n180\n360\n")
+    put(tree / "val/360/a.jpg")
+    with pytest.warns(UserWarning, match="'360' has no images"):
+        data = ready(tree, class_map=path)
+    assert data.class_names == ["270", "90", "0", "180", "360"]
+    assert data.val_set.labels.tolist() == [0, 1, 2, 4]
+    path.write_text("270\n90\n")
+    with pytest.raises(InputError, match=r"train has the class folder '0', which .*classes\.txt lacks"):
+        ready(tree, class_map=path)
+    with pytest.raises(InputError, match=r"--data\.class_map .*gone\.txt cannot be read"):
+        folder(tree, class_map=tmp_path / "gone.txt").num_classes  # noqa: B018
+
+
+def test_without_val_a_part_of_train_is_held_out(tree):
+    shutil.rmtree(tree / "val")
+    data, again = ready(tree, val_fraction=0.2), ready(tree, val_fraction=0.2)
+    assert (len(data.train_set), len(data.val_set)) == (16, 4)
+    assert list(data.val_set.keys) == list(again.val_set.keys)
+    assert not set(data.val_set.keys) & set(data.train_set.keys)
+    assert ready(tree, val_fraction=0.0).val_set is None
+
+
+def test_validation_is_another_name_for_val(tree):
+    (tree / "val").rename(tree / "validation")
+    assert len(ready(tree).val_set) == 3
+
+
+@pytest.mark.parametrize("layout", ["nothing", "classes without train", "flat train"])
+def test_wrong_layout_is_explained(tmp_path, layout):
+    if layout == "classes without train":
+        put(tmp_path / "cats/a.jpg")
+    if layout == "flat train":
+        put(tmp_path / "train/a.jpg")
+    with pytest.raises(InputError, match=r"train/<class>/<image>.*--data.root"):
+        folder(tmp_path).num_classes  # noqa: B018
+
+
+def test_flat_val_is_explained(tree):
+    shutil.rmtree(tree / "val")
+    put(tree / "val/a.jpg")
+    with pytest.raises(InputError, match=r"val holds no <class>/<image>"):
+        ready(tree)
+
+
+def test_many_names_are_kept_in_two_arrays():
+    names = ["a/b.jpg", "", "\u00e4/\udcff.png", "x" * 300]
+    strings = Strings(iter(names))
+    assert list(strings) == names
+    assert len(pickle.dumps(Strings(f"class/{number:08d}.jpg" for number in range(10_000)))) < 10_000 * 27
+    files = pickle.loads(pickle.dumps(Files(Path("root"), names, [0, 1, 2, 3])))
+    assert files[0] == (Path("root/a/b.jpg"), 0)
+
+
+def test_kits_imagenet_tree(kit, tmp_path):
+    """Real ImageNet files, gray and CMYK ones among them, in the usual layout."""
+    files = sorted((kit / "imagenet-sample").rglob("*.JPEG"))[:20]
+    for number, file in enumerate(files):
+        target = tmp_path / f"train/{number % 2}/{file.name}"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.symlink_to(file)
+    data = ImageFolder(root=tmp_path, image_size=32, batch_size=4, val_fraction=0.3)
+    check_datamodule(data)

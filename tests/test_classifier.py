@@ -1,0 +1,139 @@
+"""The model's losses, metrics and freezing, held against hand-computed values."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from vit_lightning.classifier import Classifier
+from vit_lightning.errors import InputError
+from vit_lightning.models import NetConfig
+from vit_lightning.optim import Optim, Schedule
+
+NET = NetConfig(variant="mu/8")
+
+
+def classifier(**settings) -> Classifier:
+    model = Classifier(**{"net": NET, "num_classes": 4, "image_size": 16} | settings)
+    model.configure_model()
+    model.log = lambda *args, **kwargs: None
+    return model
+
+
+@pytest.fixture
+def logits() -> torch.Tensor:
+    return torch.tensor([[2.0, 0.5, -1.0, 0.0], [0.0, 3.0, 1.0, -2.0], [1.0, 0.0, 0.0, 4.0]])
+
+
+def test_softmax_loss_smooths_integer_targets_once(logits):
+    labels, smoothing = torch.tensor([0, 1, 0]), 0.1
+    target = torch.full((3, 4), smoothing / 4)
+    target[torch.arange(3), labels] += 1 - smoothing
+    assert target.max() == pytest.approx(0.9 + 0.1 / 4)
+    expected = -(target * logits.log_softmax(-1)).sum(-1).mean()
+    model = classifier(label_smoothing=smoothing)
+    assert model.loss(logits, labels, smoothing).item() == pytest.approx(expected.item(), rel=1e-6)
+    assert model.loss(logits, target, smoothing).item() == pytest.approx(expected.item(), rel=1e-6)
+
+
+def test_sigmoid_loss_is_summed_over_classes(logits):
+    labels = torch.tensor([0, 1, 3])
+    total = 0.0
+    for row, label in zip(logits.tolist(), labels.tolist(), strict=True):
+        for index, logit in enumerate(row):
+            y = 0.9999 if index == label else 0.0001
+            p = 1 / (1 + math.exp(-logit))
+            total -= y * math.log(p) + (1 - y) * math.log(1 - p)
+    loss = classifier(loss="sigmoid").loss(logits, labels, smoothing=1e-4)
+    assert loss.item() == pytest.approx(total / 3, rel=1e-6)
+
+
+@pytest.mark.parametrize("classes", [1000, 21843])
+def test_initial_losses_of_the_spec(classes):
+    """Spec 12: sigmoid with bias -10 and one positive, softmax with a zero head."""
+    model = classifier(loss="sigmoid", net=NetConfig(variant="mu/8", head_bias=-10), num_classes=classes)
+    logits = model(torch.zeros(2, 3, 16, 16))
+    assert model.loss(logits, torch.tensor([3, 5])).item() == pytest.approx(
+        10.0000454 + (classes - 1) * 4.53989e-5, rel=1e-6
+    )
+    model = classifier(num_classes=classes)
+    loss = model.loss(model(torch.zeros(2, 3, 16, 16)), torch.tensor([3, 5]))
+    assert loss.item() == pytest.approx(math.log(classes), rel=1e-6)
+
+
+def test_normalise_maps_bytes_and_floats_alike():
+    model = classifier(mean=(0.1, 0.2, 0.3), std=(0.5, 0.25, 1.0))
+    images = torch.randint(0, 256, (2, 3, 16, 16), dtype=torch.uint8)
+    expected = (images.double() / 255 - torch.tensor([0.1, 0.2, 0.3]).view(3, 1, 1)) / torch.tensor(
+        [0.5, 0.25, 1.0]
+    ).view(3, 1, 1)
+    torch.testing.assert_close(model.normalise(images), expected.float())
+    torch.testing.assert_close(model.normalise(images.float() / 255), expected.float())
+    black_and_white = torch.tensor([0, 255], dtype=torch.uint8).view(2, 1, 1, 1).expand(2, 3, 16, 16)
+    assert classifier().normalise(black_and_white).unique().tolist() == [-1, 1]
+
+
+def test_metrics_skip_padding_and_are_exact(logits):
+    model = classifier()
+    model.net = nn.Identity()
+    model.normalise = lambda images: images
+    model._evaluate("val", logits, torch.tensor([0, 2, -100]))
+    model._evaluate("val", logits[:1], torch.tensor([1]))
+    scores = model.scores["val"]
+    log_p = logits.log_softmax(-1)
+    assert scores["loss"].compute().item() == pytest.approx(-(log_p[0, 0] + log_p[1, 2] + log_p[0, 1]).item() / 3)
+    assert scores["top1"].compute().item() == pytest.approx(1 / 3)
+    assert scores["top5"].compute().item() == 1.0
+
+
+def test_metrics_of_images_with_several_labels(logits):
+    model = classifier(loss="sigmoid")
+    model.net = nn.Identity()
+    model.normalise = lambda images: images
+    labels = torch.tensor([[1.0, 0, 0, 1], [1, 0, 1, 0], [-100, -100, -100, -100]])
+    model._evaluate("test", logits, labels)
+    assert model.scores["test"]["top1"].compute().item() == 0.5
+
+
+def test_predictions_are_probabilities(logits):
+    model = classifier(loss="sigmoid")
+    model.net, model.normalise = nn.Identity(), lambda images: images
+    torch.testing.assert_close(model.predict_step((logits, None), 0), 1 / (1 + (-logits).exp()))
+
+
+def test_a_linear_probe_trains_the_head_alone():
+    model = classifier(freeze_trunk=True)
+    assert [name for name, parameter in model.named_parameters() if parameter.requires_grad] == [
+        "net.head.weight",
+        "net.head.bias",
+    ]
+
+
+def test_hyperparameters_are_plain_and_rebuild_the_model():
+    model = classifier(optim=Optim(lr=0.5), schedule=Schedule(warmup_steps=3))
+    again = Classifier(**model.hparams)
+    assert again.optim == model.optim and again.schedule == model.schedule and again.config == model.config
+    assert isinstance(model.hparams["optim"], dict)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"label_smoothing": 1.0}, "label_smoothing 1.0"),
+        ({"mean": (0.5,)}, "1 values for a net of 3 channels"),
+        ({"num_classes": None}, "num_classes unknown"),
+        ({"net": {"variant": "mu/8", "pool": "gop"}}, "gop"),
+    ],
+)
+def test_impossible_settings_are_refused(settings, said):
+    with pytest.raises(InputError, match=said):
+        classifier(**settings)
+
+
+def test_compiling_keeps_the_keys():
+    """Case C14: compiled in place, by a backend that needs no compiler."""
+    plain = classifier()
+    compiled = classifier(compile=True)
+    assert plain.state_dict().keys() == compiled.state_dict().keys()
+    plain.load_state_dict(compiled.state_dict(), strict=True)

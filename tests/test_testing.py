@@ -1,0 +1,127 @@
+import random
+
+import pytest
+import torch
+from torchvision.transforms import v2
+
+from vit_lightning.augment import Augment
+from vit_lightning.data import ImageDataModule
+from vit_lightning.testing import check_datamodule
+
+
+class Numbered:
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return torch.full((3, 8, 8), index, dtype=torch.uint8), index % 3
+
+
+class Good(ImageDataModule):
+    num_classes = 3
+
+    def setup(self, stage: str) -> None:
+        self.train_set, self.val_set, self.test_set = Numbered(40), Numbered(5), Numbered(7)
+
+
+class Untyped(Good):
+    def __init__(self, depth=1, **kwargs) -> None:
+        super().__init__(**kwargs)
+
+
+class FewNames(Good):
+    class_names = ("a", "b")
+
+
+class SameNames(Good):
+    class_names = ("a", "b", "a")
+
+
+class Unpicklable(Good):
+    def setup(self, stage):
+        super().setup(stage)
+        self.val_set.open = lambda path: path
+
+
+def shade(image: torch.Tensor) -> torch.Tensor:
+    return image + random.randint(0, 9)
+
+
+class ForeignRandomness(Good):
+    def train_transform(self):
+        return shade
+
+
+class RandomEvaluation(Good):
+    def eval_transform(self):
+        return shade
+
+
+class UnpicklableTransform(Good):
+    def train_transform(self):
+        return lambda image: image
+
+
+class Normalised(Good):
+    def train_transform(self):
+        return v2.Compose([v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.5] * 3, [0.5] * 3)])
+
+
+class AlwaysTheSameEpoch(Good):
+    def train_dataloader(self):
+        loader = super().train_dataloader()
+        loader.sampler.set_epoch = lambda epoch: None
+        return loader
+
+
+class DropsTheLastBatch(Good):
+    def val_dataloader(self):
+        loader = super().val_dataloader()
+        loader.batch_sampler.drop_last = True
+        return loader
+
+
+def fresh(kind: type[ImageDataModule]) -> ImageDataModule:
+    return kind(image_size=8, batch_size=4, augment=Augment(crop="none"))
+
+
+def test_a_ten_line_datamodule_passes():
+    check_datamodule(fresh(Good))
+
+
+def test_a_module_without_training_set_passes():
+    data = fresh(Good)
+    data.setup = lambda stage: setattr(data, "test_set", Numbered(3))
+    check_datamodule(data)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (Untyped, r"Untyped\(depth\) needs a type hint"),
+        (FewNames, "2 class_names for 3 classes"),
+        (SameNames, "differ"),
+        (Unpicklable, "val_set and its transform must be picklable"),
+        (UnpicklableTransform, "train_set and its transform must be picklable"),
+        (ForeignRandomness, "torch's generator alone"),
+        (Normalised, r"\[0, 1\]"),
+        (RandomEvaluation, "same order"),
+        (AlwaysTheSameEpoch, "epochs"),
+        (DropsTheLastBatch, "val_set has 5 images, its loader gave 4"),
+    ],
+)
+def test_what_breaks_the_contract_is_named(kind, message):
+    with pytest.raises(AssertionError, match=message):
+        check_datamodule(fresh(kind))
+
+
+def test_a_module_that_was_set_up_is_refused():
+    data = fresh(Good)
+    data.setup("fit")
+    with pytest.raises(AssertionError, match="not set up yet"):
+        check_datamodule(data)
+    with pytest.raises(AssertionError, match="must subclass ImageDataModule"):
+        check_datamodule(object())

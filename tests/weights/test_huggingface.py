@@ -1,0 +1,142 @@
+"""transformers' folders, against transformers' own forward pass."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from vit_lightning.errors import InputError
+from vit_lightning.models import NetConfig, build
+from vit_lightning.weights import Report, load_net
+from vit_lightning.weights.save import save
+
+transformers = pytest.importorskip("transformers")
+
+SIZES = {"Ti": (192, 3), "S": (384, 6), "B": (768, 12)}
+SMALL = {"hidden_size": 96, "num_attention_heads": 3, "num_hidden_layers": 2, "image_size": 32, "patch_size": 8}
+NAMES = {"id2label": {0: "tench", 1: "snow leopard", 2: "Zürich tram, blue", 3: "no. 7"}}
+KINDS = {
+    **{
+        size: (
+            "ViTForImageClassification",
+            {"hidden_size": width, "num_attention_heads": heads, "intermediate_size": 4 * width},
+        )
+        for size, (width, heads) in SIZES.items()
+    },
+    "tanh": ("ViTForImageClassification", {"hidden_act": "gelu_pytorch_tanh", "intermediate_size": 200}),
+    "other epsilon": ("ViTForImageClassification", {"layer_norm_eps": 1e-5, "intermediate_size": 200}),
+    "no bias": ("ViTForImageClassification", {"qkv_bias": False, "intermediate_size": 200}),
+    "not square": ("ViTForImageClassification", {"image_size": [24, 48], "intermediate_size": 200}),
+    "backbone with pooler": ("ViTModel", {"intermediate_size": 200}),
+    "dinov2": ("Dinov2ForImageClassification", {}),
+    "dinov2 backbone": ("Dinov2Model", {}),
+    "dinov2 gated": ("Dinov2ForImageClassification", {"use_swiglu_ffn": True}),
+    "dinov2 with registers": ("Dinov2WithRegistersForImageClassification", {"num_register_tokens": 3}),
+    "patch does not divide": ("Dinov2ForImageClassification", {"image_size": 38}),
+}
+
+
+def published(kind, folder, randomise):
+    name, arguments = KINDS[kind]
+    family = name.removesuffix("ForImageClassification").removesuffix("Model")
+    config = getattr(transformers, f"{family}Config")(**SMALL | NAMES | arguments)
+    theirs = randomise(getattr(transformers, name)(config))
+    theirs.save_pretrained(folder)
+    return theirs
+
+
+def output(theirs, images):
+    with torch.no_grad():
+        out = theirs(images)
+    return out.logits if hasattr(out, "logits") else out.pooler_output
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_folder_gives_its_logits_there_and_back(kind, tmp_path, randomise, difference):
+    theirs = published(kind, tmp_path / "theirs", randomise)
+    net, report = load_net(tmp_path / "theirs")
+    images = torch.randn(2, 3, *net.image_size, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        assert difference(net.eval()(images), output(theirs, images)) < 1e-5
+    assert report.class_names == (list(NAMES["id2label"].values()) if net.num_classes else [])
+    assert not report.missing
+    assert set(report.dropped) <= {"embeddings.mask_token"}
+
+    report.mean, report.std = (0.1, 0.2, 0.3), (0.4, 0.5, 0.6)
+    assert save(net, report, tmp_path / "ours", "huggingface") == 0
+    opened, info = type(theirs).from_pretrained(tmp_path / "ours", output_loading_info=True)
+    assert not any(info.values())
+    assert difference(output(opened.eval(), images), output(theirs, images)) < 1e-5
+    processor = transformers.AutoImageProcessor.from_pretrained(tmp_path / "ours")
+    assert tuple(processor.image_mean) == report.mean
+    assert (processor.size["height"], processor.size["width"]) == net.image_size
+    if net.num_classes:
+        assert opened.config.id2label == NAMES["id2label"]
+    assert load_net(tmp_path / "ours")[1].mean == report.mean
+
+
+@pytest.mark.parametrize("kind", ["Ti", "tanh", "backbone with pooler", "dinov2", "dinov2 with registers"])
+def test_file_comes_back_bit_identical(kind, tmp_path, randomise):
+    published(kind, tmp_path / "theirs", randomise)
+    net, report = load_net(tmp_path / "theirs")
+    save(net, report, tmp_path / "ours", "huggingface")
+    before, after = (load_file(tmp_path / folder / "model.safetensors") for folder in ("theirs", "ours"))
+    changed = [name for name in before if name not in after or not torch.equal(before[name], after[name])]
+    assert all(name.endswith("mask_token") for name in changed)
+    assert after.keys() <= before.keys()
+
+
+def test_dinov2_head_that_reads_the_class_token_alone(tmp_path, randomise, difference):
+    """transformers' head reads two vectors; ours comes back as it was, and transformers computes the same."""
+    net = randomise(
+        build(NetConfig("S/14", width=96, heads=3, mlp=384, depth=2, layer_scale=1e-5, gelu="exact"), 56, 4)
+    )
+    save(net, Report("", ""), tmp_path / "hf", "huggingface")
+    again, _ = load_net(tmp_path / "hf")
+    assert again.config.pool == "token"
+    assert torch.equal(again.head.weight, net.head.weight)
+    images = torch.randn(2, 3, 56, 56)
+    theirs = transformers.Dinov2ForImageClassification.from_pretrained(tmp_path / "hf").eval()
+    with torch.no_grad():
+        assert difference(output(theirs, images), net(images)) < 1e-5
+
+
+def test_shards_and_pickles(tmp_path, randomise):
+    theirs = published("Ti", tmp_path / "one", randomise)
+    theirs.save_pretrained(tmp_path / "shards", max_shard_size="1MB")
+    assert len(list((tmp_path / "shards").glob("*.safetensors"))) > 1
+    (tmp_path / "bin").mkdir()
+    torch.save(load_file(tmp_path / "one" / "model.safetensors"), tmp_path / "bin" / "pytorch_model.bin")
+    (tmp_path / "bin" / "config.json").write_text((tmp_path / "one" / "config.json").read_text())
+    nets = [load_net(tmp_path / folder)[0].state_dict() for folder in ("one", "shards", "bin")]
+    for other in nets[1:]:
+        assert all(torch.equal(nets[0][name], other[name]) for name in nets[0])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model_type": "deit"}, "model_type 'deit'"),
+        ({"hidden_act": "quick_gelu"}, "'quick_gelu'"),
+        ({"num_attention_heads": "three"}, "num_attention_heads.*'three'"),
+        ({"num_attention_heads": 5}, "5 heads do not divide"),
+        ({"layer_norm_eps": "small"}, "layer_norm_eps.*'small'"),
+        ({"id2label": "tench"}, "id2label.*'tench'"),
+        ({"image_size": [32]}, "image_size"),
+        ({"num_hidden_layers": 5}, "lacks encoder.layer.2"),
+    ],
+)
+def test_config_that_is_wrong(change, message, tmp_path, randomise):
+    published("tanh", tmp_path, randomise)
+    config = json.loads((tmp_path / "config.json").read_text()) | change
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match=message):
+        load_net(tmp_path)
+
+
+def test_tensors_without_their_config(tmp_path, randomise):
+    published("tanh", tmp_path, randomise)
+    (tmp_path / "config.json").unlink()
+    with pytest.raises(InputError, match=r"without the config\.json"):
+        load_net(tmp_path)

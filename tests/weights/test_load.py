@@ -1,0 +1,236 @@
+"""Policies of load_net and load_into: heads, grids, patches, channels, and disagreements."""
+
+import pytest
+import torch
+from scipy.ndimage import zoom
+
+from vit_lightning.errors import InputError
+from vit_lightning.models import NetConfig, build
+from vit_lightning.weights import Report, load_into, load_net
+from vit_lightning.weights.fit import with_channels, with_patch
+from vit_lightning.weights.save import save
+
+TINY = {"width": 16, "depth": 2, "heads": 2, "mlp": 24, "patch": 4}
+
+
+def tiny(image_size=(16, 16), classes=3, **fields):
+    return build(NetConfig("Ti/16", **TINY | fields), image_size, classes)
+
+
+@pytest.fixture
+def saved(tmp_path, randomise):
+    """Writes a checkpoint of a tiny random net; returns its path and the net."""
+
+    def write(*args, **fields):
+        net = randomise(tiny(*args, **fields))
+        save(net, Report("", "", class_names=["a", "b", "c"]), tmp_path / "w.ckpt", "checkpoint")
+        return tmp_path / "w.ckpt", net
+
+    return write
+
+
+def test_keep_takes_everything(saved):
+    source, weights = saved()
+    net = tiny()
+    report = load_into(net, source)
+    assert set(report.loaded) == set(net.state_dict())
+    assert all(torch.equal(tensor, weights.state_dict()[name]) for name, tensor in net.state_dict().items())
+    assert report.class_names == ["a", "b", "c"]
+
+
+def test_other_classes_name_both_numbers_and_the_way_out(saved):
+    source, _ = saved()
+    with pytest.raises(InputError, match=r"3 classes.*10.*head reset"):
+        load_into(tiny(classes=10), source)
+
+
+def test_reset_leaves_the_net_its_own_head(saved):
+    source, weights = saved()
+    net = tiny(classes=10)
+    report = load_into(net, source, head="reset")
+    assert not net.head.weight.count_nonzero()
+    assert set(report.missing) == set(report.dropped) == {"head.weight", "head.bias"}
+    assert report.class_names == []
+    assert torch.equal(net.norm.weight, weights.norm.weight)
+
+
+def test_reset_of_equal_classes_is_a_reset(saved):
+    source, _ = saved()
+    net = tiny()
+    load_into(net, source, head="reset")
+    assert not net.head.weight.count_nonzero()
+
+
+def test_backbone_needs_a_reset(saved):
+    source, weights = saved(classes=0)
+    with pytest.raises(InputError, match=r"0 classes.*3"):
+        load_into(tiny(), source)
+    report = load_into(net := tiny(), source, head="reset")
+    assert set(report.missing) == {"head.weight", "head.bias"}
+    assert torch.equal(net.position.table, weights.position.table)
+
+
+def test_hidden_layer_stays_where_the_net_has_it(saved):
+    source, weights = saved(representation=6)
+    net = tiny(classes=9, representation=6)
+    report = load_into(net, source, head="reset")
+    assert torch.equal(net.representation.weight, weights.representation.weight)
+    assert set(report.dropped) == {"head.weight", "head.bias"}
+    with pytest.raises(InputError, match=r"representation=6.*0"):
+        load_into(tiny(), source)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"gelu": "exact"}, "gelu=tanh.*exact"),
+        ({"norm_eps": 1e-12}, "norm_eps"),
+        ({"heads": 4}, "heads=2.*4"),
+        ({"pool": "gap", "class_token": True}, "pool=token.*gap"),
+        ({"depth": 3}, "lack blocks.2"),
+        ({"depth": 1}, "net lacks blocks.1"),
+        ({"registers": 2}, "lack registers"),
+        ({"layer_scale": 0.1}, "lack blocks.0.scale1"),
+        ({"position": "sincos_2d"}, "net lacks position.table"),
+        ({"width": 32}, r"\(1, 1, 16\).*\(1, 1, 32\)"),
+        ({"patch": 8}, "patch=4.*8.*adapt"),
+        ({"channels": 1}, "channels=3.*1.*adapt"),
+    ],
+)
+def test_other_nets_are_refused(fields, message, saved):
+    source, _ = saved()
+    with pytest.raises(InputError, match=message):
+        load_into(tiny(**fields), source)
+
+
+def test_heads_that_the_file_contradicts(saved):
+    source, _ = saved()
+    with pytest.raises(InputError, match="2 heads, but heads is 4"):
+        load_net(source, heads=4)
+
+
+# Positions -----------------------------------------------------------------------------------------------------------
+
+
+def test_positions_follow_the_paper(saved):
+    source, weights = saved((56, 56))
+    net, report = load_net(source, image_size=96)
+    grid = weights.position.table[0, 1:].reshape(14, 14, 16).detach().numpy()
+    expected = zoom(grid, (24 / 14, 24 / 14, 1), order=1).reshape(-1, 16)
+    assert abs(net.position.table[0, 1:].detach().numpy() - expected).max() < 1e-5
+    assert torch.equal(net.position.table[0, 0], weights.position.table[0, 0])
+    assert report.resampled == {"position.table": "14x14 -> 24x24 patches, bilinear"}
+    assert "14x14 -> 24x24" in str(report)
+
+
+def test_bicubic_is_another_choice(saved):
+    source, _ = saved()
+    paper, _ = load_net(source, image_size=32)
+    net, report = load_net(source, image_size=32, resampling="bicubic")
+    assert not torch.allclose(net.position.table, paper.position.table)
+    assert report.resampled["position.table"].endswith("bicubic")
+
+
+@pytest.mark.parametrize(("old", "new"), [((8, 32), (16, 16)), ((8, 16), (16, 8))])
+def test_grids_are_compared_not_counts(old, new, saved):
+    source, weights = saved(old)
+    net, _ = load_net(source, image_size=new)
+    assert net.position.table.shape == weights.position.table.shape
+    assert not torch.allclose(net.position.table, weights.position.table)
+    report = load_into(again := tiny(new), source)
+    assert torch.equal(again.position.table, net.position.table)
+    assert "position.table" in report.resampled
+
+
+def test_equal_grids_are_untouched(saved):
+    source, weights = saved((8, 32))
+    net, report = load_net(source)
+    assert torch.equal(net.position.table, weights.position.table)
+    assert not report.resampled
+
+
+@pytest.mark.parametrize(
+    "fields", [{"position": "learned_2d"}, {"position_at": "every_layer"}, {"position": "sincos_2d"}]
+)
+def test_other_positions(fields, saved):
+    source, weights = saved((8, 16), **fields)
+    net, report = load_net(source, image_size=(16, 16))
+    assert net(torch.zeros(1, 3, 16, 16)).shape == (1, 3)
+    assert bool(report.resampled) == (fields.get("position") != "sincos_2d")
+    if "position" in fields and report.resampled:
+        assert torch.equal(net.position.columns, weights.position.columns)
+        assert torch.allclose(net.position.rows[[0, -1]], weights.position.rows)
+
+
+def test_relative_positions_belong_to_their_grid(saved):
+    source, _ = saved((8, 16), position="relative")
+    with pytest.raises(InputError, match=r"2x4.*4x2.*image_size"):
+        load_net(source, image_size=(16, 8))
+
+
+def test_size_that_the_patch_does_not_divide(saved):
+    source, _ = saved()
+    with pytest.raises(InputError, match="Patches of 4 do not divide the image size 33"):
+        load_net(source, image_size=33)
+
+
+# First layer ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("patch", "new"), [(16, 8), (8, 16), (16, 14)])
+def test_patches_resize_like_flexivit(patch, new):
+    """timm's own pseudo-inverse is the reference; a patch that was enlarged linearly then gives the same token."""
+    resample = pytest.importorskip("timm.layers").resample_patch_embed
+    kernel = torch.randn(5, 3, patch, patch)
+    expected = resample(kernel, (new, new), interpolation="bilinear", antialias=False)
+    assert (with_patch(kernel, new) - expected).abs().max() < 1e-4 * expected.abs().max()
+    if new > patch:
+        image = torch.randn(1, 3, patch, patch)
+        larger = torch.nn.functional.interpolate(image, size=(new, new), mode="bilinear")
+        assert torch.allclose(
+            (with_patch(kernel, new) * larger).sum((1, 2, 3)), (kernel * image).sum((1, 2, 3)), atol=1e-3
+        )
+
+
+@pytest.mark.parametrize("channels", [1, 2, 5])
+def test_channels_adapt_like_timm(channels):
+    adapt = pytest.importorskip("timm.models").adapt_input_conv
+    kernel = torch.randn(5, 3, 4, 4)
+    assert torch.allclose(with_channels(kernel, channels), adapt(channels, kernel), atol=1e-6)
+
+
+def test_first_layer_on_request(saved):
+    source, weights = saved()
+    net = tiny((32, 32), patch=8, channels=1)
+    report = load_into(net, source, adapt=True)
+    assert report.resampled == {"patches.proj.weight": "patch 4 -> 8, channels 3 -> 1"}
+    grey = torch.full((1, 1, 32, 32), 0.5)
+    same = torch.full((1, 3, 16, 16), 0.5)
+    with torch.no_grad():
+        assert torch.allclose(net.embed(grey), weights.embed(same), atol=1e-4)
+
+
+def test_hybrid_stem_on_request(tmp_path, randomise):
+    fields = {"width": 16, "depth": 1, "heads": 2, "mlp": 24, "patch": 1, "stages": (1,)}
+    weights = randomise(build(NetConfig("Ti/16", **fields), 16, 3))
+    save(weights, Report("", ""), tmp_path / "w.npz", "npz")
+    net = build(NetConfig("Ti/16", **fields, channels=1), 16, 3)
+    report = load_into(net, tmp_path / "w.npz", adapt=True)
+    assert report.resampled == {"stem.conv_root.weight": "channels 3 -> 1"}
+
+
+# Storage -------------------------------------------------------------------------------------------------------------
+
+
+def test_training_never_reaches_the_file(saved, tmp_path):
+    """Tensors are views of the mapped file: a step must not write through."""
+    _, weights = saved()
+    save(weights, Report("", ""), tmp_path / "ours", "safetensors")
+    net, _ = load_net(tmp_path / "ours")
+    assert all(parameter.requires_grad and parameter.is_contiguous() for parameter in net.parameters())
+    before = (tmp_path / "ours" / "model.safetensors").read_bytes()
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.add_(1)
+    assert (tmp_path / "ours" / "model.safetensors").read_bytes() == before
+    assert torch.equal(load_net(tmp_path / "ours")[0].head.bias, weights.head.bias)

@@ -1,0 +1,31 @@
+"""The verb `convert`: weights from one public layout to another."""
+
+from pathlib import Path
+from typing import Literal
+
+
+def convert(
+    src: str,
+    dst: Path,
+    to: Literal["npz", "timm", "huggingface", "torchvision", "checkpoint"],
+    heads: int | None = None,
+    image_size: int | None = None,
+    raw: bool = False,
+) -> None:
+    """Convert weights to another layout, read them back, and compare bit by bit.
+
+    Args:
+        src: Local file or folder, https address, or hf://owner/repo[/file]; the layout is recognised.
+        dst: What to make: a file (npz, torchvision, checkpoint) or a folder (timm, huggingface).
+        to: Layout to write; a checkpoint is what validate, test, predict and export open with --ckpt_path.
+        heads: Number of attention heads, for a file that does not say it.
+        image_size: Pixels per side to fit the positions to; None: as they are.
+        raw: Of a checkpoint with averaged weights, take those that were trained.
+    """
+    from vit_lightning.weights import load_net
+    from vit_lightning.weights.save import save
+
+    net, report = load_net(src, heads=heads, image_size=image_size, raw=raw)
+    print(report)
+    figure = save(net, report, dst, to)
+    print(f"{dst}: {to}, every tensor bit-identical when read back, outputs differ by {figure:.1e}")

@@ -1,0 +1,42 @@
+"""The verb `export`: a trained net for other programs, proven and described."""
+
+from pathlib import Path
+from typing import Literal
+
+
+def export(
+    ckpt: str,
+    dst: Path,
+    to: Literal["onnx", "torch_export", "safetensors", "huggingface"],
+    heads: int | None = None,
+    raw: bool = False,
+    licence: str = "other",
+) -> None:
+    """Export a net with its normalisation and class names, check what it computes, and write its model card.
+
+    Args:
+        ckpt: Checkpoint, or any weights that convert reads.
+        dst: Folder to make; it holds the model and a README.md.
+        to: onnx and torch_export take images in [0, 1], any batch, and are run at batch 1 and 3; safetensors and
+            huggingface are read back.
+        heads: Number of attention heads, for a file that does not say it.
+        raw: Of a checkpoint with averaged weights, take those that were trained.
+        licence: Identifier for the model card.
+    """
+    from vit_lightning.weights import load_net
+    from vit_lightning.weights.atomic import written
+    from vit_lightning.weights.card import write_card
+    from vit_lightning.weights.deploy import to_onnx, to_torch_export
+    from vit_lightning.weights.save import save
+
+    net, report = load_net(ckpt, heads=heads, raw=raw)
+    print(report)
+    with written(dst) as place:
+        if to == "onnx":
+            figure = to_onnx(net, report, place)
+        elif to == "torch_export":
+            figure = to_torch_export(net, report, place)
+        else:
+            figure = save(net, report, place, to)
+        write_card(net, report, to, licence, figure, place / "README.md")
+    print(f"{dst}: {to}, outputs differ by {figure:.1e}")

@@ -1,0 +1,75 @@
+"""The model card that goes with exported weights."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vit_lightning.weights.report import Report
+from vit_lightning.weights.table import Net
+
+USE = {
+    "onnx": "`model.onnx` takes `images`, float32 `b c y x` in [0, 1] with any batch, and gives `logits`; "
+    "its metadata holds the class names.",
+    "torch_export": "`torch.export.load('model.pt2').module()` takes float32 images `b c y x` in [0, 1] with any "
+    "batch, and gives logits; `vit_lightning.json` inside holds the class names.",
+    "safetensors": "`vit_lightning.weights.load_net(folder)` gives the net, and a report with mean, std, class names.",
+    "huggingface": "`transformers.pipeline('image-classification', folder)` classifies images.",
+}
+
+
+def write_card(net: Net, report: Report, to: str, licence: str, figure: float, path: Path) -> None:
+    """Writes README.md: what the net is, how it was trained, how well it does, how to use it.
+
+    Args:
+        net: the net.
+        report: what is known besides.
+        to: format beside which the card lies.
+        licence: identifier for the card's header.
+        figure: parity of the export.
+        path: the file to write.
+    """
+    config, training = net.config, report.training
+    parameters = sum(parameter.numel() for parameter in net.parameters())
+    mean, std = report.normalisation(config.channels)
+    facts = {
+        "variant": config.variant,
+        "parameters": f"{parameters:,}",
+        "image size": f"{net.image_size[0]} x {net.image_size[1]}",
+        "classes": net.num_classes,
+        "mean": mean,
+        "std": std,
+        "trained steps": training.get("steps", "not stated"),
+        "source": report.source if "://" in report.source else Path(report.source).name,
+        "largest relative difference from the trained net": f"{figure:.1e}",
+    }
+    sections = [
+        f"---\nlicense: {licence}\nlibrary_name: {'transformers' if to == 'huggingface' else 'vit-lightning'}\n"
+        "pipeline_tag: image-classification\ntags:\n- vision-transformer\n---",
+        f"# {config.variant}, {net.num_classes} classes",
+        _table(facts),
+        f"## Use\n\n{USE[to]}",
+    ]
+    for title, key in (("Recipe", "recipe"), ("Data", "data"), ("Metrics", "metrics")):
+        content = training.get(key)
+        sections.append(f"## {title}\n\n{_table(_flat(content)) if content else 'Not stated in the weights.'}")
+    if report.class_names:
+        names = "\n".join(f"{index}. {name}" for index, name in enumerate(report.class_names))
+        sections.append(f"## Classes\n\n{names}")
+    path.write_text("\n\n".join(sections) + "\n", encoding="utf-8")
+
+
+def _table(values: Mapping[str, Any]) -> str:
+    rows = [f"| {name} | {value} |" for name, value in values.items()]
+    return "\n".join(["| | |", "|---|---|", *rows])
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Nested settings as dotted names."""
+    flat: dict[str, str] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = json.dumps(value, default=str)
+    return flat

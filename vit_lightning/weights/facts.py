@@ -1,0 +1,55 @@
+"""Facts that stand beside tensors in JSON or in a checkpoint, checked before they are used."""
+
+from typing import Any
+
+from vit_lightning.errors import InputError
+
+
+def fact(said: dict[str, Any], name: str, kind: type | tuple[type, ...], default: Any) -> Any:
+    """Returns what a config says under a name.
+
+    Args:
+        said: the config.
+        name: the entry.
+        kind: type or types that it must have; float admits int, and int admits no bool.
+        default: value of an entry that is not there.
+
+    Raises:
+        InputError: the entry has another type.
+    """
+    value = said.get(name, default)
+    if value is default:
+        return value
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    if not isinstance(value, kinds + (int,) * (float in kinds)) or (isinstance(value, bool) and bool not in kinds):
+        raise InputError(
+            f"The file's config says {name}={value!r}, which is no {' or '.join(k.__name__ for k in kinds)}."
+        )
+    return value
+
+
+def size_fact(said: dict[str, Any], name: str, default: Any = None) -> tuple[int, int] | None:
+    """Returns an image size (y, x) that a config states as one side, as two, or as channels and two.
+
+    Raises:
+        InputError: the entry is nothing of the kind.
+    """
+    value = fact(said, name, (int, list, tuple), default)
+    sides = [value, value] if isinstance(value, int) else list(value or [])[-2:]
+    if not sides:
+        return None
+    if len(sides) != 2 or not all(type(side) is int and side > 0 for side in sides):
+        raise InputError(f"The file's config says {name}={value!r}, which is no image size.")
+    return sides[0], sides[1]
+
+
+def numbers_fact(said: dict[str, Any], name: str, count: int) -> tuple[float, ...] | None:
+    """Returns one number per channel; None: the config states none, or for another number of channels.
+
+    Raises:
+        InputError: the entry is no list of numbers.
+    """
+    values = fact(said, name, (list, tuple), None)
+    if values is not None and not all(type(value) in (int, float) for value in values):
+        raise InputError(f"The file's config says {name}={values!r}, which are no numbers.")
+    return tuple(values) if values is not None and len(values) == count else None

@@ -1,0 +1,86 @@
+"""Writing a net in another layout, and proving that what was written is the net."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from vit_lightning.errors import InputError
+from vit_lightning.weights import checkpoint, google, huggingface, load_net, timm, torchvision
+from vit_lightning.weights.atomic import written
+from vit_lightning.weights.report import Report
+from vit_lightning.weights.table import Net
+
+Format = Literal["npz", "timm", "huggingface", "torchvision", "checkpoint", "safetensors"]
+WRITERS: dict[str, Callable[[Net, Report, Path], None]] = {
+    "npz": google.write,
+    "timm": timm.write,
+    "huggingface": huggingface.write,
+    "torchvision": torchvision.write,
+    "checkpoint": checkpoint.write,
+    "safetensors": checkpoint.write_safetensors,
+}
+TOLERANCE = 1e-5
+# Fields that say how a net is named and trained, not what it computes.
+UNSEEN = ("variant", "dropout", "stochastic_depth", "layer_scale", "head_bias")
+
+
+def save(net: Net, report: Report, path: Path, to: Format) -> float:
+    """Writes a net, reads it back and compares; nothing stays if they differ.
+
+    Args:
+        net: the net.
+        report: what is known besides: mean, std, names of the classes.
+        path: file (npz, torchvision, checkpoint) or folder (timm, huggingface, safetensors) to make.
+        to: layout.
+
+    Returns:
+        Largest difference between the outputs of the net and of what was read back, relative to the largest output.
+
+    Raises:
+        InputError: the layout cannot hold this net, or something is at `path` already.
+    """
+    with written(path) as place:
+        WRITERS[to](net, report, place)
+        copy, _ = load_net(place, heads=net.config.heads or None, image_size=net.image_size)
+        return compare(net, copy, to)
+
+
+def compare(net: Net, copy: Net, to: str) -> float:
+    """Returns the parity of a net with its copy (see `parity`).
+
+    Raises:
+        InputError: a tensor or the function of the copy is another one.
+    """
+    tensors, copies = net.state_dict(), copy.state_dict()
+    lost = [name for name in tensors if name not in copies or not torch.equal(tensors[name], copies[name])]
+    # A head of zeros would hide every difference.
+    blind = not net.num_classes or not net.head.weight.count_nonzero()
+    figure = parity(net, copy.eval().features if blind else copy.eval(), features=blind)
+    if lost or figure > TOLERANCE:
+        ours, theirs = vars(net.config), vars(copy.config)
+        fields = [f"net.{name}={ours[name]}" for name in ours if name not in UNSEEN and ours[name] != theirs[name]]
+        what = ", ".join([*fields, *lost][:3])
+        raise InputError(f"The layout of {to} cannot say all of this net ({what}): convert to another one.")
+    return figure
+
+
+@torch.no_grad()
+def parity(net: Net, run: Callable[[Tensor], Tensor], batch: int = 2, features: bool = False) -> float:
+    """Returns how far outputs for random images differ, relative to the largest one.
+
+    Args:
+        net: the net.
+        run: what must compute the same of normalised images `b c y x`.
+        batch: number of images.
+        features: compare what the head reads in place of the logits.
+    """
+    images = torch.randn(batch, net.config.channels, *net.image_size, generator=torch.Generator().manual_seed(0))
+    training = net.training
+    net.eval()
+    expected = net.features(images) if features else net(images)
+    net.train(training)
+    difference = (run(images) - expected).abs().max()
+    return float(difference / expected.abs().max().clamp_min(torch.finfo(expected.dtype).tiny))
