@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
@@ -38,13 +38,13 @@ class Index(Sequence[str]):
         self.file = file
         self.root = root
         arrays = store.load(file)
-        self.sources = store.strings(arrays, "sources")
+        self.sources = store.Mapped(file, "sources")
         self.stamps = arrays["stamps"]
-        self.folders = store.strings(arrays, "folders")
+        self.folders = store.Mapped(file, "folders")
         self.starts = arrays["starts"]
-        self.prefixes = store.strings(arrays, "prefixes")
-        self.suffixes = store.strings(arrays, "suffixes")
-        self.middles = store.strings(arrays, "middles")
+        self.prefixes = store.Mapped(file, "prefixes")
+        self.suffixes = store.Mapped(file, "suffixes")
+        self.middles = store.Mapped(file, "middles")
         self.blocks = arrays["blocks"]
 
     def __reduce__(self) -> tuple:
@@ -95,6 +95,16 @@ class Index(Sequence[str]):
         return self.prefixes[folder] + self.middles[number] + self.suffixes[folder]
 
 
+class Located(Protocol):
+    """Images by number, each with a name."""
+
+    def __getitem__(self, number: int, /) -> str: ...
+
+    def image(self, number: int, /) -> Path | bytes:
+        """Return an image's path, or its bytes."""
+        ...
+
+
 class IndexedImages:
     """The images of an index, with labels.
 
@@ -103,7 +113,7 @@ class IndexedImages:
         labels: one class per image.
     """
 
-    def __init__(self, index: Index, labels: np.ndarray) -> None:
+    def __init__(self, index: Located, labels: np.ndarray) -> None:
         self.keys = index
         self.labels = labels
 

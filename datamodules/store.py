@@ -18,11 +18,21 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "vit
 
 
 class Mapped(Strings):
-    """Strings whose two arrays are there already."""
+    """Strings in a file that `save` has written.
 
-    def __init__(self, text: np.ndarray, ends: np.ndarray) -> None:
-        self.text = text
-        self.ends = ends
+    Args:
+        file: the file.
+        name: their name in it.
+    """
+
+    def __init__(self, file: Path, name: str) -> None:
+        self.source = file, name
+        arrays = load(file)
+        self.text = arrays[f"{name}.text"]
+        self.ends = arrays[f"{name}.ends"]
+
+    def __reduce__(self) -> tuple:
+        return type(self), self.source
 
 
 class Ragged(Sequence[np.ndarray]):
@@ -93,11 +103,6 @@ def load(file: Path) -> dict[str, np.ndarray]:
             return {name: opened.get_tensor(name).numpy() for name in opened.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise InputError(f"{file} is damaged ({error}); remove it to have it made anew") from error
-
-
-def strings(arrays: Mapping[str, np.ndarray], name: str) -> Mapped:
-    """Return the strings that `save` was given under this name."""
-    return Mapped(arrays[f"{name}.text"], arrays[f"{name}.ends"])
 
 
 def stamp(path: Path) -> tuple[int, int]:

@@ -49,7 +49,10 @@ def app(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_path:
         for name in ("lightning", "lightning.pytorch", "lightning.fabric"):
             for handler in logging.getLogger(name).handlers:
                 handler.stream = sys.stderr  # the one at import was an earlier test's, closed since
-        code = main()
+        try:
+            code = main()
+        except SystemExit as stop:  # help and --print_config
+            code = stop.code or 0
         return Outcome(code, *capfd.readouterr())
 
     return run

@@ -7,6 +7,7 @@ from PIL import Image
 from torch.nn import functional as F
 
 from vit_lightning.augment import Augment, Cover, InceptionCrop, eval_transform, mixing, train_transform
+from vit_lightning.errors import InputError
 from vit_lightning.sampling import seeded
 
 CROPS = ["inception", "resmall", "resize", "pad", "none"]
@@ -156,6 +157,19 @@ def test_flip_mirrors_half_of_the_images(crop):
         assert left_is_brighter[decided].float().mean() == pytest.approx(share, abs=0.08)
 
 
+def test_shift_and_scale_stay_within_their_limits():
+    image = torch.zeros(1, 40, 40, dtype=torch.uint8)
+    image[:, 10:30, 10:30] = 255
+    with seeded(0):
+        shifted = train_transform(Augment(crop="none", flip=False, shift=0.1), (40, 40))
+        tops = [int(shifted(image)[0].amax(1).nonzero()[0]) for _ in range(200)]
+        scaled = train_transform(Augment(crop="none", flip=False, scale=0.2), (40, 40))
+        sides = [(scaled(image)[0].float().sum() / 255).sqrt().item() for _ in range(200)]
+    assert (min(tops), max(tops)) == (6, 14)
+    assert min(sides) == pytest.approx(16, abs=0.6)
+    assert max(sides) == pytest.approx(24, abs=0.6)
+
+
 def test_rotation_turns_within_its_limit():
     image = torch.zeros(1, 33, 33, dtype=torch.uint8)
     image[:, 16] = 255
@@ -200,6 +214,14 @@ def test_mixing_multi_hot_labels():
     with seeded(0):
         _, targets = mixing(Augment(mixup_alpha=1.0), num_classes=3)(images, labels)
     assert targets.sum().item() == pytest.approx(3)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"rotate": -1.0}, {"shift": 1.5}, {"scale": 1.0}, {"zoom": 0.5}, {"mixup_alpha": -0.1}]
+)
+def test_numbers_out_of_range_name_their_flag(wrong):
+    with pytest.raises(InputError, match=f"--data.augment.{next(iter(wrong))} is "):
+        Augment(**wrong)
 
 
 def test_no_mixing_unless_asked_for():

@@ -13,6 +13,8 @@ from torch import Tensor
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as F
 
+from vit_lightning.errors import InputError
+
 Size = tuple[int, int]
 Transform = Callable[[Tensor], Tensor]
 
@@ -28,7 +30,7 @@ class Augment:
     flip: bool = True
     """Mirror every second training image. Turn it off where left and right mean something, as in digits."""
     rotate: float = 0.0
-    """Turn training images by up to this many degrees to either side."""
+    """Turn training images by up to this many degrees to either side; what comes in is black."""
     shift: float = 0.0
     """Shift training images by up to this share of their side in both directions; what comes in is black."""
     scale: float = 0.0
@@ -42,6 +44,21 @@ class Augment:
     """MixUp's Beta parameter; 0 turns it off. With CutMix on too, each batch gets one of both."""
     cutmix_alpha: float = 0.0
     """CutMix's Beta parameter; 0 turns it off."""
+
+    def __post_init__(self) -> None:
+        for name, (least, most) in _LIMITS.items():
+            if not least <= getattr(self, name) <= most:
+                raise InputError(f"--data.augment.{name} is {getattr(self, name)}, expected {least} to {most}")
+
+
+_LIMITS = {
+    "rotate": (0, 180),
+    "shift": (0, 1),
+    "scale": (0, 0.9),
+    "zoom": (1, 4),
+    "mixup_alpha": (0, math.inf),
+    "cutmix_alpha": (0, math.inf),
+}
 
 
 def train_transform(augment: Augment, size: Size) -> Transform:

@@ -3,6 +3,7 @@
 Source: the task definitions of google-research/task_adaptation, restated in the spec, section 10.3.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -24,7 +25,7 @@ def band(value: float, borders: Sequence[float]) -> int:
 
     -1, which no task has as a class, means that the value is not even above the first border.
     """
-    return int(np.searchsorted(borders, value, side="left")) - 1
+    return bisect_left(borders, value) - 1
 
 
 def clevr_count(scene: Mapping) -> int:

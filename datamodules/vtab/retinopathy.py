@@ -89,11 +89,10 @@ class Eyes:
         self.kept = kept
 
     def __getitem__(self, index: int) -> bytes:
-        name = f"{self.names[index]}.jpeg"
-        kept = self.kept / name
+        file = self.folder / f"{self.names[index]}.jpeg"
+        kept = self.kept / f"{self.folder.name}_{file.name}"
         if kept.is_file():
             return kept.read_bytes()
-        file = self.folder / name
         data = encode_jpeg(btgraham(images.load(file, name=str(file))), quality=QUALITY).numpy().tobytes()
         if self.kept.is_dir():
             _keep(data, kept)

@@ -244,3 +244,8 @@ def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
         return tmp_path
 
     return write
+
+
+@pytest.fixture(scope="session")
+def bitwise_crc32c() -> Callable[[bytes], int]:
+    return crc32c

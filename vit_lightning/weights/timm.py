@@ -205,7 +205,7 @@ def _settle_positions(
     if registers and prefix == token + registers:
         rest = length - registers
         stored["reg_token"] = Stored(stored["reg_token"].shape, partial(_moved, stored["reg_token"], table, token))
-        stored["pos_embed"] = Stored((1, rest, config.width), partial(_without_registers, table, token, registers))
+        stored["pos_embed"] = Stored((1, rest, table.shape[2]), partial(_without_registers, table, token, registers))
     elif prefix < token:
         stored["pos_embed"] = with_class_row(table)
     return size

@@ -74,7 +74,7 @@ def test_results_are_kept_where_there_is_a_folder_for_them(publish):
     assert held[0] == (data, label)
     (root / "train" / "0_left.jpeg").unlink()
     assert held[0] == (data, label)
-    assert [file.name for file in (root / "btgraham-300").iterdir()] == ["0_left.jpeg"]
+    assert [file.name for file in (root / "btgraham-300").iterdir()] == ["train_0_left.jpeg"]
 
 
 def test_a_broken_photograph_is_named(publish):

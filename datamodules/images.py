@@ -1,0 +1,85 @@
+"""Images without labels, to be predicted."""
+
+import os
+from collections.abc import Sequence
+from glob import glob
+from pathlib import Path
+from typing import ClassVar
+
+from datamodules.folder import Strings, _files
+from datamodules.folder import _is_image as is_image
+from vit_lightning.augment import Augment
+from vit_lightning.data import ImageDataModule
+from vit_lightning.errors import InputError
+from vit_lightning.sampling import IGNORE
+
+
+class Unlabelled:
+    """Image files whose classes nobody knows.
+
+    Args:
+        root: folder that the paths start from.
+        paths: the files.
+    """
+
+    def __init__(self, root: Path, paths: Sequence[str]) -> None:
+        self.root = root
+        self.keys = Strings(paths)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __getitem__(self, index: int) -> tuple[Path, int]:
+        return self.root / self.keys[index], IGNORE
+
+
+class Images(ImageDataModule):
+    """Images without labels: a folder, a pattern, one file, or a list of those, for predict.
+
+    They come in the order given, those of a folder (at any depth) or of a pattern sorted as text. The classes and,
+    unless given, the image size are those of the checkpoint.
+
+    Args:
+        files: a folder, a pattern such as 'photos/*.jpg' or 'photos/**/*.jpg', one image, or a list of those.
+        root: folder that their paths start from; unset: the current one.
+        image_size: height and width of the images given to the model; unset: those it was trained with.
+        augment: how images are brought to size; give what the model was evaluated with.
+    """
+
+    num_classes = None
+    class_names: ClassVar[list[str]] = []
+
+    def __init__(
+        self,
+        files: str | list[str],
+        root: Path | None = None,
+        image_size: int | tuple[int, int] | None = None,
+        augment: Augment = Augment(),
+        **kwargs,
+    ) -> None:
+        super().__init__(root=root, image_size=image_size or 1, augment=augment, **kwargs)
+        self.files = [files] if isinstance(files, str) else files
+        self.image_size = image_size
+
+    def setup(self, stage: str) -> None:
+        if stage != "predict":
+            raise InputError(f"Images have no labels, which {stage} needs; they serve predict alone")
+        if self.image_size is None:
+            self.image_size = self.trainer.lightning_module.hparams.image_size
+        root = self.root or Path()
+        self.test_set = Unlabelled(root, [path for given in self.files for path in _matches(root, given)])
+
+
+def _matches(root: Path, given: str) -> list[str]:
+    given = os.path.expanduser(given)
+    if (root / given).is_file():
+        return [given]
+    if (root / given).is_dir():
+        found = [os.path.normpath(os.path.join(given, file)) for file in _files(root / given, "")]
+    else:
+        found = sorted(glob(given, root_dir=root, recursive=True))
+    images = [path for path in found if is_image(path)]
+    if not images:
+        what = "holds no images" if (root / given).is_dir() else "is no file or folder, and no image matches it"
+        raise InputError(f"--data.files {given}: it {what} in {root.resolve()}")
+    return images

@@ -1,0 +1,254 @@
+"""Images listed in tables: one row per image, with its path and its label or labels."""
+
+import csv
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from lightning.pytorch.utilities import rank_zero_info
+
+from datamodules import store
+from datamodules.folder import Strings
+from datamodules.index import IndexedImages
+from datamodules.multihot import MultiHot
+from datamodules.parquet import _open
+from datamodules.store import Mapped, Ragged
+from vit_lightning.data import ImageDataModule, ImageSet, hold_out
+from vit_lightning.errors import InputError
+
+VERSION = "manifest 1"
+MOST_CLASSES = 1_000_000
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+
+
+class Paths(Mapped):
+    """Paths of image files that start from a folder.
+
+    Args:
+        file: where they are kept.
+        root: the folder.
+    """
+
+    def __init__(self, file: Path, root: Path) -> None:
+        super().__init__(file, "paths")
+        self.source = file, root
+
+    def image(self, number: int) -> Path:
+        return self.source[1] / self[number]
+
+
+class Manifest(ImageDataModule):
+    """Your own images listed in tables: CSV or TSV with a header, or Parquet.
+
+        path,label
+        2019/a.jpg,cat
+        2019/b.jpg,dog
+
+    Labels are names, whose sorted text is the order of the classes, or whole numbers from 0. With `multi_label` an
+    image may have any number of them: `cat;dog` in text, or a list column in Parquet; they become float vectors.
+
+    A table is read once and kept in a form that all processes share; a table that has changed is read again.
+
+    Args:
+        root: folder that the tables' names and the paths in them start from.
+        train: table of the training images.
+        val: table of the validation images; unset: part of the training images is held out.
+        test: table of the test images.
+        path_column: column with the paths.
+        label_column: column with the labels.
+        multi_label: whether an image may have several labels, or none.
+        separator: what stands between several labels in text.
+        class_map: text file with one class per line, in the order of the labels; unset: those of the training table.
+        val_fraction: share of the training images held out for validation if there is no table for it; 0: none.
+        cache: folder for what was read; unset: vit_lightning in the user's cache folder.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        train: Path = Path("train.csv"),
+        val: Path | None = None,
+        test: Path | None = None,
+        path_column: str = "path",
+        label_column: str = "label",
+        multi_label: bool = False,
+        separator: str = ";",
+        class_map: Path | None = None,
+        val_fraction: float = 0.1,
+        cache: Path | None = None,
+        **kwargs,
+    ) -> None:
+        super().__init__(root=root, **kwargs)
+        self.tables = {"train": train, "val": val, "test": test}
+        self.columns = path_column, label_column
+        self.multi_label = multi_label
+        self.separator = separator
+        self.class_map = class_map
+        self.val_fraction = val_fraction
+        self.cache = cache
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.class_names)
+
+    @cached_property
+    def class_names(self) -> list[str]:
+        if self.class_map is None:
+            return _classes(list(Mapped(self._file("train"), "names")))
+        try:
+            lines = Path(self.class_map).read_text(encoding="utf-8").splitlines()
+        except OSError as error:
+            raise InputError(f"--data.class_map {self.class_map} cannot be read: {error.strerror}") from error
+        return [line.strip() for line in lines if line.strip()]
+
+    def prepare_data(self) -> None:
+        for split, table in self.tables.items():
+            if table is not None:
+                self._file(split)
+
+    def setup(self, stage: str) -> None:
+        self.train_set, self.val_set, self.test_set = map(self._read, self.tables)
+        if self.val_set is None:
+            self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction)
+
+    def _file(self, split: str) -> Path:
+        """Return the file that keeps the content of a split's table, which is read if need be."""
+        table = (self.root / self.tables[split]).resolve()
+        version = "\n".join((VERSION, *self.columns, self.separator * self.multi_label))
+        file = store.place(self.cache, table, version)
+        state = store.stamp(table)
+        if not any(state):
+            raise InputError(f"{table} is missing; give --data.root and --data.{split}")
+        if not file.exists() or tuple(store.load(file)["stamp"]) != state:
+            rank_zero_info(f"reading {table}, once")
+            store.save(file, {**self._content(table), "stamp": np.array(state)})
+        return file
+
+    def _content(self, table: Path) -> dict[str, np.ndarray | Strings | Ragged]:
+        """Read a table: paths, names of labels in order, and which of them each image has."""
+        numbers: dict[str, int] = {}
+        labels, ends = array("i"), array("q", [0])
+
+        def paths() -> Iterator[str]:
+            for row, (path, cell) in enumerate(_rows(table, self.columns), start=1):
+                found = self._split(cell)
+                if not path:
+                    raise InputError(f"{table} has no path in row {row}")
+                if len(found) != 1 and not self.multi_label:
+                    raise InputError(
+                        f"{table} has {len(found)} labels in row {row} ({path}), expected one; "
+                        "give --data.multi_label true for images with several labels or none"
+                    )
+                labels.extend(numbers.setdefault(name, len(numbers)) for name in found)
+                ends.append(len(labels))
+                yield path
+
+        kept = Strings(paths())
+        if not numbers:
+            raise InputError(f"{table} has {len(kept)} rows and no label in any")
+        names = sorted(numbers)
+        place = np.empty(len(names), dtype=np.int32)
+        place[[numbers[name] for name in names]] = np.arange(len(names))
+        rows = Ragged(place[np.array(labels, dtype=np.int32)], np.array(ends))
+        return {"paths": kept, "names": Strings(names), "labels": rows}
+
+    def _split(self, cell: Any) -> list[str]:
+        if isinstance(cell, str):
+            cell = cell.split(self.separator) if self.multi_label else [cell]
+        elif not isinstance(cell, Iterable):
+            cell = [] if cell is None else [cell]
+        return [name for item in cell if (name := str(item).strip())]
+
+    def _read(self, split: str) -> ImageSet | None:
+        if self.tables[split] is None:
+            return None
+        file = self._file(split)
+        arrays = store.load(file)
+        rows = Ragged(arrays["labels.values"], arrays["labels.ends"])
+        paths = Paths(file, self.root)
+        place = self._places(list(Mapped(file, "names")), rows, split, paths)
+        if not np.array_equal(place, np.arange(len(place))):
+            rows = Ragged(place[rows.values], rows.ends)
+        if not self.multi_label:
+            return IndexedImages(paths, rows.values)
+        return MultiHot(IndexedImages(paths, np.zeros(len(paths), np.int8)), rows, range(len(rows)), self.num_classes)
+
+    def _places(self, names: Sequence[str], rows: Ragged, split: str, paths: Paths) -> np.ndarray:
+        """Return the class of each name in a table."""
+        classes = {name: label for label, name in enumerate(self.class_names)}
+        for name in names:
+            if name not in classes and not (name.isdecimal() and int(name) < len(classes)):
+                first = np.argmax(rows.values == names.index(name))
+                row = int(np.searchsorted(rows.ends, first, side="right")) - 1
+                raise InputError(
+                    f"{self.root / self.tables[split]} has the label {name!r} in row {row + 1} ({paths[row]}), which "
+                    f"{self.class_map or self.root / self.tables['train']} lacks"
+                )
+        return np.array([classes[name] if name in classes else int(name) for name in names], dtype=np.int32)
+
+
+class WebScale(Manifest):
+    """A private set of very many images with any number of labels each, as JFT-300M is, listed in a table.
+
+    It is `Manifest` with the defaults of such a set. Train on it with --model.loss sigmoid and --model.net.head_bias
+    -10, as the paper does (appendix B.1). With a class_map the table is not read before training starts.
+
+    Args:
+        root: folder that the tables' names and the paths in them start from.
+        train: table of the training images, with columns path and labels.
+        val_fraction: share of the training images held out for validation if there is no table for it; 0: none.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        train: Path = Path("train.parquet"),
+        label_column: str = "labels",
+        multi_label: bool = True,
+        val_fraction: float = 0.001,
+        **kwargs,
+    ) -> None:
+        super().__init__(
+            root=root,
+            train=train,
+            label_column=label_column,
+            multi_label=multi_label,
+            val_fraction=val_fraction,
+            **kwargs,
+        )
+
+
+def _classes(labels: list[str]) -> list[str]:
+    """Return the classes that a table's labels stand for: themselves, or all whole numbers up to the greatest."""
+    if not all(map(str.isdecimal, labels)):
+        return labels
+    greatest = max(map(int, labels))
+    if greatest >= MOST_CLASSES:
+        raise InputError(f"label {greatest} is no class number below {MOST_CLASSES}; give --data.class_map for names")
+    return [str(label) for label in range(greatest + 1)]
+
+
+def _rows(table: Path, columns: tuple[str, str]) -> Iterator[tuple[str, Any]]:
+    """Yield path and labels of each row."""
+    if table.suffix == ".parquet":
+        opened = _open(table)
+        _check_columns(table, opened.schema_arrow.names, columns)
+        for batch in opened.iter_batches(columns=list(columns)):
+            yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
+        return
+    if table.suffix not in DELIMITERS:
+        raise InputError(f"{table} must end in .csv, .tsv or .parquet")
+    with table.open(newline="", encoding="utf-8-sig") as file:
+        lines = csv.DictReader(file, delimiter=DELIMITERS[table.suffix])
+        _check_columns(table, lines.fieldnames or [], columns)
+        for line in lines:
+            yield line[columns[0]], line[columns[1]]
+
+
+def _check_columns(table: Path, found: Sequence[str], columns: tuple[str, str]) -> None:
+    for name, flag in zip(columns, ("path_column", "label_column"), strict=True):
+        if name not in found:
+            raise InputError(f"{table} has no column {name!r} but {', '.join(found) or 'none'}; give --data.{flag}")

@@ -1,0 +1,87 @@
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from datamodules.images import Images
+from vit_lightning.errors import InputError
+from vit_lightning.sampling import IGNORE
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Path:
+    for number, name in enumerate(("photos/b.jpg", "photos/a.PNG", "photos/deep/c.jpg", "one.gif")):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (9, 8), (number, 0, 0)).save(tmp_path / name)
+    for junk in ("photos/notes.txt", "photos/._b.jpg", "photos/.hidden/d.jpg"):
+        (tmp_path / junk).parent.mkdir(exist_ok=True)
+        (tmp_path / junk).write_bytes(b"")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def ready(files, **options) -> Images:
+    data = Images(files, **{"image_size": 8, "batch_size": 2, "num_workers": 0, **options})
+    data.setup("predict")
+    return data
+
+
+@pytest.mark.parametrize(
+    ("files", "keys"),
+    [
+        ("photos", ["photos/a.PNG", "photos/b.jpg", "photos/deep/c.jpg"]),
+        ("photos/*", ["photos/a.PNG", "photos/b.jpg"]),
+        ("photos/**/*.jpg", ["photos/b.jpg", "photos/deep/c.jpg"]),
+        ("one.gif", ["one.gif"]),
+        ("photos/notes.txt", ["photos/notes.txt"]),  # named by the user: decoding says what is wrong with it
+        (
+            ["one.gif", "photos/b.jpg", "one.gif", "photos/deep"],
+            ["one.gif", "photos/b.jpg", "one.gif", "photos/deep/c.jpg"],
+        ),
+    ],
+)
+def test_files_in_order(folder, files, keys):
+    assert list(ready(files).test_set.keys) == keys
+
+
+def test_paths_start_from_root(folder, monkeypatch):
+    monkeypatch.chdir("/")
+    data = ready(["photos/b.jpg", "photos/deep"], root=folder)
+    assert list(data.test_set.keys) == ["photos/b.jpg", "photos/deep/c.jpg"]
+    assert data.test_set[0] == (folder / "photos/b.jpg", IGNORE)
+    assert list(ready(str(folder / "photos/*.jpg"), root=Path("/tmp")).test_set.keys) == [str(folder / "photos/b.jpg")]
+
+
+def test_classes_are_the_checkpoints(folder):
+    data = Images("photos")
+    assert data.num_classes is None
+    assert data.class_names == []
+    assert data.image_size is None
+
+
+def test_loader(folder):
+    batches = list(ready("photos").predict_dataloader())
+    assert [len(images) for images, _ in batches] == [2, 1]
+    assert batches[0][0].shape == (2, 3, 8, 8)
+    assert [label for _, labels in batches for label in labels.tolist()] == [IGNORE] * 3
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ("gone", r"--data\.files gone: it is no file or folder, and no image matches it in "),
+        ("photos/*.tif", r"--data\.files photos/\*\.tif: it is no file or folder, and no image matches"),
+        ("photos/.hidden", r"hidden: it holds no images"),
+        (["one.gif", "gone.jpg"], r"--data\.files gone\.jpg"),
+    ],
+)
+def test_nothing_found(folder, files, message):
+    if files == "photos/.hidden":
+        (folder / "photos/.hidden/d.jpg").unlink()
+    with pytest.raises(InputError, match=message):
+        ready(files)
+
+
+def test_predict_alone(folder):
+    with pytest.raises(InputError, match="Images have no labels, which fit needs"):
+        Images("photos").setup("fit")

@@ -1,0 +1,262 @@
+"""MaskedPatch: the paper's self-supervised pre-training (section 4.6, appendix B.1.2) as a LightningModule."""
+
+import math
+import os
+from typing import ClassVar, Literal, NoReturn
+
+import torch
+from einops import rearrange, reduce, repeat
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+from torch.nn import functional as F
+
+from vit_lightning.errors import InputError
+from vit_lightning.metrics import WeightedMean
+from vit_lightning.models import NetConfig
+from vit_lightning.models.dense import Dense
+from vit_lightning.optim import Optim, Schedule
+from vit_lightning.recipe import RecipeModel
+from vit_lightning.sampling import seed_from
+
+Target = Literal["mean_colour", "mean_colour_4x4", "pixels"]
+CELLS = {"mean_colour": 1, "mean_colour_4x4": 4}
+"""Rows, and columns, of mean colours that a patch is described by."""
+SHADES = 8
+"""Values that three bits give a channel."""
+GOLDEN_GAMMA = 0x9E3779B97F4A7C15 - 2**64
+"""Step of SplitMix64, as a signed integer."""
+
+
+class MaskedPatch(RecipeModel):
+    """Pre-train a net without labels: corrupt half of its patches and predict what they showed.
+
+    Of the corrupted patch embeddings 80 % become a learned vector, 10 % another patch of the image, and 10 % stay as
+    they are. Which ones depends on the run's seed, the epoch and the image's place in it; in validation on the place
+    in the set alone, so that every validation sees the same, however the set is split into batches or over processes.
+    Image size, mean and std come from the data; labels are ignored. Classifier takes the net from the checkpoint.
+
+    Args:
+        net: Architecture: a variant such as B/16, any single field of which may be overridden.
+        optim: Optimiser and its numbers.
+        schedule: Learning rate over the run, in optimiser steps.
+        target: What is predicted of a patch. mean_colour: its mean colour in 3 bits per channel, one of 512 classes
+            (the paper's reported choice); mean_colour_4x4: that of each of its 4 x 4 parts; pixels: its normalised
+            pixels, by mean squared error.
+        compile: Compile the net with torch.compile, in place: the keys of checkpoints do not change.
+        num_classes: Ignored: the net has no classes yet.
+        image_size: Pixels per side, or (y, x), from the data.
+        mean: Channel means of images in [0, 1]; None: 0.5.
+        std: Channel standard deviations of images in [0, 1]; None: 0.5.
+    """
+
+    monitor = ("val/loss", "min")
+    """Metric and direction by which the best checkpoint is chosen."""
+    fixed: ClassVar[tuple[str, ...]] = ("image_size", "target")
+
+    def __init__(
+        self,
+        net: NetConfig = NetConfig(),
+        optim: Optim = Optim(),
+        schedule: Schedule = Schedule(),
+        target: Target = "mean_colour",
+        compile: bool = False,
+        num_classes: int | None = None,
+        image_size: int | tuple[int, int] | None = None,
+        mean: tuple[float, ...] | None = None,
+        std: tuple[float, ...] | None = None,
+    ) -> None:
+        facts = {"num_classes": 0, "image_size": image_size, "mean": mean, "std": std}
+        super().__init__(net, optim, schedule, target=target, compile=compile, **facts)
+        _check(self.config, target)
+        names = ("loss", "top1") if target in CELLS else ("loss",)
+        self.target = target
+        self.scores = nn.ModuleDict(
+            {split: nn.ModuleDict({name: WeightedMean() for name in names}) for split in ("val", "test")}
+        )
+
+    # The net ---------------------------------------------------------------------------------------------------------
+
+    def complete_net(self) -> None:
+        """Add the learned vector and the linear map that predicts; freeze what only a classifier calls."""
+        if math.prod(self.net.grid) < 2:
+            raise InputError("an image of one patch has no half to corrupt; raise --data.image_size")
+        self.corruption = Corruption(self.config.width)
+        parts = CELLS[self.target] ** 2 * SHADES**self.config.channels if self.target in CELLS else self._patch_values
+        self.prediction = Dense(self.config.width, parts, nn.init.zeros_)
+        for name, module in self.net.named_children():
+            if name in ("pool", "representation"):
+                module.requires_grad_(False)
+
+    @property
+    def _patch_values(self) -> int:
+        return self.config.patch**2 * self.config.channels
+
+    def compile_net(self) -> None:
+        """Compile the forward of this module: it calls the net's parts, not the net."""
+        self.compile()
+
+    def shard(self, mesh: DeviceMesh) -> None:
+        super().shard(mesh)
+        for name in ("embed", "encode"):
+            register_fsdp_forward_method(self.net, name)
+        for module in (self.corruption, self.prediction):
+            fully_shard(module, mesh=mesh)
+
+    def trainable(self) -> nn.Module:
+        return self
+
+    def depth_of(self, name: str) -> int:
+        """Layer of a parameter, for the optimiser's layer decay."""
+        return 0 if name.startswith("corruption.") else self.net.depth_of(name.removeprefix("net."))
+
+    def forward(self, images: Tensor, bits: Tensor) -> tuple[Tensor, Tensor]:
+        """Predictions (b, m, values) and targets (b, m, ...) of the m corrupted patches.
+
+        Args:
+            images: (b, c, y, x), uint8 or float in [0, 1].
+            bits: what chance decides, from random_bits (3, b, n).
+        """
+        patches, chosen = self.corruption(self.net.embed(self.normalise(images)), bits)
+        tokens = self.net.encode(patches)[:, self.net.num_prefix_tokens :]
+        if self.config.norm_after_pool:
+            tokens = self.net.norm(tokens)
+        return self.prediction(_take(tokens, chosen)), _take(self.targets(images), chosen)
+
+    def targets(self, images: Tensor) -> Tensor:
+        """What every patch showed: colour classes (b, n, parts), or normalised pixels (b, n, p q c)."""
+        patch = self.config.patch
+        height, width = (places * patch for places in self.net.grid)
+        images = images[:, :, :height, :width]
+        if self.target in CELLS:
+            return colour_classes(images, patch, CELLS[self.target])
+        return rearrange(self.normalise(images), "b c (y p) (x q) -> b (y x) (p q c)", p=patch, q=patch)
+
+    # Steps -----------------------------------------------------------------------------------------------------------
+
+    def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
+        images, _ = batch
+        seed = seed_from(int(os.environ.get("PL_GLOBAL_SEED", 0)), self.current_epoch)
+        bits = self._bits(images, batch_idx * len(images), seed)
+        loss = self.losses(*self(images, bits)).mean()
+        self.log("train/loss", loss, prog_bar=True, batch_size=len(images))
+        return loss
+
+    def validation_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:
+        self._evaluate("val", *batch, batch_idx)
+
+    def test_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:
+        self._evaluate("test", *batch, batch_idx)
+
+    def predict_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> NoReturn:
+        raise InputError("a net that learnt masked patches has no classes yet; fine-tune a Classifier from it first")
+
+    def losses(self, predicted: Tensor, target: Tensor) -> Tensor:
+        """Loss of each image (b), averaged over its corrupted patches and, in a patch, over colours or pixels."""
+        predicted = predicted.float()
+        if self.target not in CELLS:
+            return reduce((predicted - target.float()).square(), "b m values -> b", "mean")
+        logits = rearrange(predicted, "b m (parts colours) -> (b m parts) colours", parts=target.shape[-1])
+        losses = F.cross_entropy(logits, rearrange(target, "b m parts -> (b m parts)"), reduction="none")
+        return reduce(losses, "(b each) -> b", "mean", b=len(target))
+
+    def hits(self, predicted: Tensor, target: Tensor) -> Tensor:
+        """Share of right colours of each image (b)."""
+        logits = rearrange(predicted, "b m (parts colours) -> b m parts colours", parts=target.shape[-1])
+        return reduce((logits.argmax(-1) == target).float(), "b m parts -> b", "mean")
+
+    def _evaluate(self, split: str, images: Tensor, labels: Tensor, batch_idx: int) -> None:
+        """Update the scores; a record whose label is negative is padding and counts nothing."""
+        if batch_idx == 0:
+            self._seen = 0
+        outcome = self(images, self._bits(images, self._seen, seed=0))
+        self._seen += len(images)
+        scores, weight = self.scores[split], ((labels if labels.ndim == 1 else labels[:, 0]) >= 0).float()
+        scores["loss"].update(self.losses(*outcome), weight)
+        if "top1" in scores:
+            scores["top1"].update(self.hits(*outcome), weight)
+        for name, score in scores.items():
+            self.log(f"{split}/{name}", score, prog_bar=True, on_step=False, on_epoch=True)
+
+    def _bits(self, images: Tensor, first: int, seed: int) -> Tensor:
+        """Chance for a batch that begins with this process's record number `first`; records are dealt out in turns."""
+        places = torch.arange(first, first + len(images), device=images.device)
+        return random_bits(seed, places * self.trainer.world_size + self.global_rank, math.prod(self.net.grid))
+
+
+class Corruption(nn.Module):
+    """Replaces half of the patch embeddings: by a learned vector (80 %), by another patch (10 %), or not (10 %)."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.mask = nn.Parameter(torch.empty(1, 1, width))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.zeros_(self.mask)
+
+    def forward(self, patches: Tensor, bits: Tensor) -> tuple[Tensor, Tensor]:
+        """Corrupted patches (b, n, d), and the numbers (b, n // 2) of those that were corrupted."""
+        n = patches.shape[1]
+        order, kind, step = bits[0], bits[1, :, : n // 2], bits[2, :, : n // 2]
+        chosen = order.argsort(dim=1)[:, : n // 2]
+        own, other = _take(patches, chosen), _take(patches, (chosen + 1 + step % (n - 1)) % n)
+        kind = rearrange(kind % 10, "b m -> b m 1")
+        replaced = torch.where(kind < 8, self.mask.to(patches.dtype), torch.where(kind < 9, other, own))
+        places = repeat(chosen, "b m -> b m d", d=patches.shape[2])
+        return patches.scatter(1, places, replaced), chosen
+
+
+def random_bits(seed: int, places: Tensor, n: int) -> Tensor:
+    """Three random numbers (3, b, n) in [0, 2^63) for each of n patches, drawn where `places` (b) lie.
+
+    They are a pure function of seed, an image's place and the patch: outputs of SplitMix64 (Steele et al., 2014) by
+    number, which need no state and never make the host wait for the device.
+    """
+    number = 3 * n * rearrange(places, "b -> 1 b 1") + torch.arange(3 * n, device=places.device).reshape(3, 1, n)
+    z = seed % 2**63 + (number + 1) * GOLDEN_GAMMA
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        z = (z ^ _shift(z, shift)) * (factor - 2**64)
+    return _shift(z ^ _shift(z, 31), 1)
+
+
+def colour_classes(images: Tensor, patch: int, cells: int = 1) -> Tensor:
+    """Mean colours (b, n, cells^2) of patches, or of cells x cells parts of each, as classes.
+
+    A channel has 3 bits, floor(mean / 32) of values 0 to 255, the first channel highest: red * 64 + green * 8 + blue.
+    The paper does not state its binning; this is ours.
+
+    Args:
+        images: (b, c, y, x), uint8 or float in [0, 1]; the patch divides their sides.
+        patch: side of a patch in pixels.
+        cells: parts of a patch per side, which divide the patch.
+    """
+    side = patch // cells
+    values = images if images.dtype == torch.uint8 else (images.float() * 255).round()
+    parts = "b c (y i p) (x j q) -> b (y x) (i j) c"
+    sums = reduce(values.float(), parts, "sum", i=cells, j=cells, p=side, q=side)  # exact, unlike means
+    shades = (sums / (256 // SHADES * side**2)).long()
+    return (shades * SHADES ** torch.arange(images.shape[1] - 1, -1, -1, device=images.device)).sum(-1)
+
+
+def _take(values: Tensor, chosen: Tensor) -> Tensor:
+    """Rows (b, m, d) of values (b, n, d) by their numbers (b, m)."""
+    return values.take_along_dim(rearrange(chosen, "b m -> b m 1"), dim=1)
+
+
+def _shift(z: Tensor, bits: int) -> Tensor:
+    """Shift right as if the integers had no sign."""
+    return (z >> bits) & (2 ** (64 - bits) - 1)
+
+
+def _check(config: NetConfig, target: Target) -> None:
+    """Refuse nets whose patches tell each other's pixels, and targets that do not suit the patches."""
+    if config.stages or config.stride < config.patch:
+        raise InputError(
+            f"the patches of {config.variant} with stride {config.stride} share pixels, which would tell the answers; "
+            "masked patches need a plain transformer such as --model.net.variant B/16, and no --model.net.stride"
+        )
+    if config.patch % CELLS.get(target, 1):
+        raise InputError(f"target {target} needs a patch that 4 divides, not {config.patch}; use mean_colour or pixels")
+    if target in CELLS and config.channels > 4:
+        raise InputError(f"target {target} has 8^{config.channels} classes for {config.channels} channels; use pixels")

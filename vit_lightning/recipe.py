@@ -1,0 +1,152 @@
+"""What every model shares: a net built from the data's facts, trained by a recipe, compared with its checkpoints."""
+
+from dataclasses import asdict
+from typing import Any, ClassVar
+
+import torch
+from lightning.pytorch import LightningModule
+from lightning.pytorch.utilities import rank_zero_info
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard
+
+from vit_lightning.errors import InputError
+from vit_lightning.models import NetConfig, build, resolve
+from vit_lightning.optim import Optim, Schedule, parameter_groups
+
+CENTRE = (0.5,)
+"""Mean and standard deviation of a channel that map [0, 1] to the paper's [-1, 1]."""
+FREE = ("net.dropout", "net.stochastic_depth", "net.head_bias")
+"""Fields of the net that may change between a checkpoint and the run that goes on from it."""
+
+
+class RecipeModel(LightningModule):
+    """A net that a recipe trains.
+
+    A subclass names its settings in its own constructor, which are its flags, and hands them on; it writes the steps.
+
+    Args:
+        net: Architecture, as a config or its dict.
+        optim: Optimiser, as a recipe or its dict.
+        schedule: Learning rate over the run, as a recipe or its dict.
+        settings: The subclass's other arguments in plain types, which are kept as hyper-parameters; compile,
+            num_classes, image_size, mean and std are among them.
+    """
+
+    fixed: ClassVar[tuple[str, ...]] = ("num_classes", "image_size")
+    """Hyper-parameters that a checkpoint's tensors depend on, beside the net's fields."""
+
+    def __init__(self, net: NetConfig | dict, optim: Optim | dict, schedule: Schedule | dict, **settings: Any) -> None:
+        super().__init__()
+        self.config = resolve(net if isinstance(net, NetConfig) else NetConfig(**net))
+        self.optim = optim if isinstance(optim, Optim) else Optim(**optim)
+        self.schedule = schedule if isinstance(schedule, Schedule) else Schedule(**schedule)
+        recipe = {"net": asdict(self.config), "optim": asdict(self.optim), "schedule": asdict(self.schedule)}
+        self.save_hyperparameters(recipe | settings, logger=False)
+        self.net: nn.Module | None = None
+
+    # The net ---------------------------------------------------------------------------------------------------------
+
+    def configure_model(self) -> None:
+        """Build the net once the facts of the data are known; Lightning calls this on the right device."""
+        if self.net is not None:
+            return
+        missing = [name for name in ("num_classes", "image_size") if self.hparams[name] is None]
+        if missing:
+            raise InputError(f"{' and '.join(missing)} unknown: give --data, or --ckpt_path to take them from there")
+        self.net = build(self.config, self.hparams.image_size, self.hparams.num_classes)
+        for name in ("mean", "std"):
+            values = self.hparams[name] or CENTRE * self.config.channels
+            if len(values) != self.config.channels:
+                raise InputError(
+                    f"{name} has {len(values)} values for a net of {self.config.channels} channels; "
+                    f"give --data.{name} one value per channel"
+                )
+            self.hparams[name] = tuple(values)
+            self.register_buffer(name, torch.tensor(values)[:, None, None], persistent=False)
+        self.complete_net()
+        if self.hparams.compile:
+            self.compile_net()
+        if self.device_mesh is not None:
+            self.shard(self.device_mesh["data_parallel"])
+
+    def complete_net(self) -> None:
+        """Add what stands beside the new net, or freeze parts of it."""
+
+    def compile_net(self) -> None:
+        """Compile in place what the steps call."""
+        self.net.compile()
+
+    def shard(self, mesh: DeviceMesh) -> None:
+        """Shard every block, then what is left, over the processes of a ModelParallelStrategy (FSDP2)."""
+        for block in getattr(self.net, "blocks", []):
+            fully_shard(block, mesh=mesh)
+        fully_shard(self.net, mesh=mesh)
+
+    def normalise(self, images: Tensor) -> Tensor:
+        """Map uint8, or float in [0, 1], to zero mean and unit deviation as the weights expect."""
+        if images.shape[1] != len(self.mean):
+            raise InputError(
+                f"the images have {images.shape[1]} channels, the net takes {len(self.mean)}; "
+                f"set --model.net.channels {images.shape[1]}, or convert the images"
+            )
+        if images.dtype == torch.uint8:
+            images = images.to(self.mean.dtype) / 255
+        return (images - self.mean) / self.std
+
+    # Recipe ----------------------------------------------------------------------------------------------------------
+
+    def trainable(self) -> nn.Module:
+        """Module whose parameters the recipe trains; layer decay asks its `depth_of`."""
+        return self.net
+
+    def configure_optimizers(self) -> dict[str, Any]:
+        total = self.trainer.estimated_stepping_batches
+        self.schedule.check(total)
+        optimizer = self.optim.build(self.trainable())
+        scheduler = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step: self.schedule.lr(step, self.optim.lr, total) / (self.optim.lr or 1.0)
+        )
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step", "name": "lr"}}
+
+    def on_train_start(self) -> None:
+        """Write the recipe over what a restored optimiser brought back: flags beat checkpoints."""
+        if self.trainer.global_step == 0:
+            return
+        optimizer, scheduler = self.optimizers(use_pl_optimizer=False), self.lr_schedulers()
+        for group, fresh in zip(optimizer.param_groups, parameter_groups(self.trainable(), self.optim), strict=True):
+            group.update({name: value for name, value in fresh.items() if name != "params"})
+        scheduler.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
+        for group, base, factor in zip(optimizer.param_groups, scheduler.base_lrs, scheduler.lr_lambdas, strict=True):
+            group["lr"] = base * factor(scheduler.last_epoch)
+
+    # Checkpoints -----------------------------------------------------------------------------------------------------
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Name the class, so that a checkpoint alone rebuilds its model."""
+        checkpoint["model"] = f"{type(self).__module__}.{type(self).__qualname__}"
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Refuse another architecture; print every other difference from the checkpoint's recipe."""
+        self.configure_model()
+        differences = _differences(checkpoint["hyper_parameters"], dict(self.hparams))
+        fixed = [text for key, text in differences if key in self.fixed or (key.startswith("net.") and key not in FREE)]
+        if fixed:
+            raise InputError(
+                f"the checkpoint holds another net: {'; '.join(fixed)} (checkpoint -> now); "
+                "drop the flag, or start a new run without --ckpt_path"
+            )
+        for _, text in differences:
+            rank_zero_info(f"differs from the checkpoint: model.{text}")
+
+
+def _differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Pairs of dotted key and `key: old -> new` for values in both dicts that differ."""
+    found = []
+    for key in old.keys() & new.keys():
+        a, b = old[key], new[key]
+        if isinstance(a, dict) and isinstance(b, dict):
+            found += _differences(a, b, f"{prefix}{key}.")
+        elif (list(a) if isinstance(a, tuple) else a) != (list(b) if isinstance(b, tuple) else b):
+            found.append((f"{prefix}{key}", f"{prefix}{key}: {a} -> {b}"))
+    return sorted(found)
