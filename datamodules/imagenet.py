@@ -245,8 +245,8 @@ def _rows(root: Path, split: str) -> _NamedRows | None:
 
 
 def _check_train(labels: np.ndarray, keys: Sequence[str]) -> None:
-    ids = synsets.wnids("1k")
+    numbers = {wnid: label for label, wnid in enumerate(synsets.wnids("1k"))}
     for label, key in zip(labels, keys, strict=True):
         said = TRAIN_IMAGE.search(key)
-        if said and said[1] != ids[label]:
-            raise InputError(f"{key} has label {label}, which is {ids[label]}; these files have another class order")
+        if said and numbers.get(said[1]) != label:
+            raise InputError(f"{key} has label {label}, but {said[1]} is class {numbers.get(said[1])} of ImageNet-1k")

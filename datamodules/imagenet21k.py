@@ -117,23 +117,23 @@ class ImageNet21k(IndexedData):
             raise InputError(f"{place} is missing: expected <wnid>/<image>.JPEG or <wnid>.tar in it; give --data.root")
         index = self.index(place)
         labels = wnid_labels(index, self.wnids)
-        kept = np.flatnonzero(labels >= 0)
-        if not len(kept):
+        counts = np.bincount(labels[labels >= 0], minlength=self.num_classes)
+        if not counts.any():
             raise InputError(
                 f"{place} holds no image in a folder or tar named after a class of {self.label_set}: expected "
                 "<wnid>/<image>.JPEG or <wnid>.tar; give --data.root"
             )
-        empty = np.flatnonzero(np.bincount(labels[kept], minlength=self.num_classes) == 0)
+        empty = np.flatnonzero(counts == 0)
         if len(empty):
             rank_zero_warn(
                 f"{len(empty)} of {self.num_classes} classes have no images in {place}, such as "
                 f"{self.wnids[empty[0]]}; they keep their numbers"
             )
         images = IndexedImages(index, labels)
-        if len(kept) == len(images):
+        if counts.sum() == len(images):
             return images
-        rank_zero_info(f"{place}: left out {len(images) - len(kept)} images of classes outside {self.label_set}")
-        return Subset(images, kept)
+        rank_zero_info(f"{place}: left out {len(images) - counts.sum()} images of classes outside {self.label_set}")
+        return Subset(images, np.flatnonzero(labels >= 0))
 
     def _with_ancestors(self, images: ImageSet | None) -> ImageSet | None:
         if images is None or not self.hierarchy:

@@ -2,6 +2,7 @@
 
 import os
 import time
+from abc import abstractmethod
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -130,7 +131,8 @@ class IndexedData(ImageDataModule):
     Args:
         root: folder that holds the images.
         cache: folder for indices; unset: vit_lightning in the user's cache folder.
-        reindex: index the files anew, after some were added, removed or renamed.
+        reindex: index the files anew, after some were added, removed or renamed; for good where each run gets a fresh
+            copy of them.
     """
 
     def __init__(self, root: Path, cache: Path | None = None, reindex: bool = False, **kwargs) -> None:
@@ -138,9 +140,9 @@ class IndexedData(ImageDataModule):
         self.cache = cache
         self.reindex = reindex
 
+    @abstractmethod
     def places(self) -> list[Path]:
         """Return the folders and tars to index that are there."""
-        raise NotImplementedError
 
     def prepare_data(self) -> None:
         for place in self.places():

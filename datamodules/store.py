@@ -5,6 +5,7 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from stat import S_ISDIR
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -86,8 +87,12 @@ def save(file: Path, arrays: Mapping[str, np.ndarray | Strings | Ragged]) -> Non
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=file.parent, prefix=f".{file.name}.") as folder:
-            save_file(plain, Path(folder) / file.name)
-            os.replace(Path(folder) / file.name, file)
+            made = Path(folder) / file.name
+            made.touch()
+            mode = made.stat().st_mode
+            save_file(plain, made)
+            made.chmod(mode)  # safetensors makes it unreadable for others
+            made.replace(file)
     except OSError as error:
         raise InputError(f"{file} cannot be written ({error.strerror}); give --data.cache a folder for it") from error
 
@@ -111,7 +116,7 @@ def stamp(path: Path) -> tuple[int, int]:
         status = path.stat()
     except FileNotFoundError:
         return 0, 0
-    return status.st_mtime_ns, 0 if path.is_dir() else status.st_size
+    return status.st_mtime_ns, 0 if S_ISDIR(status.st_mode) else status.st_size
 
 
 def narrow(values: np.ndarray) -> np.ndarray:

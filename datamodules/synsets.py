@@ -20,7 +20,7 @@ LABEL_SETS = ("1k", "google", "fall11", "miil-p", "miil-p-winter21")
 """Published label sets. google: 21,843 classes, those of the released weights; fall11: the 21,841 of them that have
 images; miil-p and miil-p-winter21: the 11,221 and 10,450 with enough images in either release."""
 WNID = re.compile(r"n\d{8}")
-ASSETS = files("datamodules") / "assets"
+ASSETS = files("datamodules.assets")
 
 
 class Validation(NamedTuple):

@@ -12,7 +12,10 @@ RUN_VERBS = {
     "test": "score a checkpoint on the test set",
     "predict": "write a checkpoint's best classes for each image",
 }
-FILE_VERBS: dict[str, str] = {}
+FILE_VERBS = {
+    "convert": "turn weights of one public layout into another",
+    "export": "turn a checkpoint into ONNX, torch.export, safetensors or a Hugging Face folder",
+}
 
 
 def main() -> int:

@@ -96,6 +96,7 @@ def mixing(augment: Augment, num_classes: int) -> Callable[[Tensor, Tensor], tup
 
 
 def _train_crop(augment: Augment, size: Size) -> Transform:
+    # The recipes resize without antialiasing in inception and resize, with it where they keep the aspect (spec 3.3).
     match augment.crop:
         case "inception":
             return InceptionCrop(size)

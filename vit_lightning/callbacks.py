@@ -63,6 +63,15 @@ def _net_line(model: LightningModule) -> str:
     return f"net      {model.config.variant}, {parameters:,} parameters, {cost:.3g} GFLOPs per image forward"
 
 
+class FinalValidation(Callback):
+    """Validate once more when `max_steps` ends a run inside an epoch: Lightning would leave its end unmeasured."""
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        trainer.should_stop = trainer.should_stop or trainer.global_step == trainer.max_steps
+
+
 class FiniteGuard(Callback):
     """End a run whose training loss is not finite, with a non-zero exit and before a checkpoint keeps it.
 

@@ -1,6 +1,6 @@
 """Classifier: a net, its loss, its metrics and its recipe as a LightningModule."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Literal
 
 import torch
@@ -15,6 +15,7 @@ from vit_lightning.errors import InputError
 from vit_lightning.metrics import WeightedMean
 from vit_lightning.models import NetConfig, build, resolve
 from vit_lightning.optim import Optim, Schedule, parameter_groups
+from vit_lightning.weights import load_into, understand
 
 CENTRE = (0.5, 0.5, 0.5)
 """Mean and standard deviation that map [0, 1] to the paper's [-1, 1]."""
@@ -30,13 +31,18 @@ class Classifier(LightningModule):
     Number of classes, image size, mean and std come from the data; setting them here is an error on the command line.
 
     Args:
-        net: Architecture: a variant such as B/16, any single field of which may be overridden.
+        net: Architecture: a variant such as B/16, any single field of which may be overridden; without a variant, that
+            of the weights.
         optim: Optimiser and its numbers.
         schedule: Learning rate over the run, in optimiser steps.
         loss: softmax cross-entropy, or sigmoid cross-entropy summed over classes (the paper's pre-training on many
             labels, with --model.net.head_bias -10).
         label_smoothing: softmax: share of the target spread over all classes; sigmoid: distance of the targets from
             1 and 0.
+        weights: Start from these weights: a local path, https address or hf://owner/repo[/file] in any layout that
+            the verb convert reads. To go on with a run of ours, use --ckpt_path instead.
+        weights_head: keep takes the head of the weights, whose classes must be the data's; reset begins a new one at
+            zero, as the paper fine-tunes.
         freeze_trunk: Train the head alone, on the features of a net in evaluation mode (linear probe).
         compile: Compile the net with torch.compile, in place: the keys of checkpoints do not change.
         num_classes: Classes of the head, from the data.
@@ -55,6 +61,8 @@ class Classifier(LightningModule):
         schedule: Schedule = Schedule(),
         loss: Literal["softmax", "sigmoid"] = "softmax",
         label_smoothing: float = 0.0,
+        weights: str | None = None,
+        weights_head: Literal["keep", "reset"] = "keep",
         freeze_trunk: bool = False,
         compile: bool = False,
         num_classes: int | None = None,
@@ -65,15 +73,19 @@ class Classifier(LightningModule):
         super().__init__()
         if not 0 <= label_smoothing < 1:
             raise InputError(f"label_smoothing {label_smoothing} must lie in [0, 1)")
-        self.config = resolve(net if isinstance(net, NetConfig) else NetConfig(**net))
+        self.chosen = net if isinstance(net, NetConfig) else NetConfig(**net)
+        self.config = resolve(self.chosen)
         self.optim = optim if isinstance(optim, Optim) else Optim(**optim)
         self.schedule = schedule if isinstance(schedule, Schedule) else Schedule(**schedule)
+        self.weights = weights
         plain = {
             "net": asdict(self.config),
             "optim": asdict(self.optim),
             "schedule": asdict(self.schedule),
             "loss": loss,
             "label_smoothing": label_smoothing,
+            "weights": None,  # a checkpoint never opens the file that its run began with
+            "weights_head": weights_head,
             "freeze_trunk": freeze_trunk,
             "compile": compile,
             "num_classes": num_classes,
@@ -95,7 +107,12 @@ class Classifier(LightningModule):
         missing = [name for name in ("num_classes", "image_size") if self.hparams[name] is None]
         if missing:
             raise InputError(f"{' and '.join(missing)} unknown: give --data, or --ckpt_path to take them from there")
+        if self.weights and self.chosen.variant is None:
+            self.config = resolve(_over(understand(self.weights, self.chosen.heads)[0].config, self.chosen))
+            self.hparams["net"] = asdict(self.config)
         self.net = build(self.config, self.hparams.image_size, self.hparams.num_classes)
+        if self.weights:
+            self._take_weights(self.weights)
         for name in ("mean", "std"):
             values = self.hparams[name] or CENTRE[:1] * self.config.channels
             if len(values) != self.config.channels:
@@ -112,6 +129,19 @@ class Classifier(LightningModule):
             self.net.compile()
         if self.device_mesh is not None:
             self._shard(self.device_mesh["data_parallel"])
+
+    def _take_weights(self, source: str) -> None:
+        """Fill the net, and take the normalisation that the weights were trained with."""
+        report = load_into(self.net, source, self.hparams.weights_head)
+        rank_zero_info(str(report))
+        for name, theirs in (("mean", report.mean), ("std", report.std)):
+            ours = self.hparams[name]
+            if ours and theirs and not torch.allclose(torch.tensor(ours), torch.tensor(theirs), atol=1e-3):
+                raise InputError(
+                    f"data.{name} is {tuple(ours)}, but the weights were trained with {tuple(theirs)}; "
+                    f"drop --data.{name} to take theirs"
+                )
+            self.hparams[name] = ours or theirs
 
     def _shard(self, mesh: DeviceMesh) -> None:
         """Shard every block, then what is left, over the processes of a ModelParallelStrategy (FSDP2)."""
@@ -214,6 +244,7 @@ class Classifier(LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["class_names"] = self.class_names
+        checkpoint["weights"] = self.weights
 
     def setup(self, stage: str) -> None:
         self.class_names = list(getattr(self.trainer.datamodule, "class_names", []))
@@ -242,6 +273,11 @@ class Classifier(LightningModule):
             if ours != theirs:
                 raise InputError(f"class {index} is {ours!r} in the data but {theirs!r} in the checkpoint")
         self.class_names = names
+
+
+def _over(config: NetConfig, chosen: NetConfig) -> NetConfig:
+    """`config` with the fields that `chosen` sets."""
+    return replace(config, **{name: value for name, value in asdict(chosen).items() if value is not None})
 
 
 def _scores() -> nn.ModuleDict:

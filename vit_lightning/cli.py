@@ -22,7 +22,7 @@ from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCL
 from lightning.pytorch.loggers import TensorBoardLogger
 
 from vit_lightning import runs
-from vit_lightning.callbacks import FiniteGuard, LastCheckpoint, PlainProgress, Plan, Predictions
+from vit_lightning.callbacks import FinalValidation, FiniteGuard, LastCheckpoint, PlainProgress, Plan, Predictions
 from vit_lightning.errors import InputError
 from vit_lightning.loggers import MetricsCSV
 from vit_lightning.parser_errors import did_you_mean, shorten
@@ -144,8 +144,10 @@ class ViTCLI(LightningCLI):
     # After parsing ---------------------------------------------------------------------------------------------------
 
     def before_instantiate_classes(self) -> None:
-        """The best checkpoint is chosen by the model's own metric unless the user names one."""
+        """A checkpoint replaces the weights a run began with, and the model's own metric chooses the best one."""
         config = self.config[self.subcommand]
+        if self.trained and "weights" in config.model.init_args:
+            config.model.init_args.weights = None
         module, _, name = config.model.class_path.rpartition(".")
         monitor = getattr(getattr(import_module(module), name), "monitor", None)
         if config.checkpoint.monitor is None and monitor:
@@ -169,7 +171,7 @@ class ViTCLI(LightningCLI):
         if self.subcommand != "fit":
             kwargs["logger"] = config.get("logger") or False
         else:
-            callbacks += [Plan(), FiniteGuard()]
+            callbacks += [Plan(), FiniteGuard(), FinalValidation()]
             if not config.get("fast_dev_run"):
                 self.folder = self.folder or runs.claim(self.root, self.experiment)
                 kwargs["logger"] = self._loggers(config.get("logger"))

@@ -143,6 +143,11 @@ class ImageDataModule(LightningDataModule, ABC):
         with seeded(_run_seed(), self.trainer.current_epoch, step, self.trainer.global_rank):
             return self._mixing(F.to_dtype(pixels, torch.float32, scale=True), labels)
 
+    def on_exception(self, exception: BaseException) -> None:
+        """Keep a user fault's sentence alone: a loader's worker hands it over at the end of its whole traceback."""
+        if isinstance(exception, InputError):
+            exception.args = (str(exception).rpartition(f".{type(exception).__name__}: ")[2].rstrip(),)
+
     @cached_property
     def _mixing(self) -> Callable[[Tensor, Tensor], Batch] | None:
         return augmenting.mixing(self.augment, self.num_classes)

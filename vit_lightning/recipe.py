@@ -55,6 +55,7 @@ class RecipeModel(LightningModule):
         if missing:
             raise InputError(f"{' and '.join(missing)} unknown: give --data, or --ckpt_path to take them from there")
         self.net = build(self.config, self.hparams.image_size, self.hparams.num_classes)
+        self.complete_net()
         for name in ("mean", "std"):
             values = self.hparams[name] or CENTRE * self.config.channels
             if len(values) != self.config.channels:
@@ -64,14 +65,13 @@ class RecipeModel(LightningModule):
                 )
             self.hparams[name] = tuple(values)
             self.register_buffer(name, torch.tensor(values)[:, None, None], persistent=False)
-        self.complete_net()
         if self.hparams.compile:
             self.compile_net()
         if self.device_mesh is not None:
             self.shard(self.device_mesh["data_parallel"])
 
     def complete_net(self) -> None:
-        """Add what stands beside the new net, or freeze parts of it."""
+        """Fill the new net, add what stands beside it, or freeze parts of it; mean and std may still be set."""
 
     def compile_net(self) -> None:
         """Compile in place what the steps call."""
@@ -124,10 +124,19 @@ class RecipeModel(LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Name the class, so that a checkpoint alone rebuilds its model."""
-        checkpoint["model"] = f"{type(self).__module__}.{type(self).__qualname__}"
+        checkpoint["model"] = self._class_path
+
+    @property
+    def _class_path(self) -> str:
+        return f"{type(self).__module__}.{type(self).__qualname__}"
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Refuse another architecture; print every other difference from the checkpoint's recipe."""
+        """Refuse another model or architecture; print every other difference from the checkpoint's recipe."""
+        if (trained := checkpoint.get("model", self._class_path)) != self._class_path:
+            raise InputError(
+                f"the checkpoint is one of {trained}, not of {self._class_path}; "
+                "give it to --model.weights to begin with its net"
+            )
         self.configure_model()
         differences = _differences(checkpoint["hyper_parameters"], dict(self.hparams))
         fixed = [text for key, text in differences if key in self.fixed or (key.startswith("net.") and key not in FREE)]

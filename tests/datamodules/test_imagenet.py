@@ -184,7 +184,7 @@ def test_hugging_face_parquet(tree, tmp_path):
         ready(root)
     write_rows(root / "data/train-00000-of-00001.parquet", pictures, [2 - wnids.index(wnid) for _, wnid in named])
     write_rows(root / "data/validation-00000-of-00001.parquet", val, list(EXPECTED.values()))
-    with pytest.raises(InputError, match=r"n01440764_1_n01440764\.JPEG has label 2, which is n01484850"):
+    with pytest.raises(InputError, match=r"n01440764_1_n01440764\.JPEG has label 2, but n01440764 is class 0"):
         ready(root)
 
 

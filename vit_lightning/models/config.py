@@ -20,8 +20,8 @@ CHOICES = {"pool": Pool, "position": Position, "position_at": PositionAt, "atten
 class NetConfig:
     """Architecture of a net: a named variant, any single field of which may be overridden (None: the variant's)."""
 
-    variant: str = "B/16"
-    """Size and patch (Ti/16 ... G/14), a hybrid (R50+B/16) or a BiT ResNet (R50x1)."""
+    variant: str | None = None
+    """Unset: B/16. Size and patch (Ti/16 ... G/14), a hybrid (R50+B/16) or a BiT ResNet (R50x1)."""
     patch: int | None = None
     """Side of a patch in pixels (in a hybrid: in positions of the stem's map)."""
     stride: int | None = None
@@ -166,8 +166,8 @@ def resolve(config: NetConfig) -> NetConfig:
     Raises:
         InputError: unknown variant, or fields that contradict each other.
     """
-    given = {name: value for name, value in asdict(config).items() if value is not None}
-    values = DEFAULTS | _row(config.variant) | given
+    given = {"variant": "B/16"} | {name: value for name, value in asdict(config).items() if value is not None}
+    values = DEFAULTS | _row(given["variant"]) | given
     values["stages"] = tuple(values["stages"])
     values.setdefault("stride", values["patch"])
     values.setdefault("class_token", values["pool"] in READS_TOKEN)

@@ -1,0 +1,1 @@
+"""Facts about published data sets; README.md says where each comes from."""
