@@ -34,10 +34,14 @@ class Paths(Mapped):
 
     def __init__(self, file: Path, root: Path) -> None:
         super().__init__(file, "paths")
-        self.source = file, root
+        self.root = root
+
+    def __reduce__(self) -> tuple:
+        return Paths, (self.file, self.root)
 
     def image(self, number: int) -> Path:
-        return self.source[1] / self[number]
+        """Return an image's path, which starts from where the program runs."""
+        return self.root / self[number]
 
 
 class Manifest(ImageDataModule):
@@ -194,7 +198,7 @@ class WebScale(Manifest):
     """A private set of very many images with any number of labels each, as JFT-300M is, listed in a table.
 
     It is `Manifest` with the defaults of such a set. Train on it with --model.loss sigmoid and --model.net.head_bias
-    -10, as the paper does (appendix B.1). With a class_map the table is not read before training starts.
+    -10, as the paper does (appendix B.1). Give it a class_map: else the table is read to learn the number of classes.
 
     Args:
         root: folder that the tables' names and the paths in them start from.

@@ -27,13 +27,14 @@ class Mapped(Strings):
     """
 
     def __init__(self, file: Path, name: str) -> None:
-        self.source = file, name
+        self.file = file
+        self.name = name
         arrays = load(file)
         self.text = arrays[f"{name}.text"]
         self.ends = arrays[f"{name}.ends"]
 
     def __reduce__(self) -> tuple:
-        return type(self), self.source
+        return Mapped, (self.file, self.name)
 
 
 class Ragged(Sequence[np.ndarray]):

@@ -19,6 +19,7 @@ FLOORS = {
     "sampling": 1,
     "images": 1,
     "augment": 1,
+    "recipe": 2,
     "classifier": 2,
     "masked_patch": 2,
     "data": 2,
@@ -31,7 +32,7 @@ FLOORS = {
     "cli": 4,
     "__main__": 4,
 }
-SIDES = ({"classifier", "masked_patch"}, {"data"})
+SIDES = ({"recipe", "classifier", "masked_patch"}, {"data"})
 FILES = sorted((ROOT / "vit_lightning").rglob("*.py"))
 NOT_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "base", "core"}
 

@@ -2,7 +2,7 @@
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -118,8 +118,6 @@ class ImageDataModule(LightningDataModule, ABC):
                 f"the training set has {len(records)} images, too few for one batch of {self.batch_size} on each of "
                 f"{devices} device{'s' * (devices > 1)}; give --data.batch_size {max(1, len(sampler))} or less"
             )
-        if self.trainer is not None:  # Lightning starts the iterator before it sets the epoch of a resumed run
-            sampler.set_epoch(self.trainer.current_epoch)
         return self._loader(records, sampler, drop_last=True)
 
     def val_dataloader(self) -> DataLoader | list:
@@ -163,6 +161,12 @@ class ImageDataModule(LightningDataModule, ABC):
         kwargs = self.trainer.distributed_sampler_kwargs if self.trainer is not None else None
         return kwargs or {"num_replicas": 1, "rank": 0}
 
+    def _batches_seen(self) -> int:
+        """Batches that a resumed run has already trained on in its current epoch."""
+        if self.trainer is None or not self.trainer.training:
+            return 0
+        return self.trainer.fit_loop.epoch_loop.batch_progress.current.ready
+
     def _runs(self, verb: str) -> bool:
         return self.trainer is not None and self.trainer.state.fn == verb
 
@@ -183,8 +187,9 @@ class ImageDataModule(LightningDataModule, ABC):
         if workers is None:
             devices = self.trainer.num_devices if self.trainer is not None else 1
             workers = min(8, max(1, _cores() // devices))
-        return DataLoader(
+        return ResumableLoader(
             records,
+            self._batches_seen,
             batch_size=self.batch_size,
             sampler=sampler,
             num_workers=workers,
@@ -193,6 +198,35 @@ class ImageDataModule(LightningDataModule, ABC):
             persistent_workers=workers > 0,
             generator=torch.Generator(),  # else starting an epoch would move the caller's random state
         )
+
+
+class ResumableLoader(DataLoader):
+    """DataLoader that goes on inside an epoch where a resumed run stopped.
+
+    Lightning asks for the iterator before it restores the progress of a run and before it tells the sampler the epoch;
+    workers would start on the wrong records. So nothing is read until the first batch is asked for.
+
+    Args:
+        records: What is loaded.
+        batches_seen: Says how many batches of the epoch are done, when the first batch is asked for.
+        settings: DataLoader's own.
+    """
+
+    def __init__(self, records: "Records", batches_seen: Callable[[], int], **settings: Any) -> None:
+        super().__init__(records, **settings)
+        self.batches_seen = batches_seen
+
+    def __iter__(self) -> Iterator[Batch]:
+        if isinstance(self.sampler, TrainSampler):
+            self.sampler.skip(self.batches_seen() * self.batch_size, self.sampler.epoch)
+        yield from super().__iter__()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing: the trainer's own progress is the state; Lightning warns about loaders without this method."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """See `state_dict`."""
 
 
 _SPLITS = {"train_set": "training", "val_set": "validation", "test_set": "test"}

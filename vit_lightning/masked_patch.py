@@ -2,7 +2,7 @@
 
 import math
 import os
-from typing import ClassVar, Literal, NoReturn
+from typing import ClassVar, Literal, NoReturn, get_args
 
 import torch
 from einops import rearrange, reduce, repeat
@@ -77,38 +77,35 @@ class MaskedPatch(RecipeModel):
 
     # The net ---------------------------------------------------------------------------------------------------------
 
-    def complete_net(self) -> None:
-        """Add the learned vector and the linear map that predicts; freeze what only a classifier calls."""
-        if math.prod(self.net.grid) < 2:
+    def build_net(self) -> nn.Module:
+        """Add what masking needs beside the net, and freeze what only a classifier calls."""
+        net = super().build_net()
+        if math.prod(net.grid) < 2:
             raise InputError("an image of one patch has no half to corrupt; raise --data.image_size")
-        self.corruption = Corruption(self.config.width)
-        parts = CELLS[self.target] ** 2 * SHADES**self.config.channels if self.target in CELLS else self._patch_values
-        self.prediction = Dense(self.config.width, parts, nn.init.zeros_)
-        for name, module in self.net.named_children():
+        for name, module in net.named_children():
             if name in ("pool", "representation"):
                 module.requires_grad_(False)
-
-    @property
-    def _patch_values(self) -> int:
-        return self.config.patch**2 * self.config.channels
+        patch, channels, width = self.config.patch, self.config.channels, self.config.width
+        values = CELLS[self.target] ** 2 * SHADES**channels if self.target in CELLS else patch**2 * channels
+        self.masking = Masking(width, values)
+        return net
 
     def compile_net(self) -> None:
-        """Compile the forward of this module: it calls the net's parts, not the net."""
-        self.compile()
+        """Compile the masking, which calls the net's parts, not the net."""
+        self.masking.compile()
 
     def shard(self, mesh: DeviceMesh) -> None:
         super().shard(mesh)
         for name in ("embed", "encode"):
             register_fsdp_forward_method(self.net, name)
-        for module in (self.corruption, self.prediction):
-            fully_shard(module, mesh=mesh)
+        fully_shard(self.masking, mesh=mesh)
 
     def trainable(self) -> nn.Module:
         return self
 
     def depth_of(self, name: str) -> int:
         """Layer of a parameter, for the optimiser's layer decay."""
-        return 0 if name.startswith("corruption.") else self.net.depth_of(name.removeprefix("net."))
+        return 0 if name == "masking.mask" else self.net.depth_of(name.removeprefix("net."))
 
     def forward(self, images: Tensor, bits: Tensor) -> tuple[Tensor, Tensor]:
         """Predictions (b, m, values) and targets (b, m, ...) of the m corrupted patches.
@@ -117,11 +114,8 @@ class MaskedPatch(RecipeModel):
             images: (b, c, y, x), uint8 or float in [0, 1].
             bits: what chance decides, from random_bits (3, b, n).
         """
-        patches, chosen = self.corruption(self.net.embed(self.normalise(images)), bits)
-        tokens = self.net.encode(patches)[:, self.net.num_prefix_tokens :]
-        if self.config.norm_after_pool:
-            tokens = self.net.norm(tokens)
-        return self.prediction(_take(tokens, chosen)), _take(self.targets(images), chosen)
+        predicted, chosen = self.masking(self.net, self.normalise(images), bits)
+        return predicted, _take(self.targets(images), chosen)
 
     def targets(self, images: Tensor) -> Tensor:
         """What every patch showed: colour classes (b, n, parts), or normalised pixels (b, n, p q c)."""
@@ -184,19 +178,33 @@ class MaskedPatch(RecipeModel):
         return random_bits(seed, places * self.trainer.world_size + self.global_rank, math.prod(self.net.grid))
 
 
-class Corruption(nn.Module):
-    """Replaces half of the patch embeddings: by a learned vector (80 %), by another patch (10 %), or not (10 %)."""
+class Masking(nn.Module):
+    """What pre-training puts beside a net: the vector that hides a patch, and the linear map that predicts it.
 
-    def __init__(self, width: int) -> None:
+    Args:
+        width: width of a token.
+        values: numbers predicted of a patch.
+    """
+
+    def __init__(self, width: int, values: int) -> None:
         super().__init__()
         self.mask = nn.Parameter(torch.empty(1, 1, width))
+        self.prediction = Dense(width, values, nn.init.zeros_)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         nn.init.zeros_(self.mask)
 
-    def forward(self, patches: Tensor, bits: Tensor) -> tuple[Tensor, Tensor]:
-        """Corrupted patches (b, n, d), and the numbers (b, n // 2) of those that were corrupted."""
+    def forward(self, net: nn.Module, images: Tensor, bits: Tensor) -> tuple[Tensor, Tensor]:
+        """Predictions (b, m, values) for the corrupted patches of normalised images, and their numbers (b, m)."""
+        patches, chosen = self.corrupt(net.embed(images), bits)
+        tokens = net.encode(patches)[:, net.num_prefix_tokens :]
+        if net.config.norm_after_pool:
+            tokens = net.norm(tokens)
+        return self.prediction(_take(tokens, chosen)), chosen
+
+    def corrupt(self, patches: Tensor, bits: Tensor) -> tuple[Tensor, Tensor]:
+        """Patches (b, n, d), half of them hidden (80 %), another patch (10 %) or themselves (10 %); their numbers."""
         n = patches.shape[1]
         order, kind, step = bits[0], bits[1, :, : n // 2], bits[2, :, : n // 2]
         chosen = order.argsort(dim=1)[:, : n // 2]
@@ -251,6 +259,8 @@ def _shift(z: Tensor, bits: int) -> Tensor:
 
 def _check(config: NetConfig, target: Target) -> None:
     """Refuse nets whose patches tell each other's pixels, and targets that do not suit the patches."""
+    if target not in get_args(Target):
+        raise InputError(f"target {target!r} is none of {', '.join(get_args(Target))}")
     if config.stages or config.stride < config.patch:
         raise InputError(
             f"the patches of {config.variant} with stride {config.stride} share pixels, which would tell the answers; "

@@ -54,8 +54,7 @@ class RecipeModel(LightningModule):
         missing = [name for name in ("num_classes", "image_size") if self.hparams[name] is None]
         if missing:
             raise InputError(f"{' and '.join(missing)} unknown: give --data, or --ckpt_path to take them from there")
-        self.net = build(self.config, self.hparams.image_size, self.hparams.num_classes)
-        self.complete_net()
+        self.net = self.build_net()
         for name in ("mean", "std"):
             values = self.hparams[name] or CENTRE * self.config.channels
             if len(values) != self.config.channels:
@@ -70,8 +69,9 @@ class RecipeModel(LightningModule):
         if self.device_mesh is not None:
             self.shard(self.device_mesh["data_parallel"])
 
-    def complete_net(self) -> None:
-        """Fill the new net, add what stands beside it, or freeze parts of it; mean and std may still be set."""
+    def build_net(self) -> nn.Module:
+        """Return the new net; a subclass may fill it, freeze parts of it, or add what stands beside it."""
+        return build(self.config, self.hparams.image_size, self.hparams.num_classes)
 
     def compile_net(self) -> None:
         """Compile in place what the steps call."""
@@ -132,9 +132,10 @@ class RecipeModel(LightningModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuse another model or architecture; print every other difference from the checkpoint's recipe."""
-        if (trained := checkpoint.get("model", self._class_path)) != self._class_path:
+        trained, own = checkpoint.get("model", self._class_path), self._class_path
+        if trained != own:
             raise InputError(
-                f"the checkpoint is one of {trained}, not of {self._class_path}; "
+                f"the checkpoint holds a {trained.rpartition('.')[2]}, not a {own.rpartition('.')[2]}; "
                 "give it to --model.weights to begin with its net"
             )
         self.configure_model()

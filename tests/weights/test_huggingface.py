@@ -124,7 +124,7 @@ def test_shards_and_pickles(tmp_path, randomise):
         ({"layer_norm_eps": "small"}, "layer_norm_eps.*'small'"),
         ({"id2label": "tench"}, "id2label.*'tench'"),
         ({"image_size": [32]}, "image_size"),
-        ({"num_hidden_layers": 5}, "lacks encoder.layer.2"),
+        ({"num_hidden_layers": 5}, r"num_hidden_layers=5.*2 blocks"),
     ],
 )
 def test_config_that_is_wrong(change, message, tmp_path, randomise):

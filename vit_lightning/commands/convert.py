@@ -9,7 +9,7 @@ def convert(
     dst: Path,
     to: Literal["npz", "timm", "huggingface", "torchvision", "checkpoint"],
     heads: int | None = None,
-    image_size: int | None = None,
+    image_size: int | tuple[int, int] | None = None,
     raw: bool = False,
 ) -> None:
     """Convert weights to another layout, read them back, and compare bit by bit.
@@ -19,7 +19,7 @@ def convert(
         dst: What to make: a file (npz, torchvision, checkpoint) or a folder (timm, huggingface).
         to: Layout to write; a checkpoint is what validate, test, predict and export open with --ckpt_path.
         heads: Number of attention heads, for a file that does not say it.
-        image_size: Pixels per side to fit the positions to; None: as they are.
+        image_size: Pixels per side, or (y, x), to fit the positions to; None: as they are.
         raw: Of a checkpoint with averaged weights, take those that were trained.
     """
     from vit_lightning.weights import load_net

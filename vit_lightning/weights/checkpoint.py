@@ -41,6 +41,8 @@ def understand(archive: Archive, heads: int | None, image_size: tuple[int, int] 
     stored, dropped = _net(archive.stored)
     kinds = asdict(resolve(NetConfig()))
     config = resolve(NetConfig(**{name: fact(net, name, _kinds(kinds[name]), None) for name in net}))
+    if config.depth > len(stored):
+        raise InputError(f"{archive.path} says depth={config.depth}, but holds {len(stored)} tensors of its net.")
     classes = stored["head.weight"].shape[0] if "head.weight" in stored else 0
     mean, std = (numbers_fact(facts, name, config.channels) for name in ("mean", "std"))
     size = size_fact(facts, "image_size")

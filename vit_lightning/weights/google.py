@@ -4,7 +4,7 @@ The table speaks the names of the published files; the reader turns every other 
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -254,7 +254,7 @@ def _config(stored: dict[str, Stored], linen: bool) -> NetConfig:
     )
 
 
-def _stages(stored: Iterable[str]) -> tuple[int, ...]:
+def _stages(stored: Collection[str]) -> tuple[int, ...]:
     """Units per stage of a hybrid's ResNet; empty: a plain ViT."""
     if "conv_root/kernel" not in stored:
         return ()

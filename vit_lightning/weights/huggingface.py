@@ -125,8 +125,9 @@ def _config(stored: dict[str, Stored], said: dict[str, Any], kind: str) -> NetCo
     patch = axes(stored, ANCHOR, "d c p q")
     if patch["p"] != patch["q"]:
         raise InputError(f"The file's patches have {patch['p']}x{patch['q']} pixels: only square patches are known.")
-    width = patch["d"]
-    depth = fact(said, "num_hidden_layers", int, blocks_in(stored, r"encoder\.layer\.(\d+)\."))
+    width, depth = patch["d"], blocks_in(stored, r"encoder\.layer\.(\d+)\.")
+    if (told := fact(said, "num_hidden_layers", int, depth)) != depth:
+        raise InputError(f"The file's config says num_hidden_layers={told}, but its tensors have {depth} blocks.")
     heads = heads_of(width, fact(said, "num_attention_heads", int, None))
     swiglu = fact(said, "use_swiglu_ffn", bool, False)
     mlp = "intermediate.dense" if kind == VIT else "mlp.weights_in" if swiglu else "mlp.fc1"

@@ -4,7 +4,7 @@ Read forwards, a row imports; with the sides of its pattern swapped it exports t
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -175,9 +175,16 @@ def rename(stored: dict[str, Stored], new: Callable[[str], str]) -> dict[str, St
     return renamed
 
 
-def blocks_in(names: Iterable[str], pattern: str) -> int:
-    """Returns the number of blocks: one more than the largest number that `pattern` captures in a name."""
-    return 1 + max((int(match[1]) for name in names if (match := re.match(pattern, name))), default=-1)
+def blocks_in(stored: Collection[str], pattern: str) -> int:
+    """Returns the number of blocks: one more than the largest number that `pattern` captures in a name.
+
+    Raises:
+        InputError: there are more blocks than tensors.
+    """
+    count = 1 + max((int(match[1]) for name in stored if (match := re.match(pattern, name))), default=-1)
+    if count > len(stored):
+        raise InputError(f"The file counts {count} blocks, but holds {len(stored)} tensors: its names are damaged.")
+    return count
 
 
 def with_class_row(table: Stored) -> Stored:

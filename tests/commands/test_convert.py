@@ -1,0 +1,53 @@
+"""The verb convert, as a function and as a command."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from vit_lightning.commands.convert import convert
+from vit_lightning.errors import InputError
+from vit_lightning.weights import load_net
+
+
+def test_round_trip_through_every_layout_is_bit_identical(random_checkpoint, tmp_path, capsys):
+    source = str(random_checkpoint)
+    for to in ("timm", "huggingface", "torchvision", "checkpoint"):
+        # torchvision's files say neither heads nor the shape of the grid.
+        convert(source, tmp_path / to, to, heads=2, image_size=(8, 12))
+        source = str(tmp_path / to)
+        assert f"{to}, every tensor bit-identical" in capsys.readouterr().out
+    first, last = load_net(random_checkpoint)[0].state_dict(), load_net(source)[0].state_dict()
+    assert all(torch.equal(first[name], last[name]) for name in first)
+
+
+def test_what_a_layout_cannot_say_is_refused_and_leaves_nothing(random_checkpoint, tmp_path):
+    with pytest.raises(InputError, match=r"npz cannot say all of this net \(net\.gelu=exact"):
+        convert(str(random_checkpoint), tmp_path / "w.npz", "npz")
+    assert {path.name for path in tmp_path.iterdir()} == {"net.ckpt"}
+
+
+def test_nothing_is_overwritten(random_checkpoint, tmp_path):
+    (tmp_path / "there").mkdir()
+    with pytest.raises(InputError, match="exists already"):
+        convert(str(random_checkpoint), tmp_path / "there", "timm")
+
+
+def test_positions_are_fitted_on_request(random_checkpoint, tmp_path, capsys):
+    convert(str(random_checkpoint), tmp_path / "w", "huggingface", image_size=24)
+    assert load_net(tmp_path / "w")[0].image_size == (24, 24)
+    assert "2x3 -> 6x6" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verb", ["convert", "export"])
+def test_help_is_the_docstring_and_loads_no_torch(verb):
+    code = (
+        "import sys; from jsonargparse import auto_cli;"
+        f"from vit_lightning.commands.{verb} import {verb}\n"
+        f"try: auto_cli({verb}, args=['--help'])\n"
+        "except SystemExit: print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.rstrip().endswith("False")
+    assert "Of a checkpoint with averaged weights, take those that were trained" in " ".join(done.stdout.split())
