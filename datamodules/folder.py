@@ -123,12 +123,12 @@ class ImageFolder(ImageDataModule):
         names, labels, others = [], [], []
         for label, name in enumerate(self.class_names):
             files = list(_files(folder, name))
-            pictures = [file for file in files if _is_image(file)]
+            pictures = [file for file in files if is_image(file)]
             if not pictures and split == "train":
                 rank_zero_warn(f"class {name!r} has no images in {folder}; it keeps its number {label}")
             names += pictures
             labels += [label] * len(pictures)
-            others += [file for file in files if not _is_image(file)]
+            others += [file for file in files if not is_image(file)]
         if others:
             rank_zero_info(f"{folder}: ignored {len(others)} hidden or other files, such as {others[0]}")
         if not names:
@@ -139,20 +139,25 @@ class ImageFolder(ImageDataModule):
 def _class_folders(folder: Path) -> list[str]:
     if not folder.is_dir():
         return []
-    return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not _is_hidden(entry.name))
+    return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not is_hidden(entry.name))
 
 
 def _files(root: Path, name: str) -> Iterator[str]:
     """Yield the paths under root of all files in its folder `name`, sorted, without those in hidden folders."""
     for path, folders, files in os.walk(root / name):
-        folders[:] = sorted(folder for folder in folders if not _is_hidden(folder))
+        folders[:] = sorted(folder for folder in folders if not is_hidden(folder))
         start = os.path.relpath(path, root)
         yield from (os.path.join(start, file) for file in sorted(files))
 
 
-def _is_hidden(name: str) -> bool:
+def is_hidden(name: str) -> bool:
+    """Tell whether a file or folder of that name is none of the user's own."""
     return name.startswith(".") or name == "__MACOSX"
 
 
-def _is_image(path: str) -> bool:
-    return path.lower().endswith(ENDINGS) and not _is_hidden(os.path.basename(path))
+def is_image(path: str) -> bool:
+    """Tell by its name whether a file is taken for an image."""
+    return path.lower().endswith(ENDINGS) and not is_hidden(os.path.basename(path))
+
+
+_is_hidden, _is_image = is_hidden, is_image  # until index.py, images.py and tars.py use the public names

@@ -37,9 +37,9 @@ class ImageNet1k(IndexedData):
         val/n01440764/ILSVRC2012_val_00000293.JPEG ..., or val/ILSVRC2012_val_00000001.JPEG ...
                                                 or ILSVRC2012_img_val.tar     or validation-*.parquet
 
-    Tars are read where they lie; Parquet files are those of Hugging Face, in root or root/data. No other file is
-    needed: the order and the names of the classes and the labels of the validation images are known here, and a file
-    that lies in another class's folder is an error.
+    Tars are read where they lie; Parquet files are those of Hugging Face, in root or root/data; in Kaggle's copy, root
+    is ILSVRC/Data/CLS-LOC. No other file is needed: the order and the names of the classes and the labels of the
+    validation images are known here. A file that lies in another class's folder is an error.
 
     The last 1 % of the training images, in the order of TensorFlow Datasets, are for validation during training
     ("minival", Steiner et al. 2021), the official validation images are for testing.

@@ -4,11 +4,9 @@ import os
 from collections.abc import Sequence
 from glob import glob
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from datamodules.folder import Strings, _files
-from datamodules.folder import _is_image as is_image
-from vit_lightning.augment import Augment
+from datamodules.folder import Strings, _files, is_image
 from vit_lightning.data import ImageDataModule
 from vit_lightning.errors import InputError
 from vit_lightning.sampling import IGNORE
@@ -36,14 +34,17 @@ class Unlabelled:
 class Images(ImageDataModule):
     """Images without labels: a folder, a pattern, one file, or a list of those, for predict.
 
-    They come in the order given, those of a folder (at any depth) or of a pattern sorted as text. The classes and,
-    unless given, the image size are those of the checkpoint.
+    They come in the order given, those of a folder (at any depth) or of a pattern sorted as text; one that cannot be
+    read keeps its place. The classes and, unless given, the image size are those of the checkpoint; give --data.augment
+    as it was when the model was evaluated.
 
     Args:
         files: a folder, a pattern such as 'photos/*.jpg' or 'photos/**/*.jpg', one image, or a list of those.
         root: folder that their paths start from; unset: the current one.
         image_size: height and width of the images given to the model; unset: those it was trained with.
-        augment: how images are brought to size; give what the model was evaluated with.
+        on_error: what an image does that cannot be read. skip: it keeps its place, marked as broken; raise: it ends
+            the run.
+        max_broken: share of such images above which the run ends after all.
     """
 
     num_classes = None
@@ -54,10 +55,11 @@ class Images(ImageDataModule):
         files: str | list[str],
         root: Path | None = None,
         image_size: int | tuple[int, int] | None = None,
-        augment: Augment = Augment(),
+        on_error: Literal["raise", "skip"] = "skip",
+        max_broken: float = 1.0,
         **kwargs,
     ) -> None:
-        super().__init__(root=root, image_size=image_size or 1, augment=augment, **kwargs)
+        super().__init__(root=root, image_size=image_size or 1, on_error=on_error, max_broken=max_broken, **kwargs)
         self.files = [files] if isinstance(files, str) else files
         self.image_size = image_size
 

@@ -16,9 +16,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from datamodules import store, tars
-from datamodules.folder import Strings
-from datamodules.folder import _is_hidden as is_hidden
-from datamodules.folder import _is_image as is_image
+from datamodules.folder import Strings, is_hidden, is_image
 from vit_lightning.data import ImageDataModule
 from vit_lightning.errors import InputError
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from datamodules.folder import _is_image as is_image
+from datamodules.folder import is_image
 from vit_lightning.errors import InputError
 
 BLOCK = tarfile.BLOCKSIZE

@@ -40,7 +40,7 @@ def test_a_fit_leaves_a_whole_run_folder(app):
     assert {path.name for path in run.iterdir()} == {
         *("config.yaml", "env.json", "metrics.csv", "tensorboard", "checkpoints")
     }
-    assert {path.name for path in (run / "checkpoints").iterdir()} == {"best.ckpt", "last.ckpt"}
+    assert {path.name for path in (run / "checkpoints").iterdir()} == {"best.ckpt", "last.ckpt", "previous.ckpt"}
     assert json.loads((run / "env.json").read_text())["versions"]["torch"] == version("torch")
     metrics = rows(run / "metrics.csv")
     assert [float(row["lr"]) for row in metrics if row.get("lr")][0] == 1e-3
@@ -127,7 +127,7 @@ def test_other_classes_than_the_checkpoints_are_an_error(app):
 
 
 def test_a_resume_goes_on_in_the_same_folder(app):
-    logged = ("--trainer.log_every_n_steps", 1)
+    logged = ("--trainer.log_every_n_steps", 1, "--model.schedule.allow_horizon_change", "true")
     assert app(*FIT, *logged).code == 0
     before = rows(Path("runs/default/0/metrics.csv"))
     assert app(*FIT, *logged, "--trainer.max_epochs", 2, "--ckpt_path", "last").code == 0
@@ -309,7 +309,11 @@ def test_a_third_partys_package_is_fitted_by_its_short_name(tmp_path):
     subprocess.run([sys.executable, *map(str, install)], check=True, capture_output=True)
     words = ["fit", *TINY, "--data", "Flags", "--data.image_size", "16", "--data.batch_size", "8"]
     run = [sys.executable, "-m", "vit_lightning", *map(str, words), "--data.augment.crop", "none"]
-    environment = {"PYTHONPATH": f"{site}:{Path(__file__).parent.parent}", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    environment = {
+        "PYTHONPATH": f"{site}:{Path(__file__).parent.parent}",
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(tmp_path),
+    }
     done = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
     assert done.returncode == 0, done.stderr
     assert "data     32 training images" in done.stdout

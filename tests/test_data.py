@@ -65,7 +65,7 @@ def indices(loader) -> list[int]:
 def on_rank(data: ImageDataModule, rank: int, world: int) -> ImageDataModule:
     share = {"num_replicas": world, "rank": rank}
     data.trainer = SimpleNamespace(
-        distributed_sampler_kwargs=share, num_devices=world, current_epoch=0, state=SimpleNamespace(fn="fit")
+        distributed_sampler_kwargs=share, num_devices=world, training=False, state=SimpleNamespace(fn="fit")
     )
     return data
 

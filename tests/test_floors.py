@@ -19,12 +19,15 @@ FLOORS = {
     "sampling": 1,
     "images": 1,
     "augment": 1,
+    "records": 1,
     "recipe": 2,
     "classifier": 2,
     "masked_patch": 2,
+    "records": 2,
     "data": 2,
     "commands": 3,
     "callbacks": 3,
+    "checkpoints": 3,
     "loggers": 3,
     "runs": 2,
     "parser_errors": 2,
@@ -32,7 +35,7 @@ FLOORS = {
     "cli": 4,
     "__main__": 4,
 }
-SIDES = ({"recipe", "classifier", "masked_patch"}, {"data"})
+SIDES = ({"recipe", "classifier", "masked_patch"}, {"records", "data"})
 FILES = sorted((ROOT / "vit_lightning").rglob("*.py"))
 NOT_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "base", "core"}
 

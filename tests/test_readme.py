@@ -12,7 +12,9 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, flags=re.S)
 LINES = "\n".join(body for kind, body in BLOCKS if kind == "bash").replace("\\\n", " ").splitlines()
-COMMANDS = [line.partition("python -m vit_lightning ")[2].partition("#")[0] for line in LINES if "vit_lightning" in line]
+COMMANDS = [
+    line.partition("python -m vit_lightning ")[2].partition("#")[0] for line in LINES if "vit_lightning" in line
+]
 
 
 def words(command: str) -> list[str]:

@@ -28,7 +28,8 @@ class Plan(Callback):
         """Without validation there is nothing to choose the best checkpoint by: keep the newest."""
         if sum(trainer.num_val_batches) == 0:
             for checkpoint in trainer.checkpoint_callbacks:
-                checkpoint.monitor = None
+                if isinstance(checkpoint, ModelCheckpoint):
+                    checkpoint.monitor = None
 
 
 def plan(trainer: Trainer, model: LightningModule) -> list[str]:
@@ -103,25 +104,6 @@ class FiniteGuard(Callback):
                 f"the training loss is not finite at optimiser step {step}: the run ends here; "
                 "lower --model.optim.lr, lengthen the warm-up, or clip with --trainer.gradient_clip_val 1"
             )
-
-
-class LastCheckpoint(ModelCheckpoint):
-    """Keep the newest state, whatever any metric says; Lightning's own `save_last` stays at the best epoch.
-
-    Args:
-        dirpath: Folder; None: checkpoints/ in the run folder.
-        filename: Name without ending.
-        every_n_epochs: Epochs between two saves; the end of a run is always saved.
-    """
-
-    def __init__(self, dirpath: Path | None = None, filename: str = "last", every_n_epochs: int = 1) -> None:
-        super().__init__(
-            dirpath, filename, every_n_epochs=every_n_epochs, save_on_train_epoch_end=True, enable_version_counter=False
-        )
-
-    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if trainer.global_step != self._last_global_step_saved:
-            self._save_none_monitor_checkpoint(trainer, self._monitor_candidates(trainer))
 
 
 class PlainProgress(ProgressBar):

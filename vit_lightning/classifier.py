@@ -4,28 +4,19 @@ from dataclasses import asdict, replace
 from typing import Any, Literal
 
 import torch
-from lightning.pytorch import LightningModule
 from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor, nn
-from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import fully_shard
 from torch.nn import functional as F
 
 from vit_lightning.errors import InputError
 from vit_lightning.metrics import WeightedMean
-from vit_lightning.models import NetConfig, build, resolve
-from vit_lightning.optim import Optim, Schedule, parameter_groups
+from vit_lightning.models import NetConfig, resolve
+from vit_lightning.optim import Optim, Schedule
+from vit_lightning.recipe import RecipeModel
 from vit_lightning.weights import load_into, understand
 
-CENTRE = (0.5, 0.5, 0.5)
-"""Mean and standard deviation that map [0, 1] to the paper's [-1, 1]."""
-SHAPE = ("num_classes", "image_size")
-"""Facts that a checkpoint's tensors depend on, beside the net's fields."""
-FREE = ("net.dropout", "net.stochastic_depth", "net.head_bias")
-"""Fields of the net that may change between a checkpoint and the run that goes on from it."""
 
-
-class Classifier(LightningModule):
+class Classifier(RecipeModel):
     """Train and evaluate an image classifier.
 
     Number of classes, image size, mean and std come from the data; setting them here is an error on the command line.
@@ -70,69 +61,46 @@ class Classifier(LightningModule):
         mean: tuple[float, ...] | None = None,
         std: tuple[float, ...] | None = None,
     ) -> None:
-        super().__init__()
         if not 0 <= label_smoothing < 1:
             raise InputError(f"label_smoothing {label_smoothing} must lie in [0, 1)")
-        self.chosen = net if isinstance(net, NetConfig) else NetConfig(**net)
-        self.config = resolve(self.chosen)
-        self.optim = optim if isinstance(optim, Optim) else Optim(**optim)
-        self.schedule = schedule if isinstance(schedule, Schedule) else Schedule(**schedule)
+        super().__init__(
+            net,
+            optim,
+            schedule,
+            loss=loss,
+            label_smoothing=label_smoothing,
+            weights=None,  # a checkpoint never opens the file that its run began with
+            weights_head=weights_head,
+            freeze_trunk=freeze_trunk,
+            compile=compile,
+            num_classes=num_classes,
+            image_size=image_size,
+            mean=mean,
+            std=std,
+        )
         self.weights = weights
-        plain = {
-            "net": asdict(self.config),
-            "optim": asdict(self.optim),
-            "schedule": asdict(self.schedule),
-            "loss": loss,
-            "label_smoothing": label_smoothing,
-            "weights": None,  # a checkpoint never opens the file that its run began with
-            "weights_head": weights_head,
-            "freeze_trunk": freeze_trunk,
-            "compile": compile,
-            "num_classes": num_classes,
-            "image_size": image_size,
-            "mean": mean,
-            "std": std,
-        }
-        self.save_hyperparameters(plain, logger=False)
-        self.net: nn.Module | None = None
+        self.chosen = net if isinstance(net, NetConfig) else NetConfig(**net)
         self.class_names: list[str] = []
         self.scores = nn.ModuleDict({split: _scores() for split in ("val", "test")})
 
     # The net ---------------------------------------------------------------------------------------------------------
 
-    def configure_model(self) -> None:
-        """Build the net once the facts of the data are known; Lightning calls this on the right device."""
-        if self.net is not None:
-            return
-        missing = [name for name in ("num_classes", "image_size") if self.hparams[name] is None]
-        if missing:
-            raise InputError(f"{' and '.join(missing)} unknown: give --data, or --ckpt_path to take them from there")
+    def build_net(self) -> nn.Module:
+        """Fill the new net with weights if there are any, and freeze its trunk for a linear probe."""
         if self.weights and self.chosen.variant is None:
             self.config = resolve(_over(understand(self.weights, self.chosen.heads)[0].config, self.chosen))
             self.hparams["net"] = asdict(self.config)
-        self.net = build(self.config, self.hparams.image_size, self.hparams.num_classes)
+        net = super().build_net()
         if self.weights:
-            self._take_weights(self.weights)
-        for name in ("mean", "std"):
-            values = self.hparams[name] or CENTRE[:1] * self.config.channels
-            if len(values) != self.config.channels:
-                raise InputError(
-                    f"{name} has {len(values)} values for a net of {self.config.channels} channels; "
-                    f"give --data.{name} one value per channel"
-                )
-            self.hparams[name] = tuple(values)
-            self.register_buffer(name, torch.tensor(values)[:, None, None], persistent=False)
+            self._take_weights(net, self.weights)
         if self.hparams.freeze_trunk:
-            self.net.requires_grad_(False)
-            self.net.head.requires_grad_(True)
-        if self.hparams.compile:
-            self.net.compile()
-        if self.device_mesh is not None:
-            self._shard(self.device_mesh["data_parallel"])
+            net.requires_grad_(False)
+            net.head.requires_grad_(True)
+        return net
 
-    def _take_weights(self, source: str) -> None:
+    def _take_weights(self, net: nn.Module, source: str) -> None:
         """Fill the net, and take the normalisation that the weights were trained with."""
-        report = load_into(self.net, source, self.hparams.weights_head)
+        report = load_into(net, source, self.hparams.weights_head)
         rank_zero_info(str(report))
         for name, theirs in (("mean", report.mean), ("std", report.std)):
             ours = self.hparams[name]
@@ -143,26 +111,9 @@ class Classifier(LightningModule):
                 )
             self.hparams[name] = ours or theirs
 
-    def _shard(self, mesh: DeviceMesh) -> None:
-        """Shard every block, then what is left, over the processes of a ModelParallelStrategy (FSDP2)."""
-        for block in getattr(self.net, "blocks", []):
-            fully_shard(block, mesh=mesh)
-        fully_shard(self.net, mesh=mesh)
-
     def forward(self, images: Tensor) -> Tensor:
         """Logits (b, classes) of images (b, c, y, x), uint8 or float in [0, 1]; normalising happens here."""
         return self.net(self.normalise(images))
-
-    def normalise(self, images: Tensor) -> Tensor:
-        """Map uint8, or float in [0, 1], to zero mean and unit deviation as the weights expect."""
-        if images.shape[1] != len(self.mean):
-            raise InputError(
-                f"the images have {images.shape[1]} channels, the net takes {len(self.mean)}; "
-                f"set --model.net.channels {images.shape[1]}, or convert the images"
-            )
-        if images.dtype == torch.uint8:
-            images = images.to(self.mean.dtype) / 255
-        return (images - self.mean) / self.std
 
     # Steps -----------------------------------------------------------------------------------------------------------
 
@@ -214,55 +165,23 @@ class Classifier(LightningModule):
         for name, score in scores.items():
             self.log(f"{split}/{name}", score, prog_bar=name == "top1", on_step=False, on_epoch=True)
 
-    # Recipe ----------------------------------------------------------------------------------------------------------
-
-    def configure_optimizers(self) -> dict[str, Any]:
-        total = self.trainer.estimated_stepping_batches
-        self.schedule.check(total)
-        optimizer = self.optim.build(self.net)
-        scheduler = torch.optim.lr_scheduler.LambdaLR(
-            optimizer, lambda step: self.schedule.lr(step, self.optim.lr, total) / (self.optim.lr or 1.0)
-        )
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step", "name": "lr"}}
-
-    def on_train_start(self) -> None:
-        """Write the recipe over what a restored optimiser brought back: flags beat checkpoints."""
-        if self.trainer.global_step == 0:
-            return
-        optimizer, scheduler = self.optimizers(use_pl_optimizer=False), self.lr_schedulers()
-        for group, fresh in zip(optimizer.param_groups, parameter_groups(self.net, self.optim), strict=True):
-            group.update({name: value for name, value in fresh.items() if name != "params"})
-        scheduler.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
-        for group, base, factor in zip(optimizer.param_groups, scheduler.base_lrs, scheduler.lr_lambdas, strict=True):
-            group["lr"] = base * factor(scheduler.last_epoch)
-
     def on_train_epoch_start(self) -> None:
         if self.hparams.freeze_trunk:
             self.net.eval()
 
     # Checkpoints -----------------------------------------------------------------------------------------------------
 
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        checkpoint["class_names"] = self.class_names
-        checkpoint["weights"] = self.weights
-
     def setup(self, stage: str) -> None:
         self.class_names = list(getattr(self.trainer.datamodule, "class_names", []))
 
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        super().on_save_checkpoint(checkpoint)
+        checkpoint["class_names"] = self.class_names
+        checkpoint["weights"] = self.weights
+
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Refuse another architecture or other classes; print every other difference from the checkpoint's recipe."""
-        self.configure_model()
-        trained = checkpoint["hyper_parameters"]
-        differences = _differences(trained, dict(self.hparams))
-        fixed = [text for key, text in differences if key in SHAPE or (key.startswith("net.") and key not in FREE)]
-        if fixed:
-            raise InputError(
-                f"the checkpoint holds another net: {'; '.join(fixed)} (checkpoint -> now); "
-                "drop the flag, or start a new run without --ckpt_path"
-            )
+        super().on_load_checkpoint(checkpoint)
         self._take_class_names(checkpoint.get("class_names") or [])
-        for _, text in differences:
-            rank_zero_info(f"differs from the checkpoint: model.{text}")
 
     def _take_class_names(self, trained: list[str]) -> None:
         """Classes are the checkpoint's; data that has classes of its own must have the same."""
@@ -282,15 +201,3 @@ def _over(config: NetConfig, chosen: NetConfig) -> NetConfig:
 
 def _scores() -> nn.ModuleDict:
     return nn.ModuleDict({name: WeightedMean() for name in ("loss", "top1", "top5")})
-
-
-def _differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Pairs of dotted key and `key: old -> new` for values in both dicts that differ."""
-    found = []
-    for key in old.keys() & new.keys():
-        a, b = old[key], new[key]
-        if isinstance(a, dict) and isinstance(b, dict):
-            found += _differences(a, b, f"{prefix}{key}.")
-        elif (list(a) if isinstance(a, tuple) else a) != (list(b) if isinstance(b, tuple) else b):
-            found.append((f"{prefix}{key}", f"{prefix}{key}: {a} -> {b}"))
-    return sorted(found)

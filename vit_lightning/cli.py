@@ -5,7 +5,6 @@ import re
 import sys
 import warnings
 from argparse import SUPPRESS
-from collections.abc import Iterable
 from importlib import import_module
 from importlib.metadata import entry_points
 from itertools import pairwise
@@ -22,7 +21,8 @@ from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCL
 from lightning.pytorch.loggers import TensorBoardLogger
 
 from vit_lightning import runs
-from vit_lightning.callbacks import FinalValidation, FiniteGuard, LastCheckpoint, PlainProgress, Plan, Predictions
+from vit_lightning.callbacks import FinalValidation, FiniteGuard, PlainProgress, Plan, Predictions
+from vit_lightning.checkpoints import LastCheckpoint, RandomState
 from vit_lightning.errors import InputError
 from vit_lightning.loggers import MetricsCSV
 from vit_lightning.parser_errors import did_you_mean, shorten
@@ -171,7 +171,7 @@ class ViTCLI(LightningCLI):
         if self.subcommand != "fit":
             kwargs["logger"] = config.get("logger") or False
         else:
-            callbacks += [Plan(), FiniteGuard(), FinalValidation()]
+            callbacks += [Plan(), FiniteGuard(), FinalValidation(), RandomState()]
             if not config.get("fast_dev_run"):
                 self.folder = self.folder or runs.claim(self.root, self.experiment)
                 kwargs["logger"] = self._loggers(config.get("logger"))
@@ -200,7 +200,7 @@ class ViTCLI(LightningCLI):
                 "the run made no optimiser step; raise --trainer.max_steps or --trainer.limit_train_batches"
             )
         if self.trainer.is_global_zero and self.folder:
-            best = self.trainer.checkpoint_callback
+            best = self._get(self.config_init, "checkpoint")
             score = "" if best.best_model_score is None else f" ({best.monitor} {float(best.best_model_score):.4f})"
             print(f"best     {best.best_model_path}{score}\nrun      {self.folder}", flush=True)
 
@@ -234,11 +234,12 @@ def chooses_data(argv: list[str], configs: list[Path]) -> bool:
 def read_config(path: Path) -> dict[str, Any]:
     """Content of a YAML file that must hold a mapping."""
     try:
-        content = yaml.safe_load(path.read_text()) or {}
+        content = yaml.safe_load(path.read_text())
     except yaml.YAMLError as error:
         raise InputError(f"-c {path} is not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
-        raise InputError(f"-c {path} must hold a mapping such as `model: ...`, not {type(content).__name__}")
+        held = "nothing" if content is None else type(content).__name__
+        raise InputError(f"-c {path} must hold a mapping such as `model: ...`, not {held}")
     return content
 
 

@@ -5,36 +5,23 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from lightning.pytorch import LightningDataModule
 from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 from torchvision.transforms.v2 import functional as F
 
 from vit_lightning import augment as augmenting
-from vit_lightning import images
 from vit_lightning.augment import Augment, Size, Transform
 from vit_lightning.errors import InputError
-from vit_lightning.sampling import IGNORE, Draw, EvalSampler, TrainSampler, seed_from, seeded
+from vit_lightning.records import ImageSet, Records, Skipped
+from vit_lightning.sampling import EvalSampler, TrainSampler, run_seed, seed_from, seeded
 
 Batch = tuple[Tensor, Tensor]
-
-
-class ImageSet(Protocol):
-    """What `train_set`, `val_set` and `test_set` hold: pairs by number.
-
-    The image is encoded bytes, a path, a Pillow image or a uint8 tensor `(c, y, x)`. The label is an int, or a float
-    vector with one entry per class where an image may show several. A set may also have `keys`, a name per record for
-    messages and predictions, and `labels`, an int array that lets all labels be checked before the first step.
-    """
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int, /) -> tuple[Any, Any]: ...
 
 
 class ImageDataModule(LightningDataModule, ABC):
@@ -50,6 +37,9 @@ class ImageDataModule(LightningDataModule, ABC):
         batch_size: images per device and step.
         num_workers: processes that load images, per device; unset: one per core, at most 8. 0 loads in the main one.
         augment: how training images are varied and evaluation images brought to size.
+        on_error: what an image does that cannot be read. raise: it ends the run; skip: it is logged, in training the
+            next readable one takes its place, and in evaluation it does not count.
+        max_broken: share of a set above which skipped images end the run after all.
         mean: per-channel mean that the model subtracts, for pixels in [0, 1]; unset: the weights' own, else 0.5.
         std: per-channel standard deviation that the model divides by; unset: the weights' own, else 0.5.
     """
@@ -65,6 +55,8 @@ class ImageDataModule(LightningDataModule, ABC):
         batch_size: int = 128,
         num_workers: int | None = None,
         augment: Augment = Augment(),
+        on_error: Literal["raise", "skip"] = "raise",
+        max_broken: float = 0.01,
         mean: tuple[float, ...] | None = None,
         std: tuple[float, ...] | None = None,
     ) -> None:
@@ -74,6 +66,8 @@ class ImageDataModule(LightningDataModule, ABC):
         self.batch_size = batch_size
         self.num_workers = num_workers
         self.augment = augment
+        self.on_error = on_error
+        self.max_broken = max_broken
         self.mean = mean
         self.std = std
         for name, least, value in (
@@ -83,16 +77,18 @@ class ImageDataModule(LightningDataModule, ABC):
         ):
             if value < least:
                 raise InputError(f"--data.{name} is {value}, which is less than {least}")
+        if not 0 <= max_broken <= 1:
+            raise InputError(f"--data.max_broken is {max_broken}, expected a share from 0 to 1")
 
     @property
     @abstractmethod
-    def num_classes(self) -> int:
-        """Number of classes, known before `setup`."""
+    def num_classes(self) -> int | None:
+        """Number of classes, known before `setup`; None: unlabelled images, whose classes the checkpoint knows."""
 
     @property
     def class_names(self) -> list[str]:
         """A name per class, in the order of the labels."""
-        return [str(label) for label in range(self.num_classes)]
+        return [str(label) for label in range(self.num_classes or 0)]
 
     @abstractmethod
     def setup(self, stage: str) -> None:
@@ -111,7 +107,7 @@ class ImageDataModule(LightningDataModule, ABC):
 
     def train_dataloader(self) -> DataLoader:
         records = self._records("train_set", self.train_transform())
-        sampler = TrainSampler(records, **self._share, seed=_run_seed())
+        sampler = TrainSampler(records, **self._share, seed=run_seed())
         if len(sampler) < self.batch_size:
             devices = self._share["num_replicas"]
             raise InputError(
@@ -138,7 +134,7 @@ class ImageDataModule(LightningDataModule, ABC):
             return batch
         pixels, labels = batch
         step = self.trainer.fit_loop.epoch_loop.batch_progress.current.ready
-        with seeded(_run_seed(), self.trainer.current_epoch, step, self.trainer.global_rank):
+        with seeded(run_seed(), self.trainer.current_epoch, step, self.trainer.global_rank):
             return self._mixing(F.to_dtype(pixels, torch.float32, scale=True), labels)
 
     def on_exception(self, exception: BaseException) -> None:
@@ -174,15 +170,17 @@ class ImageDataModule(LightningDataModule, ABC):
         records = self._records(attribute, self.eval_transform())
         return self._loader(records, EvalSampler(records, **self._share))
 
-    def _records(self, attribute: str, transform: Transform) -> "Records":
+    def _records(self, attribute: str, transform: Transform) -> Records:
         source = getattr(self, attribute)
         if source is None or len(source) == 0:
             raise InputError(f"{type(self).__name__} has no {_SPLITS[attribute]} images, which this command needs")
-        records = Records(source, transform, self.size, self.num_classes, _SPLITS[attribute])
+        split = _SPLITS[attribute]
+        skipped = Skipped(len(source), self.max_broken, split) if self.on_error == "skip" else None
+        records = Records(source, transform, self.size, self.num_classes, split, skipped)
         records.check()
         return records
 
-    def _loader(self, records: "Records", sampler: TrainSampler | EvalSampler, drop_last: bool = False) -> DataLoader:
+    def _loader(self, records: Records, sampler: TrainSampler | EvalSampler, drop_last: bool = False) -> DataLoader:
         workers = self.num_workers
         if workers is None:
             devices = self.trainer.num_devices if self.trainer is not None else 1
@@ -212,7 +210,7 @@ class ResumableLoader(DataLoader):
         settings: DataLoader's own.
     """
 
-    def __init__(self, records: "Records", batches_seen: Callable[[], int], **settings: Any) -> None:
+    def __init__(self, records: Records, batches_seen: Callable[[], int], **settings: Any) -> None:
         super().__init__(records, **settings)
         self.batches_seen = batches_seen
 
@@ -230,75 +228,6 @@ class ResumableLoader(DataLoader):
 
 
 _SPLITS = {"train_set": "training", "val_set": "validation", "test_set": "test"}
-
-
-class Records(Dataset[tuple[Tensor, Tensor]]):
-    """A set together with its transform, as the loader's workers hold it: draws in, tensors out."""
-
-    def __init__(self, source: ImageSet, transform: Transform, size: Size, num_classes: int, split: str) -> None:
-        self.source = source
-        self.transform = transform
-        self.size = size
-        self.num_classes = num_classes
-        self.split = split
-        self.seed = _run_seed()
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    def __getitem__(self, draw: Draw | int) -> tuple[Tensor, Tensor]:
-        """Return one image uint8 or float `(c, y, x)` and its label, int64 `()` or float `(classes)`."""
-        if not isinstance(draw, Draw):  # Lightning's overfit_batches brings its own sampler
-            draw = Draw(draw, position=draw)
-        image, label = self.source[draw.index]
-        pixels = images.load(image, name=self.name(draw.index))
-        with seeded(self.seed, draw.epoch, draw.position):
-            pixels = self.transform(pixels)
-        if tuple(pixels.shape[-2:]) != self.size:
-            raise InputError(
-                f"{self.name(draw.index)}: the transform made an image of {tuple(pixels.shape)}, "
-                f"but image_size asks for {self.size}"
-            )
-        label = self._label(label, draw.index)
-        return pixels, torch.full_like(label, IGNORE) if draw.padding else label
-
-    @property
-    def keys(self) -> Any:
-        """A name per record: the set's own, else its number."""
-        return getattr(self.source, "keys", range(len(self.source)))
-
-    def name(self, index: int) -> str:
-        """Return the record's name in messages."""
-        return f"{self.split} image {self.keys[index]}"
-
-    def check(self) -> None:
-        """Find wrong labels and shapes before the first step, as far as that is cheap.
-
-        Raises:
-            InputError: naming the record, the value and what was expected.
-        """
-        labels = np.asarray(getattr(self.source, "labels", ()))
-        if labels.ndim == 1:
-            wrong = np.flatnonzero(((labels < 0) | (labels >= self.num_classes)) & (labels != IGNORE))
-            if len(wrong):
-                self._label(labels[wrong[0]], int(wrong[0]))
-        self[0]
-
-    def _label(self, label: Any, index: int) -> Tensor:
-        label = torch.as_tensor(label)
-        if label.is_floating_point() and label.shape == (self.num_classes,):
-            return label.float()
-        if label.ndim or label.is_floating_point():
-            raise InputError(
-                f"{self.name(index)} has a label of {label.dtype} {tuple(label.shape)}; "
-                f"expected an int or {self.num_classes} floats"
-            )
-        if not 0 <= label < self.num_classes and label != IGNORE:
-            raise InputError(
-                f"{self.name(index)} has label {label.item()}, outside the {self.num_classes} classes "
-                f"0 to {self.num_classes - 1}"
-            )
-        return label.long()
 
 
 class Subset:
@@ -348,10 +277,6 @@ def hold_out(
         order = torch.randperm(size, generator=torch.Generator().manual_seed(seed_from(seed))).numpy()
     stay = size - max(1, round(fraction * size))
     return Subset(source, np.sort(order[:stay])), Subset(source, np.sort(order[stay:]))
-
-
-def _run_seed() -> int:
-    return int(os.environ.get("PL_GLOBAL_SEED", 0))
 
 
 def _cores() -> int:

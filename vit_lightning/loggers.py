@@ -2,7 +2,6 @@
 
 import csv
 from pathlib import Path
-from typing import Any
 
 from lightning.fabric.loggers.logger import rank_zero_experiment
 from lightning.pytorch.loggers import CSVLogger
@@ -27,10 +26,6 @@ class MetricsCSV(CSVLogger):
         if self._experiment is None:
             self._experiment = _Continued(self.log_dir, self.resume_step)
         return self._experiment
-
-    def after_save_checkpoint(self, checkpoint_callback: Any) -> None:
-        """A run that is killed loses no row older than its checkpoint."""
-        self.save()
 
 
 class _Continued(ExperimentWriter):

@@ -1,7 +1,6 @@
 """MaskedPatch: the paper's self-supervised pre-training (section 4.6, appendix B.1.2) as a LightningModule."""
 
 import math
-import os
 from typing import ClassVar, Literal, NoReturn, get_args
 
 import torch
@@ -17,7 +16,7 @@ from vit_lightning.models import NetConfig
 from vit_lightning.models.dense import Dense
 from vit_lightning.optim import Optim, Schedule
 from vit_lightning.recipe import RecipeModel
-from vit_lightning.sampling import seed_from
+from vit_lightning.sampling import run_seed, seed_from
 
 Target = Literal["mean_colour", "mean_colour_4x4", "pixels"]
 CELLS = {"mean_colour": 1, "mean_colour_4x4": 4}
@@ -130,8 +129,7 @@ class MaskedPatch(RecipeModel):
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
         images, _ = batch
-        seed = seed_from(int(os.environ.get("PL_GLOBAL_SEED", 0)), self.current_epoch)
-        bits = self._bits(images, batch_idx * len(images), seed)
+        bits = self._bits(images, batch_idx * len(images), seed_from(run_seed(), self.current_epoch))
         loss = self.losses(*self(images, bits)).mean()
         self.log("train/loss", loss, prog_bar=True, batch_size=len(images))
         return loss

@@ -30,7 +30,7 @@ class Optim:
     """Parameters that decay; None: the optimiser's own choice. Kernels are the weights of linear maps and convolutions:
     no bias, norm, token, position table or layer scale."""
     layer_decay: float = 1.0
-    """Factor on the learning rate per layer below the head: of d blocks, block l learns at lr * layer_decay^(d + 1 - l)."""
+    """Factor on the learning rate per layer below the head: block l of d learns at lr * layer_decay^(d + 1 - l)."""
 
     def __post_init__(self) -> None:
         if self.lr < 0 or self.weight_decay < 0:
@@ -68,6 +68,9 @@ class Schedule:
     """Steps after which rsqrt has fallen by sqrt(2)."""
     cooldown_steps: int = 0
     """Steps at the end over which the learning rate falls linearly to 0, on top of the decay."""
+    allow_horizon_change: bool = False
+    """Let a resumed run end at another step than its checkpoint's was to: the learning rate then follows the formula
+    for the new length from the step it goes on from."""
 
     def lr(self, step: int, base: float, total: int) -> float:
         """Learning rate of optimiser step `step` (from 0) in a run of `total` steps with peak `base`.
@@ -91,10 +94,16 @@ class Schedule:
             lr *= min(1.0, max(total - step, 0) / self.cooldown_steps)
         return lr
 
+    def follows_horizon(self) -> bool:
+        """Whether the learning rate depends on the run's length."""
+        return self.decay in ("linear", "cosine") or self.cooldown_steps > 0
+
     def check(self, total: float) -> None:
         """Raise InputError when a run has no step, no end, or no room for the warm-up."""
         if total < 1:
-            raise InputError("the run has no optimiser step; raise --trainer.max_steps or --trainer.limit_train_batches")
+            raise InputError(
+                "the run has no optimiser step; raise --trainer.max_steps or --trainer.limit_train_batches"
+            )
         if total == math.inf:
             raise InputError("the schedule needs the run's length; give --trainer.max_epochs or --trainer.max_steps")
         if self.warmup_steps >= total:

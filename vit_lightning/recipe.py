@@ -44,6 +44,7 @@ class RecipeModel(LightningModule):
         recipe = {"net": asdict(self.config), "optim": asdict(self.optim), "schedule": asdict(self.schedule)}
         self.save_hyperparameters(recipe | settings, logger=False)
         self.net: nn.Module | None = None
+        self.planned_steps: int | None = None
 
     # The net ---------------------------------------------------------------------------------------------------------
 
@@ -113,6 +114,7 @@ class RecipeModel(LightningModule):
         """Write the recipe over what a restored optimiser brought back: flags beat checkpoints."""
         if self.trainer.global_step == 0:
             return
+        self._check_horizon()
         optimizer, scheduler = self.optimizers(use_pl_optimizer=False), self.lr_schedulers()
         for group, fresh in zip(optimizer.param_groups, parameter_groups(self.trainable(), self.optim), strict=True):
             group.update({name: value for name, value in fresh.items() if name != "params"})
@@ -120,11 +122,25 @@ class RecipeModel(LightningModule):
         for group, base, factor in zip(optimizer.param_groups, scheduler.base_lrs, scheduler.lr_lambdas, strict=True):
             group["lr"] = base * factor(scheduler.last_epoch)
 
+    def _check_horizon(self) -> None:
+        """A schedule that follows the run's length would jump if the length changed unnoticed."""
+        total, planned = self.trainer.estimated_stepping_batches, self.planned_steps or 0
+        if not planned or total == planned or not self.schedule.follows_horizon():
+            return
+        step = self.trainer.global_step
+        before, after = (self.schedule.lr(step, self.optim.lr, steps) for steps in (planned, total))
+        change = f"the run was planned for {planned} optimiser steps and now has {total}"
+        jump = f"lr at step {step}: {before:.3g} -> {after:.3g}"
+        if not self.schedule.allow_horizon_change:
+            raise InputError(f"{change} ({jump}); keep its length, or set --model.schedule.allow_horizon_change true")
+        rank_zero_info(f"{change}: {jump}")
+
     # Checkpoints -----------------------------------------------------------------------------------------------------
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Name the class, so that a checkpoint alone rebuilds its model."""
         checkpoint["model"] = self._class_path
+        checkpoint["planned_steps"] = self.trainer.estimated_stepping_batches
 
     @property
     def _class_path(self) -> str:
@@ -139,6 +155,7 @@ class RecipeModel(LightningModule):
                 "give it to --model.weights to begin with its net"
             )
         self.configure_model()
+        self.planned_steps = checkpoint.get("planned_steps")
         differences = _differences(checkpoint["hyper_parameters"], dict(self.hparams))
         fixed = [text for key, text in differences if key in self.fixed or (key.startswith("net.") and key not in FREE)]
         if fixed:

@@ -4,6 +4,8 @@ import os
 import platform
 import subprocess
 import sys
+import warnings
+import zipfile
 from importlib.metadata import PackageNotFoundError, version
 from itertools import count
 from pathlib import Path
@@ -12,6 +14,8 @@ from typing import Any
 from vit_lightning.errors import InputError
 
 CHECKPOINTS = "checkpoints"
+LAST = "last.ckpt"
+PREVIOUS = "previous.ckpt"
 RUN_ENV = "VIT_LIGHTNING_RUN"
 
 
@@ -44,11 +48,18 @@ def folder_of(checkpoint: Path) -> Path | None:
 
 
 def newest_checkpoint(root: Path, experiment: str, name: str) -> Path:
-    """Checkpoint `name` (last or best) of the newest run of an experiment that has one."""
+    """Checkpoint `name` (last or best) of the newest run of an experiment that has one.
+
+    A last.ckpt that is missing or cut short gives way to previous.ckpt, with a warning.
+    """
+    names = (LAST, PREVIOUS) if name == "last" else (f"{name}.ckpt",)
     for number in sorted(_numbers(root / experiment), reverse=True):
-        path = root / experiment / str(number) / CHECKPOINTS / f"{name}.ckpt"
-        if path.is_file():
-            return path
+        folder = root / experiment / str(number) / CHECKPOINTS
+        for path in (folder / name for name in names):
+            if path.is_file() and zipfile.is_zipfile(path):
+                if path.name == PREVIOUS:
+                    warnings.warn(f"{folder / LAST} is missing or cut short: going on from {path}", stacklevel=2)
+                return path
     raise InputError(
         f"--ckpt_path {name}: no run below {root / experiment} has a {name}.ckpt; "
         "give the same -c files and folder as the run, or the checkpoint's path"

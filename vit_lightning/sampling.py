@@ -5,6 +5,7 @@ records out in turns, so that the union of all ranks' batches k is batch k of on
 """
 
 import hashlib
+import os
 from collections.abc import Iterator, Sequence, Sized
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -15,6 +16,9 @@ from torch.utils.data import DistributedSampler
 
 IGNORE = -100
 """Label of a record that fills up an evaluation shard; losses and metrics skip every label below 0."""
+
+BROKEN = -101
+"""Label of an evaluation record whose image could not be read; it is skipped likewise."""
 
 
 class Draw(NamedTuple):
@@ -71,6 +75,11 @@ class EvalSampler(DistributedSampler[Draw]):
         size = len(self.dataset)
         for position in range(self.rank, self.total_size, self.num_replicas):
             yield Draw(min(position, size - 1), position=position, padding=position >= size)
+
+
+def run_seed() -> int:
+    """Return the seed of the whole run, which Lightning's `seed_everything` has set; 0 without it."""
+    return int(os.environ.get("PL_GLOBAL_SEED", 0))
 
 
 def seed_from(*key: int) -> int:

@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from vit_lightning.data import Batch, ImageDataModule
-from vit_lightning.sampling import IGNORE
+from vit_lightning.sampling import BROKEN, IGNORE
 
 
 def check_datamodule(data: ImageDataModule) -> None:
@@ -27,7 +27,7 @@ def check_datamodule(data: ImageDataModule) -> None:
     _check_constructor(type(data))
     _check_classes(data)
     data.prepare_data()
-    data.setup("fit")
+    data.setup("predict" if data.num_classes is None else "fit")
     if data.train_set is not None:
         _check_training(data)
     for split in ("val", "test"):
@@ -43,6 +43,9 @@ def _check_constructor(kind: type[ImageDataModule]) -> None:
 
 def _check_classes(data: ImageDataModule) -> None:
     assert data.train_set is None, "give a datamodule that is not set up yet: class facts must not need setup"
+    if data.num_classes is None:
+        assert list(data.class_names) == [], "class_names of unlabelled images come from the checkpoint"
+        return
     assert isinstance(data.num_classes, int), f"num_classes is {data.num_classes!r}, expected a whole number"
     assert data.num_classes > 0, "num_classes is 0"
     names = data.class_names
@@ -84,7 +87,7 @@ def _check_batches(data: ImageDataModule, batches: list[Batch]) -> None:
         else:
             assert labels.dtype == torch.int64, f"labels are {labels.dtype}, expected int64 or float"
             assert labels.shape == (len(images),), f"labels are {tuple(labels.shape)} for {len(images)} images"
-            inside = (labels >= 0) & (labels < data.num_classes) | (labels == IGNORE)
+            inside = (labels >= 0) & (labels < (data.num_classes or 0)) | (labels == IGNORE) | (labels == BROKEN)
             assert inside.all(), f"label {labels[~inside][:1].item()} is outside {data.num_classes} classes"
 
 

@@ -8,8 +8,8 @@ import torch
 
 from vit_lightning.commands.export import export
 from vit_lightning.errors import InputError
-from vit_lightning.weights import load_net
 from vit_lightning.weights import deploy as deploying
+from vit_lightning.weights import load_net
 
 NAMES = ["tench", "teapot, lid on", "Zürich tram"]
 

@@ -326,6 +326,7 @@ def test_real_labels_are_found_by_number(tree):
         val_name(3): [230, 231],
         val_name(4): [809],
     }
+    check_datamodule(imagenet(tree, test="real", val_fraction=0.2))
     put(tree / f"val/{TENCH}/renamed.JPEG")
     with pytest.raises(InputError, match=r"renamed\.JPEG is not named ILSVRC2012_val_<number>"):
         ready(tree, "test", test="real", reindex=True)

@@ -5,7 +5,9 @@ from PIL import Image
 
 from datamodules.images import Images
 from vit_lightning.errors import InputError
-from vit_lightning.sampling import IGNORE
+from vit_lightning.images import BrokenImage
+from vit_lightning.sampling import BROKEN, IGNORE
+from vit_lightning.testing import check_datamodule
 
 
 @pytest.fixture
@@ -50,6 +52,25 @@ def test_paths_start_from_root(folder, monkeypatch):
     assert list(data.test_set.keys) == ["photos/b.jpg", "photos/deep/c.jpg"]
     assert data.test_set[0] == (folder / "photos/b.jpg", IGNORE)
     assert list(ready(str(folder / "photos/*.jpg"), root=Path("/tmp")).test_set.keys) == [str(folder / "photos/b.jpg")]
+
+
+def test_contract(folder):
+    check_datamodule(Images("photos", image_size=8, batch_size=2))
+
+
+def test_broken_files_keep_their_places(folder):
+    (folder / "photos/a0.jpg").write_bytes(b"<html>")
+    loader = ready("photos").predict_dataloader()
+    assert [label for _, labels in loader for label in labels.tolist()] == [IGNORE, BROKEN, IGNORE, IGNORE]
+    assert list(loader.dataset.keys) == [
+        "photos/a.PNG",
+        "photos/a0.jpg",
+        "photos/b.jpg",
+        "photos/deep/c.jpg",
+    ]
+    assert loader.dataset.reason(1) == "not an image of a known format"
+    with pytest.raises(BrokenImage, match=r"test image photos/a0\.jpg: not an image"):
+        list(ready("photos", on_error="raise").predict_dataloader())
 
 
 def test_classes_are_the_checkpoints(folder):

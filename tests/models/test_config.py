@@ -93,7 +93,7 @@ def test_an_impossible_resnet_is_one_clear_error(variant, given, message):
 
 
 def test_a_resnet_refuses_transformer_fields():
-    with pytest.raises(InputError, match=r"net\.registers=4 means nothing in the ResNet R50x1"):
+    with pytest.raises(InputError, match=r"net\.registers=4 means nothing in R50x1"):
         resolve(NetConfig("R50x1", registers=4))
 
 

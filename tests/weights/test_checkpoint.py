@@ -7,7 +7,7 @@ from safetensors.torch import save_file
 from vit_lightning.classifier import Classifier
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build
-from vit_lightning.weights import Report, load_net
+from vit_lightning.weights import Report, load_into, load_net
 from vit_lightning.weights.save import save
 
 FIELDS = {"patch": 4, "width": 16, "depth": 2, "heads": 2, "mlp": 24}
@@ -118,3 +118,32 @@ def test_shards_name_the_command_that_joins_them(tmp_path):
     (tmp_path / ".metadata").touch()
     with pytest.raises(InputError, match="consolidate_checkpoint"):
         load_net(tmp_path)
+
+
+def test_nets_of_timm_come_back_with_their_statistics(tmp_path, randomise):
+    pytest.importorskip("timm")
+    net = build(NetConfig("timm/resnet10t"), 32, 3)
+    net(torch.randn(4, 3, 32, 32))
+    save(randomise(net), report(), tmp_path / "w.ckpt", "checkpoint")
+    again, _ = load_net(tmp_path / "w.ckpt")
+    assert "body.conv1.1.running_mean" in net.state_dict()
+    assert same(net, again)
+    with pytest.raises(InputError, match="no place for body"):
+        save(net, report(), tmp_path / "w", "timm")
+    into = build(NetConfig("timm/resnet10t"), 32, 3)
+    load_into(into, tmp_path / "w.ckpt")
+    assert same(net, into)
+
+
+def test_compiling_changes_no_key(net, tmp_path):
+    """Case C14: in place, whole or in part, and each loads into the other."""
+    plain = set(net.state_dict())
+    save(net, report(), tmp_path / "plain.ckpt", "checkpoint")
+    net.compile(backend="eager")
+    net(torch.zeros(1, 3, 8, 12))
+    assert set(net.state_dict()) == plain
+    save(net, report(), tmp_path / "compiled.ckpt", "checkpoint")
+    for name in ("plain", "compiled"):
+        content = torch.load(tmp_path / f"{name}.ckpt", weights_only=True)
+        assert set(content["state_dict"]) == {f"net.{key}" for key in plain}
+    assert same(load_net(tmp_path / "plain.ckpt")[0], load_net(tmp_path / "compiled.ckpt")[0])

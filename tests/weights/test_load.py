@@ -40,7 +40,7 @@ def test_keep_takes_everything(saved):
 
 def test_other_classes_name_both_numbers_and_the_way_out(saved):
     source, _ = saved()
-    with pytest.raises(InputError, match=r"3 classes.*10.*head reset"):
+    with pytest.raises(InputError, match=r"3 classes.*10.*weights_head reset"):
         load_into(tiny(classes=10), source)
 
 

@@ -30,7 +30,7 @@ def photographs(kit):
     return torch.stack(pictures)
 
 
-@pytest.mark.parametrize("size", [518, 112])
+@pytest.mark.parametrize("size", [112, pytest.param(518, marks=pytest.mark.slow)])
 def test_real_net_equals_timm_on_photographs_and_then_transformers(size, real, photographs, tmp_path, difference):
     """0 missing and 0 extra tensors; at another size, timm resamples the positions by its own code."""
     timm, transformers = pytest.importorskip("timm"), pytest.importorskip("transformers")

@@ -3,9 +3,10 @@
 import math
 
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from vit_lightning.models import NetConfig, build, resolve
-from vit_lightning.models.config import as_pair, grid_of, is_resnet
+from vit_lightning.models.config import as_pair, grid_of, is_resnet, is_timm
 from vit_lightning.models.resnet import HYBRID_ROOT
 
 
@@ -20,6 +21,8 @@ def macs(config: NetConfig, image_size: int | tuple[int, int], num_classes: int)
         num_classes: size of the logits.
     """
     config, size = resolve(config), as_pair(image_size)
+    if is_timm(config):
+        return _counted(config, size, num_classes)
     if is_resnet(config):
         convolutions, channels = _resnet(config, config.width, size)
         return convolutions + channels * num_classes
@@ -35,6 +38,15 @@ def parameters(config: NetConfig, image_size: int | tuple[int, int], num_classes
     with torch.device("meta"):
         net = build(config, image_size, num_classes)
     return sum(parameter.numel() for parameter in net.parameters())
+
+
+def _counted(config: NetConfig, size: tuple[int, int], num_classes: int) -> int:
+    """What torch counts in a forward pass without storage, for a net that no formula describes."""
+    with torch.device("meta"):
+        net, images = build(config, size, num_classes), torch.empty(1, config.channels, *size)
+    with FlopCounterMode(display=False) as counter:
+        net(images)
+    return counter.get_total_flops() // 2
 
 
 def _block(config: NetConfig, size: tuple[int, int], n: int) -> int:

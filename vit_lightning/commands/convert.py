@@ -7,7 +7,7 @@ from typing import Literal
 def convert(
     src: str,
     dst: Path,
-    to: Literal["npz", "timm", "huggingface", "torchvision", "checkpoint"],
+    to: Literal["npz", "timm", "huggingface", "torchvision", "checkpoint"] = "checkpoint",
     heads: int | None = None,
     image_size: int | tuple[int, int] | None = None,
     raw: bool = False,

@@ -7,7 +7,7 @@ from typing import Literal
 def export(
     ckpt: str,
     dst: Path,
-    to: Literal["onnx", "torch_export", "safetensors", "huggingface"],
+    to: Literal["onnx", "torch_export", "safetensors", "huggingface"] = "onnx",
     heads: int | None = None,
     raw: bool = False,
     licence: str = "other",

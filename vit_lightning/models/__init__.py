@@ -1,13 +1,16 @@
 """Plain torch nets: build one from a config; nothing here imports lightning."""
 
-from vit_lightning.models.config import NetConfig, as_pair, is_resnet, resolve
+from vit_lightning.models.config import NetConfig, as_pair, is_resnet, is_timm, resolve
 from vit_lightning.models.resnet import ResNet, Stem
+from vit_lightning.models.timm_net import TimmNet
 from vit_lightning.models.vit import ViT
 
-__all__ = ["NetConfig", "ResNet", "ViT", "build", "resolve"]
+__all__ = ["Net", "NetConfig", "ResNet", "TimmNet", "ViT", "build", "resolve"]
+
+Net = ViT | ResNet | TimmNet
 
 
-def build(config: NetConfig, image_size: int | tuple[int, int], num_classes: int) -> ViT | ResNet:
+def build(config: NetConfig, image_size: int | tuple[int, int], num_classes: int) -> Net:
     """Returns an initialised net.
 
     Args:
@@ -19,6 +22,8 @@ def build(config: NetConfig, image_size: int | tuple[int, int], num_classes: int
         InputError: unknown variant, contradicting fields, or a size that the patch does not divide.
     """
     config, size = resolve(config), as_pair(image_size)
+    if is_timm(config):
+        return TimmNet(config, size, num_classes)
     if is_resnet(config):
         return ResNet(config, size, num_classes)
     stem = Stem(config.channels, config.stages) if config.stages else None

@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
@@ -21,7 +21,8 @@ class NetConfig:
     """Architecture of a net: a named variant, any single field of which may be overridden (None: the variant's)."""
 
     variant: str | None = None
-    """Unset: B/16. Size and patch (Ti/16 ... G/14), a hybrid (R50+B/16) or a BiT ResNet (R50x1)."""
+    """Unset: B/16. Size and patch (Ti/16 ... G/14), a hybrid (R50+B/16), a BiT ResNet (R50x1), or any net of timm
+    (timm/<name>)."""
     patch: int | None = None
     """Side of a patch in pixels (in a hybrid: in positions of the stem's map)."""
     stride: int | None = None
@@ -150,6 +151,10 @@ DEFAULTS: dict[str, Any] = {
     "crop_to_patch": False,
 }
 
+# What a variant's name begins with if timm builds the net, and the fields that it reads.
+TIMM = "timm/"
+TIMM_FIELDS = {"variant", "channels", "dropout", "stochastic_depth", "head_bias"}
+
 # The pools that read the class token.
 READS_TOKEN = ("token", "token_and_gap")
 
@@ -180,6 +185,11 @@ def resolve(config: NetConfig) -> NetConfig:
 def is_resnet(config: NetConfig) -> bool:
     """Whether the variant is a BiT ResNet rather than a transformer."""
     return RESNET_NAME.fullmatch(config.variant) is not None
+
+
+def is_timm(config: NetConfig) -> bool:
+    """Whether the variant is a net of timm, which timm alone describes."""
+    return config.variant.startswith(TIMM)
 
 
 def as_pair(image_size: int | tuple[int, int]) -> tuple[int, int]:
@@ -233,6 +243,8 @@ def _row(variant: str) -> dict[str, Any]:
     if (match := RESNET_NAME.fullmatch(variant)) and match[1] in RESNETS:
         row = {"stages": RESNETS[match[1]], "width": int(64 * float(match[2])), "pool": "gap", "position": "none"}
         return row | {"heads": 0, "mlp": 0, "patch": 1}
+    if variant.startswith(TIMM):
+        return dict.fromkeys(("patch", "width", "depth", "heads", "mlp"), 1) | {"pool": "gap", "position": "none"}
     names = {name.lower(): name for name in VARIANTS}
     close = difflib.get_close_matches(variant.lower(), names, n=1, cutoff=0.5)
     hint = f"did you mean {names[close[0]]}?" if close else "choose for example Ti/16, B/16, R50+B/16 or R50x1."
@@ -250,7 +262,9 @@ def _check(config: NetConfig) -> None:
             raise InputError(f"net.{name} is {rate}, which is no rate: choose a number from 0 up to, not including, 1.")
     if config.stages != (0,) and not all(count > 0 for count in config.stages):
         raise InputError(f"net.stages={config.stages} has a stage without units: give every stage at least 1.")
-    if is_resnet(config):
+    if is_timm(config):
+        _check_meaningless(config, TIMM_FIELDS)
+    elif is_resnet(config):
         _check_resnet(config)
     elif config.heads < 1 or config.width % config.heads:
         raise InputError(
@@ -273,15 +287,20 @@ def _check(config: NetConfig) -> None:
 
 
 def _check_resnet(config: NetConfig) -> None:
-    """Refuses transformer fields on a ResNet, where they would silently do nothing, and widths without 32 groups."""
-    row = {"stride": 1, "class_token": False} | DEFAULTS | _row(config.variant)
-    for name in row.keys() - RESNET_FIELDS:
-        if (value := getattr(config, name)) != row[name]:
-            raise InputError(f"net.{name}={value} means nothing in the ResNet {config.variant}: leave it out.")
+    """Refuses transformer fields, widths without 32 groups and no stages."""
+    _check_meaningless(config, RESNET_FIELDS)
     if config.width < 1 or config.width % 32:
         raise InputError(f"32 groups do not divide the {config.width} channels of {config.variant}'s root.")
     if not config.stages:
         raise InputError(f"The ResNet {config.variant} needs at least one stage: leave net.stages out.")
+
+
+def _check_meaningless(config: NetConfig, read: Set[str]) -> None:
+    """Refuses fields that a net, which reads only some, would silently ignore."""
+    row = {"stride": 1, "class_token": False} | DEFAULTS | _row(config.variant)
+    for name in row.keys() - read:
+        if (value := getattr(config, name)) != row[name]:
+            raise InputError(f"net.{name}={value} means nothing in {config.variant}: leave it out.")
 
 
 def _patches_along(config: NetConfig, size: int) -> int:

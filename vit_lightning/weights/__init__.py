@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 from vit_lightning.errors import InputError
-from vit_lightning.models import NetConfig, build
-from vit_lightning.models.config import as_pair
+from vit_lightning.models import Net, NetConfig, build
+from vit_lightning.models.config import as_pair, is_timm
 from vit_lightning.weights import checkpoint, google, huggingface, timm, torchvision
 from vit_lightning.weights.archive import open_archive
 from vit_lightning.weights.fit import Fitting, Resampling
 from vit_lightning.weights.report import Report
 from vit_lightning.weights.source import fetch
-from vit_lightning.weights.table import Net, Row, Weights, shape_of, to_ours
+from vit_lightning.weights.table import Row, Weights, shape_of, to_ours
 
 __all__ = ["Report", "load_into", "load_net", "understand"]
 
@@ -121,7 +121,7 @@ def load_into(
     elif weights.num_classes != net.num_classes:
         raise InputError(
             f"The head of the weights is for {weights.num_classes} classes, the net's for {net.num_classes}: "
-            "begin a new head with head reset, or take data of the same classes."
+            "begin a new head with --model.weights_head reset, or take data of the same classes."
         )
     if lacking := [name for name in wanted if name not in held]:
         raise InputError(f"The weights lack {_some(lacking)}, which the net has: {ALIKE}.")
@@ -137,7 +137,8 @@ def load_into(
 
 
 def _skeleton(config: NetConfig, image_size: tuple[int, int], num_classes: int) -> Net:
-    with torch.device("meta"):
+    # timm's nets compute tables of their own while they are built, which only storage can hold.
+    with torch.device("cpu" if is_timm(config) else "meta"):
         return build(config, image_size, num_classes)
 
 

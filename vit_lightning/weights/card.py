@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from vit_lightning.models import Net
 from vit_lightning.weights.report import Report
-from vit_lightning.weights.table import Net
 
 USE = {
     "onnx": "`model.onnx` takes `images`, float32 `b c y x` in [0, 1] with any batch, and gives `logits`; "
@@ -39,6 +39,7 @@ def write_card(net: Net, report: Report, to: str, licence: str, figure: float, p
         "classes": net.num_classes,
         "mean": mean,
         "std": std,
+        "began with": training.get("began with", "random weights, or not stated"),
         "trained steps": training.get("steps", "not stated"),
         "source": report.source if "://" in report.source else Path(report.source).name,
         "largest relative difference from the trained net": f"{figure:.1e}",

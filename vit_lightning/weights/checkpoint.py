@@ -10,11 +10,11 @@ import torch
 from safetensors.torch import save_file
 
 from vit_lightning.errors import InputError
-from vit_lightning.models import NetConfig, resolve
+from vit_lightning.models import Net, NetConfig, resolve
 from vit_lightning.weights.archive import Archive
 from vit_lightning.weights.facts import fact, numbers_fact, size_fact
 from vit_lightning.weights.report import Report
-from vit_lightning.weights.table import Net, Row, Stored, Weights, rename
+from vit_lightning.weights.table import Row, Stored, Weights, rename
 
 NAME = "vit_lightning"
 HYPER = "hyper_parameters"
@@ -43,7 +43,7 @@ def understand(archive: Archive, heads: int | None, image_size: tuple[int, int] 
     config = resolve(NetConfig(**{name: fact(net, name, _kinds(kinds[name]), None) for name in net}))
     if config.depth > len(stored):
         raise InputError(f"{archive.path} says depth={config.depth}, but holds {len(stored)} tensors of its net.")
-    classes = stored["head.weight"].shape[0] if "head.weight" in stored else 0
+    classes = fact(facts, "num_classes", int, 0)
     mean, std = (numbers_fact(facts, name, config.channels) for name in ("mean", "std"))
     size = size_fact(facts, "image_size")
     names = list(archive.facts.get("class_names") or [])
@@ -103,6 +103,7 @@ def _training(facts: dict[str, Any]) -> dict[str, Any]:
     training = {
         "recipe": {name: hyper[name] for name in ("optim", "schedule", "loss", "label_smoothing") if name in hyper},
         "data": facts.get("datamodule_hyper_parameters", {}),
+        "began with": facts.get("weights"),
         "steps": facts.get("global_step"),
         "metrics": {name: float(score) for name, score in best.items() if name},
     }

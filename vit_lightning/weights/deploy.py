@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from vit_lightning.errors import InputError
+from vit_lightning.models import Net
 from vit_lightning.weights.checkpoint import facts_of
 from vit_lightning.weights.report import Report
 from vit_lightning.weights.save import parity
-from vit_lightning.weights.table import Net
 
 # Another order of the same sums; measured at 1e-6 and below.
 TOLERANCE = 2e-5

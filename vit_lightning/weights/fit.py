@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from vit_lightning.errors import InputError
+from vit_lightning.models import Net
 from vit_lightning.models.position import resample
-from vit_lightning.weights.table import Net
 
 Resampling = Literal["bilinear", "bicubic"]
 
@@ -79,7 +79,7 @@ class Fitting:
             if not self.adapt:
                 raise InputError(
                     f"The weights have net.{field}={old}, but the net has {new}: set it to {old}, "
-                    "or ask with adapt for the first layer to be fitted."
+                    "or pass adapt to load_into, which fits the first layer."
                 )
         size = self.own.config.patch
         kernel = rearrange(weight, "d (p q c) -> d c p q", p=size, q=size) if patches else weight

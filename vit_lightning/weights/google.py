@@ -13,12 +13,12 @@ import numpy as np
 from torch import Tensor
 
 from vit_lightning.errors import InputError
-from vit_lightning.models import NetConfig, resolve
+from vit_lightning.models import Net, NetConfig, resolve
 from vit_lightning.models.config import RESNETS, is_resnet
 from vit_lightning.weights.archive import Archive
 from vit_lightning.weights.report import Report
 from vit_lightning.weights.shapes import settle_table, variant_of
-from vit_lightning.weights.table import Net, Row, Stored, Weights, axes, blocks_in, rename, to_theirs, with_class_row
+from vit_lightning.weights.table import Row, Stored, Weights, axes, blocks_in, rename, to_theirs, with_class_row
 
 NAME = "Google's npz"
 PREFIXES = ("", "opt/target/", "target/", "params/img/", "params/", "img/")

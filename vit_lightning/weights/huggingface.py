@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save_file
 
 from vit_lightning.errors import InputError
-from vit_lightning.models import NetConfig, resolve
+from vit_lightning.models import Net, NetConfig, resolve
 from vit_lightning.weights.archive import Archive
 from vit_lightning.weights.facts import fact, numbers_fact, size_fact
 from vit_lightning.weights.report import Report
@@ -17,7 +17,6 @@ from vit_lightning.weights.shapes import heads_of, settle_table, variant_of
 from vit_lightning.weights.table import (
     CONCATENATE,
     PATCHES,
-    Net,
     Row,
     Stored,
     Weights,

@@ -14,9 +14,7 @@ from einops import EinopsError, rearrange
 from torch import Tensor
 
 from vit_lightning.errors import InputError
-from vit_lightning.models import NetConfig, ResNet, ViT
-
-Net = ViT | ResNet
+from vit_lightning.models import NetConfig
 
 SAME = "... -> ..."
 # Several of their tensors, laid one after the other along our first axis: weights and biases alike.

@@ -11,14 +11,13 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from vit_lightning.errors import InputError
-from vit_lightning.models import NetConfig, resolve
+from vit_lightning.models import Net, NetConfig, resolve
 from vit_lightning.weights.archive import Archive
 from vit_lightning.weights.facts import fact, numbers_fact, size_fact
 from vit_lightning.weights.report import Report
 from vit_lightning.weights.shapes import HEADS, heads_of, settle_table, variant_of
 from vit_lightning.weights.table import (
     PATCHES,
-    Net,
     Row,
     Stored,
     Weights,

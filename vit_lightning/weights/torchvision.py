@@ -4,11 +4,11 @@ from pathlib import Path
 
 import torch
 
-from vit_lightning.models import NetConfig, resolve
+from vit_lightning.models import Net, NetConfig, resolve
 from vit_lightning.weights.archive import Archive
 from vit_lightning.weights.report import Report
 from vit_lightning.weights.shapes import heads_of, settle_table, variant_of
-from vit_lightning.weights.table import PATCHES, Net, Row, Weights, axes, blocks_in, pair, rename, to_theirs
+from vit_lightning.weights.table import PATCHES, Row, Weights, axes, blocks_in, pair, rename, to_theirs
 
 NAME = "torchvision"
 ANCHOR = "conv_proj.weight"

@@ -1,0 +1,63 @@
+"""Nets of timm as variants: built, trained, counted and saved like our own."""
+
+import sys
+
+import pytest
+import torch
+
+from vit_lightning.analysis.cost import macs, parameters
+from vit_lightning.errors import InputError
+from vit_lightning.models import NetConfig, build
+
+timm = pytest.importorskip("timm")
+
+SMALL = {"timm/resnet10t": 32, "timm/mixer_s32_224": 64, "timm/tf_efficientnet_b0": 32, "timm/vit_tiny_patch16_224": 32}
+
+
+@pytest.mark.parametrize("variant", SMALL)
+def test_is_timms_net_with_our_interface(variant):
+    net = build(NetConfig(variant), SMALL[variant], 5).eval()
+    images = torch.randn(2, 3, *net.image_size)
+    with torch.no_grad():
+        assert torch.equal(net(images), net.body(images))
+        assert torch.allclose(net.head(net.features(images)), net(images), atol=1e-5)
+    depths = {name: net.depth_of(name) for name, _ in net.named_parameters()}
+    last = depths["body." + next(name for name, p in net.body.named_parameters() if p is net.head.weight)]
+    assert min(depths.values()) == 0
+    assert last == max(depths.values()) > 1
+
+
+def test_what_it_costs():
+    """Published: 4.1 G and 25,557,032 for ResNet-50 at 224 pixels."""
+    assert parameters(NetConfig("timm/resnet50"), 224, 1000) == 25_557_032
+    assert round(macs(NetConfig("timm/resnet50"), 224, 1000) / 1e9, 1) == 4.1
+
+
+def test_settings_reach_timm():
+    net = build(NetConfig("timm/resnet10t", channels=1, dropout=0.2, stochastic_depth=0.1, head_bias=-3.0), 32, 4)
+    assert net.body.drop_rate == 0.2
+    assert net.head.bias.eq(-3).all()
+    assert net(torch.zeros(2, 1, 32, 32)).shape == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"variant": "timm/resnet5O"}, r"no net 'resnet5O': did you mean timm/resnet"),
+        ({"variant": "timm/resnet10t", "depth": 3}, r"net\.depth=3 means nothing in timm/resnet10t"),
+    ],
+)
+def test_faults(fields, message):
+    with pytest.raises(InputError, match=message):
+        build(NetConfig(**fields), 32, 4)
+
+
+def test_without_timm(monkeypatch):
+    monkeypatch.setitem(sys.modules, "timm", None)
+    with pytest.raises(InputError, match=r'pip install "vit-lightning\[timm\]"'):
+        build(NetConfig("timm/resnet10t"), 32, 4)
+
+
+def test_tokens_are_refused():
+    with pytest.raises(InputError, match="shows no tokens"):
+        build(NetConfig("timm/resnet10t"), 32, 4).tokens(torch.zeros(1, 3, 32, 32))
