@@ -48,7 +48,8 @@ def app(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_path:
         capfd.readouterr()
         for name in ("lightning", "lightning.pytorch", "lightning.fabric"):
             for handler in logging.getLogger(name).handlers:
-                handler.stream = sys.stderr  # the one at import was an earlier test's, closed since
+                if type(handler) is logging.StreamHandler:  # not pytest's own, which it adds to loggers like these
+                    handler.stream = sys.stderr  # the one at import was an earlier test's, closed since
         try:
             code = main()
         except SystemExit as stop:  # help and --print_config

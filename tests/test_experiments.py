@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from vit_lightning.cli import LINKED
+from vit_lightning.arguments import LINKED
 
 FOLDER = Path(__file__).parent.parent / "experiments"
 EXPERIMENTS = sorted(FOLDER.glob("*.yaml"))

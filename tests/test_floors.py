@@ -31,6 +31,7 @@ FLOORS = {
     "loggers": 3,
     "runs": 2,
     "parser_errors": 2,
+    "arguments": 3,
     "testing": 3,
     "cli": 4,
     "__main__": 4,

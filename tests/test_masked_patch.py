@@ -304,12 +304,12 @@ def test_hyperparameters_are_plain_and_rebuild_the_model():
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_run_learns_and_a_classifier_starts_from_its_checkpoint(app, target):
-    done = app(*FIT, "--model.target", target, "--trainer.max_epochs", 3)
+    done = app(*FIT, "--model.target", target, "--trainer.max_epochs", 2)
     assert done.code == 0, done.err
     with open("runs/default/0/metrics.csv", newline="") as file:
         losses = [float(row["val/loss"]) for row in csv.DictReader(file) if row["val/loss"]]
-    assert losses == sorted(losses, reverse=True)
-    assert losses[-1] < (0.8 if target == "pixels" else math.log(512) / 2)
+    assert losses[1] < losses[0]
+    assert losses[1] < (0.8 if target == "pixels" else math.log(512) / 2)
     checkpoint = load("runs/default/0/checkpoints/best.ckpt")
     assert checkpoint["model"] == "vit_lightning.masked_patch.MaskedPatch"
     state = checkpoint["state_dict"]

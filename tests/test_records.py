@@ -1,17 +1,21 @@
 """Images that cannot be read: raised with their name, or skipped, replaced, marked and counted."""
 
+import csv
 import logging
 import pickle
 from itertools import chain
 from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch.utils.data import DataLoader
 
 from vit_lightning.augment import Augment
+from vit_lightning.callbacks import SkippedImages
 from vit_lightning.data import ImageDataModule
 from vit_lightning.errors import InputError
 from vit_lightning.images import BrokenImage
@@ -81,16 +85,14 @@ def labels(loader) -> list[int]:
     return [label for _, labels in loader for label in labels.tolist()]
 
 
-def faults(loader) -> list[str]:
-    """Last lines of all errors; an iterator left half way would hold up its workers for seconds."""
-    batches, found = DataLoader.__iter__(loader), []
-    while True:
-        try:
-            next(batches)
-        except StopIteration:
-            return found
-        except InputError as error:
-            found.append(str(error).splitlines()[-1])
+def fault(loader) -> str:
+    """Last line of the error that loading ends with."""
+    batches = DataLoader.__iter__(loader)
+    with pytest.raises(InputError) as caught:
+        list(batches)
+    if loader.num_workers:
+        batches._shutdown_workers()  # as Lightning does; the garbage collector waits 5 s for each
+    return str(caught.value).splitlines()[-1]
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
@@ -98,19 +100,19 @@ def faults(loader) -> list[str]:
 def test_raising_is_the_default_and_names_the_image(kind, num_workers):
     loader = tiny(val=kind(9, {7}), on_error="raise", num_workers=num_workers).val_dataloader()
     reason = "the disk had a bad day" if kind is Damaged else "the file is empty"
-    (fault,) = faults(loader)
-    assert fault.endswith(f"7.png: {reason}")
+    assert fault(loader).endswith(f"7.png: {reason}")
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_next_readable_image_takes_a_broken_ones_place_in_training(num_workers):
     whole = shown(tiny(Damaged(20, set())).train_dataloader())
-    data = tiny(Damaged(20, {3, 4, 19}), num_workers=num_workers)
-    for epoch in range(2):  # the order is that of a whole set, again after a resume
-        loader = data.train_dataloader()
-        assert shown(loader) == [{3: 5, 4: 5, 19: 0}.get(index, index) for index in whole], epoch
-        assert labels(loader) == [index % 3 for index in shown(loader)]
-        assert loader.dataset.skipped.count == 3
+    expected = [{3: 5, 4: 5, 19: 0}.get(index, index) for index in whole]
+    loader = tiny(Damaged(20, {3, 4, 19}), num_workers=num_workers).train_dataloader()
+    assert shown(loader) == expected
+    assert labels(loader) == [index % 3 for index in expected]
+    assert loader.dataset.skipped.count == 3
+    loader.batches_seen = lambda: 2  # a run that resumes
+    assert shown(loader) == expected[8:]
 
 
 @pytest.mark.parametrize("world", [2, 3])
@@ -163,9 +165,9 @@ def test_each_is_logged_once_however_often_it_is_met(num_workers, capfd):
 def test_too_many_broken_images_end_the_run(split, num_workers):
     data = tiny(max_broken=0.1, num_workers=num_workers, **{split: Damaged(20, {5, 11, 17})})
     loader = getattr(data, f"{split}_dataloader")()
-    (fault,) = faults(loader)
-    assert "3 of 20 " in fault
-    assert "images cannot be read, a larger share than --data.max_broken 0.1;" in fault
+    said = fault(loader)
+    assert "3 of 20 " in said
+    assert "images cannot be read, a larger share than --data.max_broken 0.1;" in said
 
 
 def test_share_may_be_reached_but_not_passed():
@@ -199,3 +201,57 @@ def test_count_is_shared_with_workers_started_anew():
     pickle.loads(ForkingPickler.dumps(skipped)).add(1, BrokenImage("1.png", "no reason"))
     assert skipped.flags.tolist() == [False, True, False]
     assert pickle.loads(pickle.dumps(skipped)).count == 1
+
+
+def test_devices_add_up_what_each_has_met():
+    loader = tiny(val=Damaged(10, set()), max_broken=0.2).val_dataloader()
+    skipped = loader.dataset.skipped
+    skipped.flags[[0, 4]] = True
+
+    def other_device(flags: torch.Tensor, reduce_op: str) -> torch.Tensor:
+        assert reduce_op == "max"
+        return flags.maximum(torch.tensor(met, dtype=torch.uint8))
+
+    strategy = SimpleNamespace(root_device=torch.device("cpu"), reduce=other_device)
+    trainer = SimpleNamespace(val_dataloaders=loader, train_dataloader=None, strategy=strategy)
+    SkippedImages().on_train_epoch_end(trainer, None)
+    met = [0, 0, 0, 0, 1, 0, 0, 0, 0, 0]
+    SkippedImages().on_validation_epoch_end(trainer, None)
+    met = [0, 0, 0, 0, 0, 0, 0, 0, 0, 1]
+    with pytest.raises(InputError, match="3 of 10 validation images cannot be read"):
+        SkippedImages().on_validation_epoch_end(trainer, None)
+
+
+@pytest.fixture
+def folders(tmp_path) -> Path:
+    """Two classes of eight training and four validation images; one of each split is a text file."""
+    for split, count in (("train", 8), ("val", 4)):
+        for name in ("cat", "dog"):
+            (tmp_path / split / name).mkdir(parents=True)
+            for number in range(count):
+                Image.new("RGB", (16, 16), (20 * number, 0, 0)).save(tmp_path / split / name / f"{number}.png")
+        (tmp_path / split / "dog/1.png").write_text("404")
+    return tmp_path
+
+
+def test_a_run_skips_counts_and_reports(folders, app):
+    words = ("--data", "ImageFolder", "--data.root", folders, "--data.image_size", 16, "--data.batch_size", 4)
+    words += ("--data.num_workers", 0, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
+    done = app("fit", *words)
+    assert done.code == 1
+    assert " image dog/1.png: not an image of a known format" in done.err.splitlines()[-1]
+    done = app("fit", *words, "--data.on_error", "skip", "--data.max_broken", 0.1)
+    assert done.code == 1
+    assert "1 of 8 validation images cannot be read" in done.err.splitlines()[-1]
+    words += ("--data.on_error", "skip", "--data.max_broken", 0.2)
+    done = app("fit", *words)
+    assert done.code == 0, done.err
+    for said in ("skipped 1 of 16 training images", "skipped 1 of 8 validation images"):
+        assert said in done.err
+    done = app("predict", *words, "--ckpt_path", "last")
+    assert done.code == 0, done.err
+    with Path("runs/default/2/predictions.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["image"] for row in rows] == [f"{name}/{number}.png" for name in ("cat", "dog") for number in range(4)]
+    assert [row["error"] for row in rows] == [""] * 5 + ["not an image of a known format"] + [""] * 2
+    assert [row["class1"] == "" for row in rows] == [False] * 5 + [True] + [False] * 2

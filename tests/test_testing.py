@@ -6,6 +6,8 @@ from torchvision.transforms import v2
 
 from vit_lightning.augment import Augment
 from vit_lightning.data import ImageDataModule
+from vit_lightning.images import BrokenImage
+from vit_lightning.sampling import IGNORE
 from vit_lightning.testing import check_datamodule
 
 
@@ -20,11 +22,30 @@ class Numbered:
         return torch.full((3, 8, 8), index, dtype=torch.uint8), index % 3
 
 
+class Gaps(Numbered):
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        if index == 2:
+            raise BrokenImage("2.png", "gone")
+        return super().__getitem__(index)
+
+
 class Good(ImageDataModule):
     num_classes = 3
 
     def setup(self, stage: str) -> None:
         self.train_set, self.val_set, self.test_set = Numbered(40), Numbered(5), Numbered(7)
+
+
+class Unlabelled(ImageDataModule):
+    num_classes = None
+
+    def setup(self, stage: str) -> None:
+        assert stage == "predict"
+        self.test_set = [(image, IGNORE) for image, _ in map(Numbered(5).__getitem__, range(5))]
+
+
+class NamedForNobody(Unlabelled):
+    class_names = ("a", "b")
 
 
 class Untyped(Good):
@@ -98,10 +119,23 @@ def test_a_module_without_training_set_passes():
     check_datamodule(data)
 
 
+def test_unlabelled_images_pass():
+    data = fresh(Unlabelled)
+    check_datamodule(data)
+    assert data.class_names == []
+
+
+def test_images_that_are_skipped_pass():
+    data = Good(image_size=8, batch_size=4, augment=Augment(crop="none"), on_error="skip", max_broken=0.5)
+    data.setup = lambda stage: setattr(data, "val_set", Gaps(5))
+    check_datamodule(data)
+
+
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
         (Untyped, r"Untyped\(depth\) needs a type hint"),
+        (NamedForNobody, "class_names of unlabelled images come from the checkpoint"),
         (FewNames, "2 class_names for 3 classes"),
         (SameNames, "differ"),
         (Unpicklable, "val_set and its transform must be picklable"),

@@ -10,10 +10,12 @@ import torch
 from einops import rearrange
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint, ProgressBar
+from lightning.pytorch.utilities import rank_zero_info
 
 from vit_lightning.analysis.cost import macs
 from vit_lightning.errors import InputError
 from vit_lightning.runs import write_atomically
+from vit_lightning.sampling import BROKEN
 
 
 class Plan(Callback):
@@ -47,8 +49,8 @@ def plan(trainer: Trainer, model: LightningModule) -> list[str]:
             lines.append(f"data     {records} training images, {dropped} dropped per epoch")
     schedule = getattr(model, "schedule", None)
     decay = f", warm-up {schedule.warmup_steps}, then {schedule.decay}" if schedule else ""
-    epochs = f"{trainer.max_epochs} epochs of {batches} batches, " if trainer.max_epochs else ""
-    lines.append(f"steps    {epochs}{trainer.estimated_stepping_batches} optimiser steps{decay}")
+    epochs = f"{trainer.max_epochs} epochs of " if trainer.max_epochs and trainer.max_epochs > 0 else "epochs of "
+    lines.append(f"steps    {epochs}{batches} batches, {trainer.estimated_stepping_batches} optimiser steps{decay}")
     if accumulation > batches:
         lines.append(f"warning  accumulation {accumulation} exceeds the {batches} batches of an epoch: one step each")
     if trainer.log_dir:
@@ -161,8 +163,37 @@ class Require(Callback):
             raise InputError(f"{self.metric} {got}, at least {self.at_least} is required")
 
 
+class SkippedImages(Callback):
+    """After each epoch, add up the images that the devices skipped (`--data.on_error skip`); too many end the run."""
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._add_up(trainer, trainer.train_dataloader)
+
+    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._add_up(trainer, trainer.val_dataloaders)
+
+    def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._add_up(trainer, trainer.test_dataloaders)
+
+    def on_predict_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._add_up(trainer, trainer.predict_dataloaders)
+
+    def _add_up(self, trainer: Trainer, loader: Any) -> None:
+        skipped = getattr(getattr(loader, "dataset", None), "skipped", None)
+        if skipped is None:
+            return
+        flags = skipped.flags.to(trainer.strategy.root_device, torch.uint8)
+        skipped.flags.copy_(trainer.strategy.reduce(flags, reduce_op="max"))
+        skipped.check()
+        if skipped.count > skipped.told:
+            skipped.told = skipped.count
+            rank_zero_info(f"skipped {skipped.count} of {len(flags)} {skipped.split} images, which cannot be read")
+
+
 class Predictions(Callback):
     """Write the best classes of each image to a CSV file: one row per image, in the order of the data.
+
+    The row of an image that was skipped because it cannot be read says why in its column error.
 
     Args:
         path: The file.
@@ -172,7 +203,7 @@ class Predictions(Callback):
     def __init__(self, path: Path, top: int = 5) -> None:
         self.path = path
         self.top = top
-        self._best: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._best: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
 
     def on_predict_batch_end(
         self,
@@ -184,27 +215,35 @@ class Predictions(Callback):
         dataloader_idx: int = 0,
     ) -> None:
         values, classes = outputs.float().topk(min(self.top, outputs.shape[-1]))
-        self._best.append((values, classes))
+        labels = batch[1] if batch[1].ndim == 1 else batch[1][:, 0]
+        self._best.append((values, classes, labels == BROKEN))
 
     def on_predict_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Ranks hold equal numbers of records, dealt out in turns: interleave them and drop the padding at the end."""
-        values, classes = (torch.cat(parts) for parts in zip(*self._best, strict=True))
+        columns = [torch.cat(parts) for parts in zip(*self._best, strict=True)]
         if trainer.world_size > 1:
-            values, classes = (rearrange(pl_module.all_gather(x), "r n k -> (n r) k") for x in (values, classes))
+            columns = [rearrange(pl_module.all_gather(column), "r n ... -> (n r) ...") for column in columns]
         if trainer.is_global_zero:
             dataset = trainer.predict_dataloaders.dataset
-            self._write(dataset, pl_module, values.tolist(), classes.tolist())
+            self._write(dataset, pl_module, *(column.tolist() for column in columns))
             print(f"wrote    {self.path}: {len(dataset)} images", flush=True)
 
-    def _write(self, dataset: Any, model: LightningModule, values: list[list[float]], classes: list[list[int]]) -> None:
+    def _write(
+        self,
+        dataset: Any,
+        model: LightningModule,
+        values: list[list[float]],
+        classes: list[list[int]],
+        broken: list[bool],
+    ) -> None:
         names = model.class_names or [str(index) for index in range(model.hparams.num_classes)]
         keys = getattr(dataset, "keys", range(len(dataset)))
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(
-            ["image", *(f"{what}{k + 1}" for k in range(len(values[0])) for what in ("class", "probability"))]
-        )
-        for key, probabilities, best in zip(keys, values, classes, strict=False):
+        columns = [f"{what}{k + 1}" for k in range(len(values[0])) for what in ("class", "probability")]
+        writer.writerow(["image", *columns, "error"])
+        for number, (key, probabilities, best) in enumerate(zip(keys, values, classes, strict=False)):
             pairs = zip(best, probabilities, strict=True)
-            writer.writerow([key, *(cell for index, p in pairs for cell in (names[index], f"{p:.6f}"))])
+            cells = [cell for index, p in pairs for cell in (names[index], f"{p:.6f}")]
+            writer.writerow([key, *[""] * len(cells), dataset.reason(number)] if broken[number] else [key, *cells, ""])
         write_atomically(self.path, text.getvalue())

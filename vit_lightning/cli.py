@@ -1,18 +1,13 @@
 """ViTCLI: LightningCLI with our links, defaults, plug-ins, checkpoint rules and short errors."""
 
 import json
-import re
 import sys
-import warnings
 from argparse import SUPPRESS
 from importlib import import_module
 from importlib.metadata import entry_points
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import torch
-import yaml
 from jsonargparse import Namespace, set_parsing_settings
 from lightning.pytorch import LightningDataModule, LightningModule, Trainer
 from lightning.pytorch.callbacks import LearningRateMonitor, ModelCheckpoint, RichProgressBar
@@ -21,16 +16,24 @@ from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCL
 from lightning.pytorch.loggers import TensorBoardLogger
 
 from vit_lightning import runs
-from vit_lightning.callbacks import FinalValidation, FiniteGuard, PlainProgress, Plan, Predictions
+from vit_lightning.arguments import (
+    LINKED,
+    PLUGINS,
+    chooses_data,
+    config_files,
+    load_plugins,
+    option,
+    read_facts,
+    refuse_linked_keys,
+)
+from vit_lightning.callbacks import FinalValidation, FiniteGuard, PlainProgress, Plan, Predictions, SkippedImages
 from vit_lightning.checkpoints import LastCheckpoint, RandomState
 from vit_lightning.errors import InputError
 from vit_lightning.loggers import MetricsCSV
-from vit_lightning.parser_errors import did_you_mean, shorten
+from vit_lightning.parser_errors import shorten
 
 set_parsing_settings(docstring_parse_attribute_docstrings=True)
 
-PLUGINS = "vit_lightning.datamodules"
-LINKED = ("num_classes", "image_size", "mean", "std")
 DEFAULT_MODEL = "vit_lightning.classifier.Classifier"
 DEFAULT_DATA = "datamodules.digits.Digits"
 CHOSEN = "Flags of the default model and of every datamodule; --data.help NAME lists those of one."
@@ -81,7 +84,7 @@ class ViTCLI(LightningCLI):
             model_class=LightningModule,
             datamodule_class=LightningDataModule,
             save_config_callback=None,  # ours needs the run folder: see instantiate_trainer
-            trainer_defaults={"enable_model_summary": False, "max_epochs": 1, "log_every_n_steps": 10},
+            trainer_defaults={"enable_model_summary": False, "log_every_n_steps": 10},
             seed_everything_default=0,
             parser_kwargs={"parser_mode": "yaml"},
             parser_class=ViTParser,
@@ -117,10 +120,10 @@ class ViTCLI(LightningCLI):
         path = option(self.argv, "--ckpt_path")
         if verb and path:
             checkpoint = self._find_checkpoint(path)
-            self.argv = [str(checkpoint) if word == path else word for word in self.argv]
+            self.argv += ["--ckpt_path", str(checkpoint)]
             self.trained = read_facts(checkpoint)
             own = {key: value for key, value in self.trained["hyper_parameters"].items() if key not in LINKED}
-            self._parser(verb).set_defaults({"model": {"class_path": DEFAULT_MODEL, "init_args": own}})
+            self._parser(verb).set_defaults({"model": {"class_path": self.trained["model"], "init_args": own}})
         if verb and not chooses_data(self.argv, configs):
             # No parser default: the values of its arguments would leak into those of the class chosen instead.
             self.argv.insert(self.argv.index(verb) + 1, f"--data={DEFAULT_DATA}")
@@ -164,6 +167,9 @@ class ViTCLI(LightningCLI):
         callbacks = list(config.get("callbacks") or [])
         if config.get("enable_progress_bar") is not False and not any(isinstance(c, ProgressBar) for c in callbacks):
             callbacks.append(RichProgressBar() if sys.stdout.isatty() else PlainProgress())
+        callbacks.append(SkippedImages())
+        if config.get("max_epochs") is None and config.get("max_steps") == -1 and config.get("max_time") is None:
+            kwargs["max_epochs"] = 1
         checkpoint = self._get(self.config, "ckpt_path")
         self.folder = runs.folder_of(Path(checkpoint)) if checkpoint else None
         if self.subcommand == "predict":
@@ -203,73 +209,3 @@ class ViTCLI(LightningCLI):
             best = self._get(self.config_init, "checkpoint")
             score = "" if best.best_model_score is None else f" ({best.monitor} {float(best.best_model_score):.4f})"
             print(f"best     {best.best_model_path}{score}\nrun      {self.folder}", flush=True)
-
-
-# Arguments before they are parsed ------------------------------------------------------------------------------------
-
-
-def option(argv: list[str], name: str) -> str | None:
-    """Last value of a flag given as `--flag value` or `--flag=value`."""
-    values = [word.partition("=")[2] for word in argv if word.startswith(f"{name}=")]
-    values += [value for word, value in pairwise(argv) if word == name]
-    return values[-1] if values else None
-
-
-def config_files(argv: list[str]) -> list[Path]:
-    """Files given with -c or --config, in order."""
-    paths = [Path(value) for word, value in pairwise(argv) if word in ("-c", "--config")]
-    paths += [Path(word.partition("=")[2]) for word in argv if word.startswith("--config=")]
-    for path in paths:
-        if not path.is_file():
-            raise InputError(f"-c {path}: no such file{did_you_mean(str(path), map(str, path.parent.glob('*.yaml')))}")
-    return paths
-
-
-def chooses_data(argv: list[str], configs: list[Path]) -> bool:
-    """Tell whether a flag or a file names the class of the data."""
-    chosen = [read_config(path).get("data") for path in configs] + [option(argv, "--data")]
-    return any(isinstance(value, str) or (isinstance(value, dict) and "class_path" in value) for value in chosen)
-
-
-def read_config(path: Path) -> dict[str, Any]:
-    """Content of a YAML file that must hold a mapping."""
-    try:
-        content = yaml.safe_load(path.read_text())
-    except yaml.YAMLError as error:
-        raise InputError(f"-c {path} is not valid YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(content, dict):
-        held = "nothing" if content is None else type(content).__name__
-        raise InputError(f"-c {path} must hold a mapping such as `model: ...`, not {held}")
-    return content
-
-
-def load_plugins(text: str) -> None:
-    """Import the datamodules whose short names occur in `text`, so that jsonargparse finds their classes."""
-    for plugin in entry_points(group=PLUGINS):
-        if re.search(rf"\b{re.escape(plugin.name)}\b", text):
-            try:
-                plugin.load()
-            except Exception as error:
-                warnings.warn(f"plug-in {plugin.name} ({plugin.value}) fails to import: {error}", stacklevel=2)
-
-
-def refuse_linked_keys(argv: list[str], configs: list[Path]) -> None:
-    """A fact of the data typed under model would be silently overridden: name its owner instead."""
-    typed = {word.partition("=")[0].removeprefix("--") for word in argv if word.startswith("--model.")}
-    for path in configs:
-        model = read_config(path).get("model") or {}
-        typed |= {f"model.{key}" for key in {**model, **(model.get("init_args") or {})}}
-    for name in LINKED:
-        if typed & {f"model.{name}", f"model.init_args.{name}"}:
-            raise InputError(f"model.{name} comes from the data and is not set here; see data.{name}")
-
-
-def read_facts(path: Path) -> dict[str, Any]:
-    """Hyper-parameters and step of a checkpoint, without reading its tensors."""
-    try:
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except Exception as error:
-        raise InputError(f"--ckpt_path {path} is not a readable checkpoint ({type(error).__name__})") from error
-    if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
-        raise InputError(f"--ckpt_path {path} is not a checkpoint of a run; weights go to --model.weights")
-    return {name: checkpoint.get(name, empty) for name, empty in (("hyper_parameters", {}), ("global_step", 0))}

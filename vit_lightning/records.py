@@ -42,6 +42,7 @@ class Skipped:
 
     def __init__(self, size: int, most: float, split: str) -> None:
         self.flags = torch.zeros(size, dtype=torch.bool).share_memory_()
+        self.told = 0  # how many the user has heard of
         self.most = most
         self.split = split
 

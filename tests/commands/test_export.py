@@ -21,8 +21,11 @@ def expected(checkpoint, images):
         return net.eval()((images - mean) / std)
 
 
-def test_onnx_has_a_free_batch_and_holds_normalisation_and_names(random_checkpoint, tmp_path, difference):
+@pytest.mark.parametrize("largest", [deploying.LARGEST, 0])
+def test_onnx_has_a_free_batch_and_holds_all_facts(largest, random_checkpoint, tmp_path, difference, monkeypatch):
+    """Small nets are one file, large ones have their tensors beside it."""
     onnxruntime = pytest.importorskip("onnxruntime")
+    monkeypatch.setattr(deploying, "LARGEST", largest)
     export(str(random_checkpoint), tmp_path / "out", "onnx", licence="apache-2.0")
     session = onnxruntime.InferenceSession(tmp_path / "out" / "model.onnx")
     for batch in (1, 3):

@@ -28,7 +28,7 @@ LAYOUTS = {
     "checkpoint": {"gelu": "exact"},
     "safetensors": {},
 }
-CASES = 200
+CASES = 120
 
 
 @pytest.fixture(scope="module")

@@ -114,6 +114,22 @@ def test_shards_and_pickles(tmp_path, randomise):
         assert all(torch.equal(nets[0][name], other[name]) for name in nets[0])
 
 
+def test_names_follow_their_numbers_not_the_text(tmp_path, randomise):
+    """JSON sorted as text puts 10 before 2."""
+    published("tanh", tmp_path, randomise)
+    config = json.loads((tmp_path / "config.json").read_text())
+    labels = {str(number): config["id2label"][str(number)] for number in (3, 0, 2, 1)}
+    (tmp_path / "config.json").write_text(json.dumps(config | {"id2label": labels}))
+    assert load_net(tmp_path)[1].class_names == list(NAMES["id2label"].values())
+
+
+@pytest.mark.parametrize("fields", [{"registers": 2}, {"swiglu": True}, {"pool": "gap"}, {"representation": 8}])
+def test_nets_that_transformers_cannot_say(fields, tmp_path):
+    net = build(NetConfig("Ti/8", width=32, heads=2, mlp=64, depth=1, **fields), 16, 4)
+    with pytest.raises(InputError, match=r"transformers has .*: convert to"):
+        save(net, Report("", ""), tmp_path / "hf", "huggingface")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -124,6 +140,7 @@ def test_shards_and_pickles(tmp_path, randomise):
         ({"layer_norm_eps": "small"}, "layer_norm_eps.*'small'"),
         ({"id2label": "tench"}, "id2label.*'tench'"),
         ({"image_size": [32]}, "image_size"),
+        ({"id2label": {"one": "a"}}, "id2label.*no numbers"),
         ({"num_hidden_layers": 5}, r"num_hidden_layers=5.*2 blocks"),
     ],
 )

@@ -222,15 +222,17 @@ def test_hybrid_stem_on_request(tmp_path, randomise):
 # Storage -------------------------------------------------------------------------------------------------------------
 
 
-def test_training_never_reaches_the_file(saved, tmp_path):
+@pytest.mark.parametrize("to", ["safetensors", "checkpoint"])
+def test_training_never_reaches_the_file(to, saved, tmp_path):
     """Tensors are views of the mapped file: a step must not write through."""
     _, weights = saved()
-    save(weights, Report("", ""), tmp_path / "ours", "safetensors")
+    save(weights, Report("", ""), tmp_path / "ours", to)
+    file = tmp_path / "ours" / "model.safetensors" if to == "safetensors" else tmp_path / "ours"
     net, _ = load_net(tmp_path / "ours")
     assert all(parameter.requires_grad and parameter.is_contiguous() for parameter in net.parameters())
-    before = (tmp_path / "ours" / "model.safetensors").read_bytes()
+    before = file.read_bytes()
     with torch.no_grad():
         for parameter in net.parameters():
             parameter.add_(1)
-    assert (tmp_path / "ours" / "model.safetensors").read_bytes() == before
+    assert file.read_bytes() == before
     assert torch.equal(load_net(tmp_path / "ours")[0].head.bias, weights.head.bias)

@@ -1,5 +1,8 @@
 """The report as people read it."""
 
+import pytest
+
+from vit_lightning.errors import InputError
 from vit_lightning.weights import Report
 
 
@@ -8,15 +11,26 @@ def test_table_groups_blocks_and_counts_the_rest():
     report.resampled = {"position.table": "14x14 -> 24x24 patches, bilinear"}
     report.missing = {"head.weight": "the head is reset", "head.bias": "the head is reset"}
     report.dropped = {f"opt/{i}/mu": "training state" for i in range(3)} | {f"x{i}": "training state" for i in range(4)}
-    report.notes = ["224 pixels"]
+    report.notes = ["the file holds no position table, and this note is longer than any name"]
     assert str(report).splitlines() == [
         "weights: w.npz (Google's npz)",
         "  loaded     2 tensors",
         "  resampled  position.table               14x14 -> 24x24 patches, bilinear",
         "  missing    head.weight, head.bias       the head is reset",
         "  dropped    opt/*/mu, x0, x1 and 2 more  training state",
-        "  note       224 pixels",
+        "  note       the file holds no position table, and this note is longer than any name",
     ]
+
+
+def test_normalisation_that_nobody_knows_can_be_stated():
+    report = Report("", "", std=(0.2, 0.2, 0.2))
+    report.state_normalisation(None, (0.2, 0.2, 0.2))
+    assert report.mean is None
+    assert "does not say the images' mean" in str(report)
+    report.state_normalisation((0.1, 0.2, 0.3), None)
+    assert report.mean == (0.1, 0.2, 0.3)
+    with pytest.raises(InputError, match=r"expect std=.*leave --std out"):
+        report.state_normalisation(None, (0.5, 0.5, 0.5))
 
 
 def test_normalisation_is_the_weights_own_else_the_papers():

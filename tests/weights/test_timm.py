@@ -1,5 +1,6 @@
 """timm's nets: every kind that the layout covers, against timm's own forward pass."""
 
+import argparse
 import json
 import re
 from types import SimpleNamespace
@@ -118,11 +119,33 @@ def test_bare_file_of_a_published_width_says_what_it_took_for_granted(tmp_path, 
     theirs = randomise(timm.create_model("vit_tiny_patch16_224", img_size=32, **SHALLOW))
     save_file(theirs.state_dict(), tmp_path / "w.safetensors")
     net, report = load_net(tmp_path / "w.safetensors")
-    assert "heads: 3" in str(report)
+    assert net.config.heads == 3
+    assert "attention heads: as published nets of width 192" in str(report)
     assert report.mean is None
     images = images_for(net)
     with torch.no_grad():
         assert difference(net.eval()(images), theirs(images)) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"act_layer": "silu"}, "'silu'"),
+        ({"act_layer": "quick_gelu"}, "'quick_gelu'"),
+        ({"norm_layer": "rmsnorm"}, "works otherwise"),
+        ({"pool_include_prefix": True}, "works otherwise"),
+        ({"global_pool": "avgmax"}, "'avgmax'"),
+        ({"num_heads": 5}, "5 heads do not divide"),
+        ({"num_heads": 6}, "6 heads, but heads is 3"),
+    ],
+)
+def test_config_that_we_cannot_follow(arguments, message, tmp_path, randomise):
+    published("clip", tmp_path, randomise)
+    said = json.loads((tmp_path / "config.json").read_text())
+    said["model_args"] |= arguments
+    (tmp_path / "config.json").write_text(json.dumps(said))
+    with pytest.raises(InputError, match=message):
+        load_net(tmp_path, heads=3)
 
 
 def test_bare_file_of_another_width_needs_its_heads(tmp_path, randomise):
@@ -143,6 +166,17 @@ def test_training_prefixes_and_nests(prefix, nest, tmp_path, randomise):
     torch.save({nest: state, "epoch": 3} if nest else state, tmp_path / "w.pth")
     net, _ = load_net(tmp_path / "w.pth")
     assert torch.equal(net.blocks[1].mlp.up.weight, theirs.blocks[1].mlp.fc1.weight)
+
+
+def test_mae_file_with_its_decoder_and_arguments(tmp_path, randomise):
+    """What only pre-training needs is dropped and named; the arguments are plain values, which run nothing."""
+    theirs = randomise(timm.create_model("vit_tiny_patch16_224", img_size=32, **SHALLOW | {"num_classes": 0}))
+    decoder = {"mask_token": torch.zeros(1, 1, 8), "decoder_blocks.0.norm1.bias": torch.zeros(8)}
+    content = {"model": theirs.state_dict() | decoder, "args": argparse.Namespace(lr=0.1, model="mae")}
+    torch.save(content, tmp_path / "mae.pth")
+    net, report = load_net(tmp_path / "mae.pth")
+    assert set(report.dropped) == set(decoder)
+    assert torch.equal(net.norm.weight, theirs.norm.weight)
 
 
 def test_names_of_dinov2_itself(tmp_path, randomise, difference):

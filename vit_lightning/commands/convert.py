@@ -10,6 +10,8 @@ def convert(
     to: Literal["npz", "timm", "huggingface", "torchvision", "checkpoint"] = "checkpoint",
     heads: int | None = None,
     image_size: int | tuple[int, int] | None = None,
+    mean: tuple[float, ...] | None = None,
+    std: tuple[float, ...] | None = None,
     raw: bool = False,
 ) -> None:
     """Convert weights to another layout, read them back, and compare bit by bit.
@@ -20,12 +22,15 @@ def convert(
         to: Layout to write; a checkpoint is what validate, test, predict and export open with --ckpt_path.
         heads: Number of attention heads, for a file that does not say it.
         image_size: Pixels per side, or (y, x), to fit the positions to; None: as they are.
+        mean: Channel means of images in [0, 1], for a file that does not say them.
+        std: Channel standard deviations, likewise.
         raw: Of a checkpoint with averaged weights, take those that were trained.
     """
     from vit_lightning.weights import load_net
     from vit_lightning.weights.save import save
 
     net, report = load_net(src, heads=heads, image_size=image_size, raw=raw)
+    report.state_normalisation(mean, std)
     print(report)
     figure = save(net, report, dst, to)
     print(f"{dst}: {to}, every tensor bit-identical when read back, outputs differ by {figure:.1e}")

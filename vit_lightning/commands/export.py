@@ -9,6 +9,8 @@ def export(
     dst: Path,
     to: Literal["onnx", "torch_export", "safetensors", "huggingface"] = "onnx",
     heads: int | None = None,
+    mean: tuple[float, ...] | None = None,
+    std: tuple[float, ...] | None = None,
     raw: bool = False,
     licence: str = "other",
 ) -> None:
@@ -20,6 +22,8 @@ def export(
         to: onnx and torch_export take images in [0, 1], any batch, and are run at batch 1 and 3; safetensors and
             huggingface are read back.
         heads: Number of attention heads, for a file that does not say it.
+        mean: Channel means of images in [0, 1], for a file that does not say them.
+        std: Channel standard deviations, likewise.
         raw: Of a checkpoint with averaged weights, take those that were trained.
         licence: Identifier for the model card.
     """
@@ -30,6 +34,7 @@ def export(
     from vit_lightning.weights.save import save
 
     net, report = load_net(ckpt, heads=heads, raw=raw)
+    report.state_normalisation(mean, std)
     print(report)
     with written(dst) as place:
         if to == "onnx":

@@ -1,5 +1,6 @@
 """Opening weights files of every format without running code from them."""
 
+import argparse
 import json
 import pickle
 import zipfile
@@ -174,12 +175,14 @@ def _read_array(archive: zipfile.ZipFile, member: str) -> Tensor:
 
 
 def _open_torch(path: Path, raw: bool) -> Archive:
-    if path.suffix == ".safetensors":
-        # torch would go by the name.
-        with path.open("rb") as file:
-            content = torch.load(file, map_location="cpu", weights_only=True)
-    else:
-        content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+    # The arguments of training that MAE's files hold are plain values under names.
+    with torch.serialization.safe_globals([argparse.Namespace]):
+        if path.suffix == ".safetensors":
+            # torch would go by the name.
+            with path.open("rb") as file:
+                content = torch.load(file, map_location="cpu", weights_only=True)
+        else:
+            content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
     if not isinstance(content, dict):
         raise InputError(f"{path} holds a {type(content).__name__} in place of named tensors: save a state_dict.")
     facts = content if "hyper_parameters" in content else {}

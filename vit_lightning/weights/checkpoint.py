@@ -23,12 +23,15 @@ FIELDS = {field.name for field in fields(NetConfig)}
 
 def recognises(archive: Archive) -> bool:
     """Whether a file is one of ours."""
-    return "net" in archive.facts.get(HYPER, {}) or any(name.endswith("patches.proj.weight") for name in archive.stored)
+    facts = archive.facts.get(HYPER)
+    return (isinstance(facts, dict) and "net" in facts) or any(
+        name.endswith("patches.proj.weight") for name in archive.stored
+    )
 
 
 def understand(archive: Archive, heads: int | None, image_size: tuple[int, int] | None) -> Weights:
     """Takes the config as the checkpoint states it."""
-    facts = archive.facts.get(HYPER, {})
+    facts = fact(archive.facts, HYPER, dict, {})
     net = facts.get("net")
     if not isinstance(net, dict) or "image_size" not in facts:
         raise InputError(
@@ -69,13 +72,12 @@ def _net(stored: dict[str, Stored]) -> tuple[dict[str, Stored], dict[str, str]]:
 
 def facts_of(net: Net, report: Report) -> dict[str, Any]:
     """Returns what our own files state about a net, in plain types."""
-    mean, std = report.normalisation(net.config.channels)
     hyper = {
         "net": asdict(net.config),
         "num_classes": net.num_classes,
         "image_size": net.image_size,
-        "mean": mean,
-        "std": std,
+        "mean": report.mean,
+        "std": report.std,
     }
     return {HYPER: hyper, "class_names": report.class_names}
 

@@ -6,7 +6,7 @@ The table speaks the names of the published files; the reader turns every other 
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -182,14 +182,11 @@ def _split_scan(stored: dict[str, Stored]) -> dict[str, Stored]:
         if not name.startswith(scan):
             split[name] = tensor
             continue
+        read = cache(tensor.read)
         for i in range(tensor.shape[0]):
             block = name.replace(scan, f"Transformer/encoderblock_{i}/")
-            split[block] = Stored(tensor.shape[1:], partial(_slice, tensor, i))
+            split[block] = Stored(tensor.shape[1:], lambda read=read, i=i: read()[i])
     return split
-
-
-def _slice(tensor: Stored, i: int) -> Tensor:
-    return tensor.read()[i].clone()
 
 
 def _publish(stored: dict[str, Stored]) -> dict[str, Stored]:
@@ -236,6 +233,8 @@ def _config(stored: dict[str, Stored], linen: bool) -> NetConfig:
     mlp = axes(stored, f"Transformer/encoderblock_0/{PUBLISHED[3]}/Dense_0/kernel", "i o")["o"]
     depth = blocks_in(stored, r"Transformer/encoderblock_(\d+)/")
     pool = "token" if "cls" in stored else "map" if "MAPHead_0/probe" in stored else "gap"
+    if pool == "map" and axes(stored, f"MAPHead_0/{MAP_HEAD[1]}/query/kernel", "d h k")["h"] != heads:
+        raise InputError(f"The file's attention pooling has another number of heads than its blocks, {heads}.")
     fixed = linen and pool != "token" and TABLE not in stored
     return resolve(
         NetConfig(

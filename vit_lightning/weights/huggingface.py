@@ -91,7 +91,7 @@ def understand(archive: Archive, heads: int | None, image_size: tuple[int, int] 
     config.crop_to_patch = any(side % config.patch for side in size)
     prepared = archive.json("preprocessor_config.json")
     classes, config = _head(stored, config)
-    names = list(fact(said, "id2label", dict, {}).values())
+    names = _names(fact(said, "id2label", dict, {}))
     return Weights(
         f"{NAME} {kind}",
         config,
@@ -102,8 +102,16 @@ def understand(archive: Archive, heads: int | None, image_size: tuple[int, int] 
         dropped,
         mean=numbers_fact(prepared, "image_mean", config.channels),
         std=numbers_fact(prepared, "image_std", config.channels),
-        class_names=names if len(names) == classes and names != [f"LABEL_{i}" for i in range(classes)] else [],
+        class_names=names if len(names) == classes else [],
     )
+
+
+def _names(labels: dict[str, str]) -> list[str]:
+    """Class names in the order of their numbers, which JSON may sort as text."""
+    if not all(number.isdecimal() for number in labels):
+        raise InputError(f"The file's config says id2label={labels}, whose keys are no numbers.")
+    names = [labels[number] for number in sorted(labels, key=int)]
+    return [] if names == [f"LABEL_{i}" for i in range(len(names))] else names
 
 
 def _without_prefix(stored: dict[str, Stored]) -> tuple[dict[str, Stored], dict[str, str]]:
@@ -181,6 +189,8 @@ def write(net: Net, report: Report, path: Path) -> None:
     if kind == REGISTERS:
         # Its class always has one, and would begin it anew with a warning.
         tensors[MASK] = torch.zeros(1, config.width)
+    if kind == VIT and (config.registers or config.swiglu):
+        raise InputError("transformers has registers and gated MLPs in DINOv2 alone, with LayerScale: convert to timm.")
     if not config.class_token:
         raise InputError(f"transformers has no {kind} without a class token (net.pool={config.pool}): convert to timm.")
     if config.representation and net.num_classes:

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from vit_lightning.errors import InputError
+
 
 @dataclass
 class Report:
@@ -35,6 +37,25 @@ class Report:
     class_names: list[str] = field(default_factory=list)
     training: dict[str, Any] = field(default_factory=dict)
 
+    def state_normalisation(self, mean: tuple[float, ...] | None, std: tuple[float, ...] | None) -> None:
+        """Takes mean and std from whoever knows them, for weights that do not say them.
+
+        Args:
+            mean: per channel, for images in [0, 1]; None: not known, which is noted.
+            std: likewise.
+
+        Raises:
+            InputError: the weights say something else.
+        """
+        for name, given in (("mean", mean), ("std", std)):
+            known = getattr(self, name)
+            if known is None and given is None:
+                self.notes.append(f"the file does not say the images' {name}: 0.5 per channel; --{name} states another")
+            elif known is None:
+                setattr(self, name, tuple(given))
+            elif given is not None and any(abs(a - b) > 1e-3 for a, b in zip(given, known, strict=False)):
+                raise InputError(f"The weights expect {name}={known}, not {tuple(given)}: leave --{name} out.")
+
     def normalisation(self, channels: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Returns mean and std of the images in [0, 1] that the net expects: the weights' own, else the paper's 0.5."""
         paper = (0.5,) * channels
@@ -47,7 +68,7 @@ class Report:
             for reason in dict.fromkeys(entries.values()):
                 rows.append((state, _shorten(name for name, why in entries.items() if why == reason), reason))
         rows += [("note", note, "") for note in self.notes]
-        widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+        widths = [max(len(row[0]) for row in rows), max((len(what) for _, what, why in rows if why), default=0)]
         lines = [f"  {state:{widths[0]}}  {what:{widths[1]}}  {why}".rstrip() for state, what, why in rows]
         return "\n".join([f"weights: {self.source} ({self.layout})", *lines])
 

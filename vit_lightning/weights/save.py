@@ -59,7 +59,7 @@ def compare(net: Net, copy: Net, to: str) -> float:
     # A head of zeros would hide every difference.
     blind = not net.num_classes or not net.head.weight.count_nonzero()
     figure = parity(net, copy.eval().features if blind else copy.eval(), features=blind)
-    if lost or figure > TOLERANCE:
+    if lost or not figure <= TOLERANCE:
         ours, theirs = vars(net.config), vars(copy.config)
         fields = [f"net.{name}={ours[name]}" for name in ours if name not in UNSEEN and ours[name] != theirs[name]]
         what = ", ".join([*fields, *lost][:3])

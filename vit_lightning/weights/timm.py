@@ -133,19 +133,18 @@ def _inside(stored: dict[str, Stored], prefix: str) -> tuple[dict[str, Stored], 
 def _config(stored: dict[str, Stored], said: dict[str, Any], heads: int | None) -> tuple[NetConfig, list[str]]:
     arguments = fact(said, "model_args", dict, {})
     architecture = fact(said, "architecture", str, "")
-    if OTHER_NETS.search(architecture):
+    other_norm = arguments.get("norm_layer") not in (None, "layernorm")
+    if OTHER_NETS.search(architecture) or other_norm or arguments.get("pool_include_prefix"):
         raise InputError(f"The net {architecture} of timm works otherwise than its tensors tell: it cannot be loaded.")
     patch = axes(stored, ANCHOR, "d c p q")
     if patch["p"] != patch["q"]:
         raise InputError(f"The file's patches have {patch['p']}x{patch['q']} pixels: only square patches are known.")
     width, notes = patch["d"], []
-    known = next((odd for name, odd in ODD_HEADS.items() if name in architecture), None)
-    heads = heads or fact(arguments, "num_heads", int, known)
-    if heads is None:
-        heads = heads_of(width, None, TIMM_HEADS)
-        if not said:
-            notes.append(f"the file does not say its attention heads: {heads}, as published nets of width {width} have")
-    heads_of(width, heads)
+    odd = next((odd for name, odd in ODD_HEADS.items() if name in architecture), None)
+    told = fact(arguments, "num_heads", int, odd) or (TIMM_HEADS.get(width) if said else None)
+    if told is None and heads is None:
+        notes.append(f"the file does not say its attention heads: as published nets of width {width} have")
+    heads = heads_of(width, told or heads, TIMM_HEADS)
     mlp = axes(stored, "blocks.0.mlp.fc2.weight", "d m")["m"]
     up = axes(stored, "blocks.0.mlp.fc1.weight", "m d")["m"]
     depth = blocks_in(stored, r"blocks\.(\d+)\.")
@@ -157,11 +156,11 @@ def _config(stored: dict[str, Stored], said: dict[str, Any], heads: int | None) 
         heads=heads,
         mlp=mlp,
         channels=patch["c"],
-        pool=_pool(stored, arguments.get("global_pool") or said.get("global_pool")),
+        pool=_pool(stored, fact(arguments, "global_pool", str, None) or fact(said, "global_pool", str, None)),
         class_token="cls_token" in stored,
         registers=axes(stored, "reg_token", "one n d")["n"] if "reg_token" in stored else 0,
         layer_scale=1e-5 if "blocks.0.ls1.gamma" in stored else 0.0,
-        gelu=_gelu(arguments.get("act_layer"), architecture),
+        gelu=_gelu(arguments.get("act_layer"), architecture, gated=up == 2 * mlp),
         swiglu=up == 2 * mlp,
         norm_after_pool="fc_norm.weight" in stored,
         embed_norm="norm_pre.weight" in stored,
@@ -185,9 +184,10 @@ def _pool(stored: dict[str, Stored], said: str | None) -> str:
     return "gap" if "fc_norm.weight" in stored or "cls_token" not in stored else "token"
 
 
-def _gelu(said: str | None, architecture: str) -> str:
-    if said not in (None, "gelu", "gelu_tanh", "silu", "swish"):
-        raise InputError(f"The file's activation is timm's {said!r}: only gelu and gelu_tanh are known.")
+def _gelu(said: str | None, architecture: str, gated: bool) -> str:
+    known = ("silu", "swish") if gated else ("gelu", "gelu_tanh")
+    if said not in (None, *known):
+        raise InputError(f"The file's activation is timm's {said!r}: only {' and '.join(known)} are known here.")
     return "tanh" if said == "gelu_tanh" or (said is None and TANH.search(architecture)) else "exact"
 
 

@@ -1,0 +1,80 @@
+"""Run folders: numbering, finding checkpoints again, atomic files."""
+
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from vit_lightning import runs
+from vit_lightning.errors import InputError
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch):
+    for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID", runs.RUN_ENV):
+        monkeypatch.delenv(name, raising=False)
+
+
+def checkpoint(folder: Path, name: str, whole: bool = True) -> Path:
+    path = folder / runs.CHECKPOINTS / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("data", "x" * 1000)
+    if not whole:
+        path.write_bytes(path.read_bytes()[:500])
+    return path
+
+
+def test_runs_that_start_together_get_folders_of_their_own(tmp_path):
+    with ThreadPoolExecutor(8) as pool:
+        folders = list(pool.map(lambda _: runs.claim(tmp_path, "x"), range(16)))
+    assert sorted(int(folder.name) for folder in folders) == list(range(16))
+
+
+def test_numbers_go_on_after_the_largest(tmp_path):
+    (tmp_path / "x" / "41").mkdir(parents=True)
+    (tmp_path / "x" / "notes").mkdir()
+    assert runs.claim(tmp_path, "x").name == "42"
+
+
+def test_a_launched_rank_takes_rank_zeros_folder(tmp_path, monkeypatch):
+    first = runs.claim(tmp_path, "x")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert runs.claim(tmp_path, "x") == first
+    assert len(list((tmp_path / "x").iterdir())) == 1
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="cannot write run folder"):
+        runs.claim(tmp_path / "file", "x")
+
+
+def test_the_newest_run_with_a_checkpoint_is_found(tmp_path):
+    for number in (2, 9, 10):
+        checkpoint(tmp_path / "x" / str(number), "last.ckpt")
+    (tmp_path / "x" / "11").mkdir()
+    assert runs.newest_checkpoint(tmp_path, "x", "last").parts[-3] == "10"
+
+
+def test_a_cut_last_gives_way_to_previous(tmp_path):
+    checkpoint(tmp_path / "x" / "0", "last.ckpt", whole=False)
+    with pytest.raises(InputError, match=r"has a last\.ckpt"):
+        runs.newest_checkpoint(tmp_path, "x", "last")
+    previous = checkpoint(tmp_path / "x" / "0", "previous.ckpt")
+    with pytest.warns(UserWarning, match="cut short"):
+        assert runs.newest_checkpoint(tmp_path, "x", "last") == previous
+
+
+def test_the_folder_of_a_checkpoint(tmp_path):
+    path = checkpoint(tmp_path / "x" / "0", "best.ckpt")
+    assert runs.folder_of(path) == tmp_path / "x" / "0"
+    assert runs.folder_of(tmp_path / "elsewhere.ckpt") is None
+
+
+def test_files_are_replaced_whole(tmp_path):
+    path = tmp_path / "a.json"
+    runs.write_atomically(path, "old")
+    runs.write_atomically(path, "new")
+    assert path.read_text() == "new" and list(tmp_path.iterdir()) == [path]
