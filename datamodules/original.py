@@ -8,7 +8,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from vit_lightning.data import ImageDataModule, ImageSet
+from vit_lightning.data import ImageDataModule, ImageSet, OnError
 from vit_lightning.errors import InputError
 
 DAMAGE = (OSError, RuntimeError, ValueError, LookupError, EOFError, BadZipFile)
@@ -103,14 +103,21 @@ class OriginalData(ImageDataModule):
         root: folder that holds the set's own files or folder.
         download: fetch the set if root lacks it, where its publisher lets programs do so.
         allow_incomplete: accept another number of images than was published; the splits are then other ones.
+        on_error: as everywhere, but by default damage inside a JPEG passes: published sets hold such files, which
+            count in everyone's figures.
     """
 
     original: Original
 
     def __init__(
-        self, root: Path = Path("data"), download: bool = False, allow_incomplete: bool = False, **kwargs
+        self,
+        root: Path = Path("data"),
+        download: bool = False,
+        allow_incomplete: bool = False,
+        on_error: OnError = "fix",
+        **kwargs,
     ) -> None:
-        super().__init__(root=root, **kwargs)
+        super().__init__(root=root, on_error=on_error, **kwargs)
         self.download = download
         self.allow_incomplete = allow_incomplete
 

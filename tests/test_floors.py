@@ -19,7 +19,6 @@ FLOORS = {
     "sampling": 1,
     "images": 1,
     "augment": 1,
-    "records": 1,
     "recipe": 2,
     "classifier": 2,
     "masked_patch": 2,

@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageOps
 from torch.nn import functional as F
 
 from vit_lightning import images
@@ -90,6 +90,22 @@ def test_exif_orientation_is_applied():
         assert pixels.shape == (3, 16, 8), kind
         assert pixels[:, :7].max() < 30, kind
         assert pixels[:, 9:].min() > 225, kind
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+def test_every_orientation_is_pillows(kind, orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    data = encode(photo(), kind, exif=exif)
+    expected = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
+    assert torch.equal(decode(data, name="x"), torch.from_numpy(np.array(expected)).permute(2, 0, 1))
+
+
+def test_damaged_exif_data_do_not_matter():
+    for exif in (b"Exif\0\0garbage", b"Exif\0\0MM\0*\0\0\0\x08\0\1\1\x12", b"Exif\0\0MM\0*\xff\xff\xff\xff"):
+        data = encode(photo(), "JPEG", exif=exif)
+        assert torch.equal(decode(data, name="x"), decode(encode(photo(), "JPEG"), name="x"))
 
 
 @pytest.mark.parametrize(

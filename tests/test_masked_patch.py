@@ -320,3 +320,23 @@ def test_a_run_learns_and_a_classifier_starts_from_its_checkpoint(app, target):
     assert len(report.loaded) == len(net.state_dict()) - 2
     assert all(torch.equal(net.state_dict()[name], state[f"net.{name}"]) for name in report.loaded)
     assert net.head.weight.count_nonzero() == 0
+
+
+def test_a_checkpoint_alone_goes_on_with_its_model(app):
+    start = (*FIT, "--model.target", "pixels", "--model.schedule.decay", "constant")
+    assert app(*start, "--trainer.max_epochs", 1).code == 0
+    data = ("--data", "Digits", "--data.image_size", 8, "--trainer.accelerator", "cpu")
+    done = app("test", *data, "--ckpt_path", "last")
+    assert done.code == 0, done.err
+    assert "test/loss" in done.out
+    done = app(*start, "--ckpt_path", "last", "--trainer.max_epochs", 2)
+    assert done.code == 0, done.err
+    assert load("runs/default/0/checkpoints/last.ckpt")["epoch"] == 1
+    for verb, words, said in (
+        ("predict", (), "no classes"),
+        ("fit", ("--model", "vit_lightning.classifier.Classifier"), "holds a MaskedPatch, not a Classifier"),
+        (FIT[0], (*FIT[1:3], "--model.target", "mean_colour"), "target: pixels -> mean_colour"),
+    ):
+        done = app(verb, *words, *data, "--ckpt_path", "last")
+        assert done.code == 1
+        assert said in done.err.splitlines()[-1]

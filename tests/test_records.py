@@ -100,7 +100,7 @@ def fault(loader) -> str:
 def test_raising_is_the_default_and_names_the_image(kind, num_workers):
     loader = tiny(val=kind(9, {7}), on_error="raise", num_workers=num_workers).val_dataloader()
     reason = "the disk had a bad day" if kind is Damaged else "the file is empty"
-    assert fault(loader).endswith(f"7.png: {reason}")
+    assert fault(loader).endswith(f"7.png: {reason}; --data.on_error skip goes on without it")
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from torchvision.transforms.v2 import functional as F
 from vit_lightning import augment as augmenting
 from vit_lightning.augment import Augment, Size, Transform
 from vit_lightning.errors import InputError
-from vit_lightning.records import ImageSet, Records, Skipped
+from vit_lightning.records import ImageSet, OnError, Records
 from vit_lightning.sampling import EvalSampler, TrainSampler, run_seed, seed_from, seeded
 
 Batch = tuple[Tensor, Tensor]
@@ -38,7 +38,8 @@ class ImageDataModule(LightningDataModule, ABC):
         num_workers: processes that load images, per device; unset: one per core, at most 8. 0 loads in the main one.
         augment: how training images are varied and evaluation images brought to size.
         on_error: what an image does that cannot be read. raise: it ends the run; skip: it is logged, in training the
-            next readable one takes its place, and in evaluation it does not count.
+            next readable one takes its place, and in evaluation it does not count; fix: a JPEG that is damaged inside
+            is shown with the parts that the decoder makes up, any other ends the run.
         max_broken: share of a set above which skipped images end the run after all.
         mean: per-channel mean that the model subtracts, for pixels in [0, 1]; unset: the weights' own, else 0.5.
         std: per-channel standard deviation that the model divides by; unset: the weights' own, else 0.5.
@@ -55,7 +56,7 @@ class ImageDataModule(LightningDataModule, ABC):
         batch_size: int = 128,
         num_workers: int | None = None,
         augment: Augment = Augment(),
-        on_error: Literal["raise", "skip"] = "raise",
+        on_error: OnError = "raise",
         max_broken: float = 0.01,
         mean: tuple[float, ...] | None = None,
         std: tuple[float, ...] | None = None,
@@ -175,8 +176,7 @@ class ImageDataModule(LightningDataModule, ABC):
         if source is None or len(source) == 0:
             raise InputError(f"{type(self).__name__} has no {_SPLITS[attribute]} images, which this command needs")
         split = _SPLITS[attribute]
-        skipped = Skipped(len(source), self.max_broken, split) if self.on_error == "skip" else None
-        records = Records(source, transform, self.size, self.num_classes, split, skipped)
+        records = Records(source, transform, self.size, self.num_classes, split, self.on_error, self.max_broken)
         records.check()
         return records
 

@@ -19,12 +19,18 @@ BACKGROUND = (255, 255, 255)
 MAX_PIXELS = 89_478_485
 """Larger images are refused before their pixels are decoded: a small file can claim any size (Pillow's own limit)."""
 
-INVENTED = re.compile(r"remature end|bad (Huffman|arithmetic) code|instead of RST|before marker 0xd[0-7]")
-"""Warnings of libjpeg after which it makes up the pixels that it could not read. Others are harmless: files of Oxford
-Pets have extraneous bytes before their end, for one."""
+HARMLESS = re.compile(r"subsampling|JFIF revision|Adobe|ICC|SOS parameters|progression|before marker 0x(?!d[0-79])")
+"""Complaints of libjpeg-turbo about variants that it does not know or a header, not about pixels that it made up."""
 
-TURNS = {2: (False, (2,)), 3: (False, (1, 2)), 4: (False, (1,)), 5: (True, ()), 6: (True, (2,)), 7: (True, (1, 2))}
-TURNS[8] = (True, (1,))
+TURNS = {
+    2: (False, (2,)),
+    3: (False, (1, 2)),
+    4: (False, (1,)),
+    5: (True, ()),
+    6: (True, (2,)),
+    7: (True, (1, 2)),
+    8: (True, (1,)),
+}
 """What each EXIF orientation asks for: rows and columns swapped or not, then these axes of `(c, y, x)` reversed."""
 
 
@@ -38,12 +44,13 @@ class BrokenImage(InputError):  # noqa: N818
         self.reason = reason
 
 
-def load(image: bytes | str | Path | Image.Image | Tensor, *, name: str) -> Tensor:
+def load(image: bytes | str | Path | Image.Image | Tensor, *, name: str, strict: bool = True) -> Tensor:
     """Return any form of image that a set may hold as uint8 `(c, y, x)`; encoded ones always have 3 channels.
 
     Args:
         image: encoded bytes, a file's path, a Pillow image, or a uint8 tensor `(c, y, x)`.
         name: what to call the image in an error.
+        strict: see `decode`.
     """
     match image:
         case Tensor():
@@ -56,16 +63,16 @@ def load(image: bytes | str | Path | Image.Image | Tensor, *, name: str) -> Tens
         case Image.Image():
             return _guarded(lambda: _pixels(image), name)
         case bytes():
-            return decode(image, name=name)
+            return decode(image, name=name, strict=strict)
         case _:
             try:
                 data = Path(image).read_bytes()
             except OSError as error:
                 raise BrokenImage(name, error.strerror or str(error)) from error
-            return decode(data, name=name)
+            return decode(data, name=name, strict=strict)
 
 
-def decode(data: bytes, *, name: str) -> Tensor:
+def decode(data: bytes, *, name: str, strict: bool = True) -> Tensor:
     """Decode an encoded image of any format that Pillow reads, by its content and not by its name's ending.
 
     The EXIF orientation is applied, 16 bits are scaled to 8, gray, palette and CMYK become RGB, transparency is put on
@@ -74,6 +81,8 @@ def decode(data: bytes, *, name: str) -> Tensor:
     Args:
         data: the whole file.
         name: what to call the image in an error.
+        strict: refuse a JPEG that is whole but damaged inside; False: show it with the wrong or grey parts that a
+            decoder makes up for it, as most libraries silently do.
 
     Returns:
         uint8 `(3, y, x)`.
@@ -83,7 +92,7 @@ def decode(data: bytes, *, name: str) -> Tensor:
     """
     if not data:
         raise BrokenImage(name, "the file is empty")
-    return _guarded(lambda: _decode(data), name)
+    return _guarded(lambda: _decode(data, strict), name)
 
 
 def _guarded(work: Callable[[], Tensor], name: str) -> Tensor:
@@ -95,12 +104,12 @@ def _guarded(work: Callable[[], Tensor], name: str) -> Tensor:
         raise BrokenImage(name, " ".join(str(error).split()) or type(error).__name__) from error
 
 
-def _decode(data: bytes) -> Tensor:
+def _decode(data: bytes, strict: bool) -> Tensor:
     image = Image.open(io.BytesIO(data))
     if image.width * image.height > MAX_PIXELS:
         raise ValueError(f"{image.width} x {image.height} pixels are more than the {MAX_PIXELS} allowed")
     if image.format in ("JPEG", "MPO") and image.mode in ("RGB", "L"):
-        pixels = _decode_jpeg(data)
+        pixels = _decode_jpeg(data, strict)
         if pixels is not None:
             return _upright(pixels, image)
     if image.format == "PNG":
@@ -109,21 +118,21 @@ def _decode(data: bytes) -> Tensor:
     return _pixels(image)
 
 
-def _decode_jpeg(data: bytes) -> Tensor | None:
+def _decode_jpeg(data: bytes, strict: bool) -> Tensor | None:
     """Decode with libjpeg-turbo itself, which is faster than through Pillow and does not hide its warnings.
 
     Returns:
-        What Pillow would, or None if Pillow should try: it explains better and knows more variants.
+        What Pillow would, or None if Pillow should try: it knows more variants, and keeps its warnings to itself.
 
     Raises:
-        ValueError: if part of the picture was missing or unreadable and therefore made up.
+        ValueError: if `strict` and pixels are missing, or may be read from the wrong place.
     """
-    from simplejpeg import decode_jpeg
+    from simplejpeg import decode_jpeg  # here, since sets of tensors do without
 
     try:
         return rearrange(torch.from_numpy(decode_jpeg(data)), "y x c -> c y x")
     except ValueError as error:
-        if INVENTED.search(str(error)):
+        if strict and not HARMLESS.search(str(error)):
             raise
         return None
 

@@ -46,7 +46,10 @@ class Optim:
         if self.name == "sgd":
             return torch.optim.SGD(groups, lr=self.lr)
         on_gpu = all(parameter.device.type == "cuda" for group in groups for parameter in group["params"])
-        return torch.optim.AdamW(groups, lr=self.lr, fused=True if on_gpu else None)
+        optimizer = torch.optim.AdamW(groups, lr=self.lr, fused=True if on_gpu else None)
+        # Lightning refuses to clip for an optimiser that could unscale gradients itself, even where nothing scales.
+        optimizer._step_supports_amp_scaling = False
+        return optimizer
 
     def decays(self, name: str, parameter: torch.Tensor) -> bool:
         """Tell whether the parameter called `name` decays."""

@@ -52,6 +52,8 @@ class RecipeModel(LightningModule):
         """Build the net once the facts of the data are known; Lightning calls this on the right device."""
         if self.net is not None:
             return
+        # cuDNN's attention turns finite inputs into NaN gradients (bf16, 64 tokens, torch 2.11 on an H100).
+        torch.backends.cuda.enable_cudnn_sdp(False)
         missing = [name for name in ("num_classes", "image_size") if self.hparams[name] is None]
         if missing:
             raise InputError(f"{' and '.join(missing)} unknown: give --data, or --ckpt_path to take them from there")

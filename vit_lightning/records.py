@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from vit_lightning.errors import InputError
 from vit_lightning.images import BrokenImage
 from vit_lightning.sampling import BROKEN, IGNORE, Draw, run_seed, seeded
 
+OnError = Literal["raise", "skip", "fix"]
 log = logging.getLogger(__name__)
 
 
@@ -82,8 +83,10 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
         size: what the transform must end at (y, x).
         num_classes: labels must be below; None: there are no labels.
         split: training, validation or test.
-        skipped: where broken images are noted; None: they raise. In training the next readable record of the set takes
-            a broken one's place; in evaluation a black image does, whose label is BROKEN.
+        on_error: what a broken image does. raise: BrokenImage; skip: in training the next readable record of the set
+            takes its place, in evaluation a black image whose label is BROKEN; fix: raise, unless it is a JPEG that
+            can be shown in part.
+        max_broken: share of the records that may be skipped.
     """
 
     def __init__(
@@ -93,14 +96,16 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
         size: Size,
         num_classes: int | None,
         split: str,
-        skipped: Skipped | None = None,
+        on_error: OnError = "raise",
+        max_broken: float = 0.01,
     ) -> None:
         self.source = source
         self.transform = transform
         self.size = size
         self.num_classes = num_classes
         self.split = split
-        self.skipped = skipped
+        self.strict = on_error != "fix"
+        self.skipped = Skipped(len(source), max_broken, split) if on_error == "skip" else None
         self.seed = run_seed()
         self.blank = torch.zeros((3, *size), dtype=torch.uint8), torch.tensor(BROKEN)
 
@@ -124,7 +129,7 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
     def reason(self, index: int) -> str:
         """Say why a record cannot be read, by trying once more."""
         try:
-            images.load(self.source[index][0], name=self._name(index))
+            images.load(self.source[index][0], name=self._name(index), strict=self.strict)
         except BrokenImage as error:
             return error.reason or error.name
         return ""
@@ -150,10 +155,10 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
         """Return a record, or None if it is broken and that is allowed."""
         try:
             image, label = self.source[draw.index]
-            pixels = images.load(image, name=self._name(draw.index))
+            pixels = images.load(image, name=self._name(draw.index), strict=self.strict)
         except BrokenImage as error:
             if self.skipped is None:
-                raise
+                raise BrokenImage(error.name, f"{error.reason}; --data.on_error skip goes on without it") from error
             if not draw.padding:
                 self.skipped.add(draw.index, error)
             return None

@@ -93,7 +93,7 @@ class Eyes:
         kept = self.kept / f"{self.folder.name}_{file.name}"
         if kept.is_file():
             return kept.read_bytes()
-        data = encode_jpeg(btgraham(images.load(file, name=str(file))), quality=QUALITY).numpy().tobytes()
+        data = encode_jpeg(btgraham(images.load(file, name=str(file), strict=False)), quality=QUALITY).numpy().tobytes()
         if self.kept.is_dir():
             _keep(data, kept)
         return data

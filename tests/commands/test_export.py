@@ -71,16 +71,20 @@ def test_huggingface_opens_in_transformers(random_checkpoint, tmp_path, differen
 def test_card_tells_licence_recipe_data_and_metrics(random_checkpoint, tmp_path):
     content = torch.load(random_checkpoint, weights_only=True)
     content["hyper_parameters"]["optim"] = {"name": "sgd", "lr": 0.03}
-    content["datamodule_hyper_parameters"] = {"root": "pets"}
     content["callbacks"] = {"ModelCheckpoint": {"monitor": "val/top1", "best_model_score": torch.tensor(0.75)}}
     content["global_step"] = 500
-    torch.save(content, tmp_path / "trained.ckpt")
-    export(str(tmp_path / "trained.ckpt"), tmp_path / "out", "safetensors", licence="apache-2.0")
+    run = tmp_path / "run" / "checkpoints"
+    run.mkdir(parents=True)
+    torch.save(content, run / "trained.ckpt")
+    data = f"{{class_path: my.Pets, init_args: {{root: {tmp_path}, batch_size: 8}}}}"
+    (tmp_path / "run" / "config.yaml").write_text(f"data: {data}")
+    export(str(run / "trained.ckpt"), tmp_path / "out", "safetensors", licence="apache-2.0")
     card = (tmp_path / "out" / "README.md").read_text()
     for line in (
         "license: apache-2.0",
         "| optim.lr | 0.03 |",
-        '| root | "pets" |',
+        '| data | "my.Pets" |',
+        "| batch_size | 8 |",
         "| val/top1 | 0.75 |",
         "| trained steps | 500 |",
         "| source | trained.ckpt |",

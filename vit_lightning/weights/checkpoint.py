@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
 from safetensors.torch import save_file
 
 from vit_lightning.errors import InputError
@@ -52,7 +53,7 @@ def understand(archive: Archive, heads: int | None, image_size: tuple[int, int] 
     names = list(archive.facts.get("class_names") or [])
     rows = [Row(name, (name,)) for name in stored]
     weights = Weights(NAME, config, size, classes, rows, stored, dropped, mean=mean, std=std, class_names=names)
-    weights.training = _training(archive.facts)
+    weights.training = _training(archive)
     return weights
 
 
@@ -72,10 +73,11 @@ def _net(stored: dict[str, Stored]) -> tuple[dict[str, Stored], dict[str, str]]:
 
 def facts_of(net: Net, report: Report) -> dict[str, Any]:
     """Returns what our own files state about a net, in plain types."""
+    height, width = net.image_size
     hyper = {
         "net": asdict(net.config),
         "num_classes": net.num_classes,
-        "image_size": net.image_size,
+        "image_size": height if height == width else net.image_size,
         "mean": report.mean,
         "std": report.std,
     }
@@ -95,8 +97,19 @@ def write_safetensors(net: Net, report: Report, path: Path) -> None:
     save_file(state, path / "model.safetensors", {"format": "pt", "vit_lightning": json.dumps(facts_of(net, report))})
 
 
-def _training(facts: dict[str, Any]) -> dict[str, Any]:
+def _data(path: Path) -> dict[str, Any]:
+    """What the run folder around a checkpoint says about its data, without the place where they lay."""
+    config = path.parent.parent / "config.yaml"
+    try:
+        data = yaml.safe_load(config.read_text(encoding="utf-8"))["data"]
+        return {"data": data["class_path"], **{k: v for k, v in data["init_args"].items() if k != "root"}}
+    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
+        return {}
+
+
+def _training(archive: Archive) -> dict[str, Any]:
     """What a checkpoint says about its run: recipe, data, step and the best value of what was watched."""
+    facts = archive.facts
     hyper = facts.get(HYPER, {})
     states = [state for state in facts.get("callbacks", {}).values() if isinstance(state, dict)]
     best = {
@@ -104,7 +117,7 @@ def _training(facts: dict[str, Any]) -> dict[str, Any]:
     }
     training = {
         "recipe": {name: hyper[name] for name in ("optim", "schedule", "loss", "label_smoothing") if name in hyper},
-        "data": facts.get("datamodule_hyper_parameters", {}),
+        "data": _data(archive.path),
         "began with": facts.get("weights"),
         "steps": facts.get("global_step"),
         "metrics": {name: float(score) for name, score in best.items() if name},
