@@ -11,6 +11,7 @@ from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 
 from vit_lightning.data import ImageDataModule, hold_out
 from vit_lightning.errors import InputError
+from vit_lightning.images import is_hidden
 
 ENDINGS = (".jpg", ".jpeg", ".jfif", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
 """Endings, in any case, of the files that are taken for images; what they hold decides how they are decoded."""
@@ -148,11 +149,6 @@ def _files(root: Path, name: str) -> Iterator[str]:
         folders[:] = sorted(folder for folder in folders if not is_hidden(folder))
         start = os.path.relpath(path, root)
         yield from (os.path.join(start, file) for file in sorted(files))
-
-
-def is_hidden(name: str) -> bool:
-    """Tell whether a file or folder of that name is none of the user's own."""
-    return name.startswith(".") or name == "__MACOSX"
 
 
 def is_image(path: str) -> bool:

@@ -24,6 +24,7 @@ FLOORS = {
     "masked_patch": 2,
     "records": 2,
     "data": 2,
+    "checkup": 2,
     "commands": 3,
     "callbacks": 3,
     "checkpoints": 3,

@@ -323,7 +323,7 @@ def test_a_run_learns_and_a_classifier_starts_from_its_checkpoint(app, target):
 
 
 def test_a_checkpoint_alone_goes_on_with_its_model(app):
-    start = (*FIT, "--model.target", "pixels", "--model.schedule.decay", "constant")
+    start = (*FIT, "--model.target", "pixels", "--model.schedule.decay", "constant", "--trainer.limit_train_batches", 2)
     assert app(*start, "--trainer.max_epochs", 1).code == 0
     data = ("--data", "Digits", "--data.image_size", 8, "--trainer.accelerator", "cpu")
     done = app("test", *data, "--ckpt_path", "last")

@@ -11,6 +11,7 @@ RUN_VERBS = {
     "validate": "score a checkpoint on the validation set",
     "test": "score a checkpoint on the test set",
     "predict": "write a checkpoint's best classes for each image",
+    "doctor": "look for what is wrong with data, config and machine, and say how to mend it",
 }
 FILE_VERBS = {
     "convert": "turn weights of one public layout into another",

@@ -34,6 +34,8 @@ class Classifier(RecipeModel):
             the verb convert reads. To go on with a run of ours, use --ckpt_path instead.
         weights_head: keep takes the head of the weights, whose classes must be the data's; reset begins a new one at
             zero, as the paper fine-tunes.
+        weights_resampling: How positions get to another grid: bilinear is the paper's, bicubic suits DINOv2.
+        weights_adapt: Also fit the weights' first layer to another patch size or number of channels.
         freeze_trunk: Train the head alone, on the features of a net in evaluation mode (linear probe).
         compile: Compile the net with torch.compile, in place: the keys of checkpoints do not change.
         num_classes: Classes of the head, from the data.
@@ -54,6 +56,8 @@ class Classifier(RecipeModel):
         label_smoothing: float = 0.0,
         weights: str | None = None,
         weights_head: Literal["keep", "reset"] = "keep",
+        weights_resampling: Literal["bilinear", "bicubic"] = "bilinear",
+        weights_adapt: bool = False,
         freeze_trunk: bool = False,
         compile: bool = False,
         num_classes: int | None = None,
@@ -71,6 +75,8 @@ class Classifier(RecipeModel):
             label_smoothing=label_smoothing,
             weights=None,  # a checkpoint never opens the file that its run began with
             weights_head=weights_head,
+            weights_resampling=weights_resampling,
+            weights_adapt=weights_adapt,
             freeze_trunk=freeze_trunk,
             compile=compile,
             num_classes=num_classes,
@@ -88,7 +94,10 @@ class Classifier(RecipeModel):
     def build_net(self) -> nn.Module:
         """Fill the new net with weights if there are any, and freeze its trunk for a linear probe."""
         if self.weights and self.chosen.variant is None:
-            self.config = resolve(_over(understand(self.weights, self.chosen.heads)[0].config, self.chosen))
+            theirs = understand(self.weights, self.chosen.heads)[0].config
+            if self.hparams.weights_head == "reset":
+                theirs = replace(theirs, representation=0)  # dropped for transfer (paper, section 3.2)
+            self.config = resolve(_over(theirs, self.chosen))
             self.hparams["net"] = asdict(self.config)
         net = super().build_net()
         if self.weights:
@@ -100,7 +109,8 @@ class Classifier(RecipeModel):
 
     def _take_weights(self, net: nn.Module, source: str) -> None:
         """Fill the net, and take the normalisation that the weights were trained with."""
-        report = load_into(net, source, self.hparams.weights_head)
+        options = {"resampling": self.hparams.weights_resampling, "adapt": self.hparams.weights_adapt}
+        report = load_into(net, source, self.hparams.weights_head, **options)
         rank_zero_info(str(report))
         for name, theirs in (("mean", report.mean), ("std", report.std)):
             ours = self.hparams[name]

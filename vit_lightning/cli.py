@@ -28,6 +28,7 @@ from vit_lightning.arguments import (
 )
 from vit_lightning.callbacks import FinalValidation, FiniteGuard, PlainProgress, Plan, Predictions, SkippedImages
 from vit_lightning.checkpoints import LastCheckpoint, RandomState
+from vit_lightning.commands.doctor import doctor
 from vit_lightning.errors import InputError
 from vit_lightning.loggers import MetricsCSV
 from vit_lightning.parser_errors import shorten
@@ -75,14 +76,21 @@ class RunRecord(SaveConfigCallback):
         runs.write_atomically(self.folder / f"env{suffix}.json", facts + "\n")
 
 
+class VerbTrainer(Trainer):
+    """Trainer with our run verbs."""
+
+    doctor = doctor
+
+
 class ViTCLI(LightningCLI):
-    """The door to fit, validate, test and predict."""
+    """The door to fit, validate, test, predict and our run verbs."""
 
     def __init__(self, args: ArgsType = None) -> None:
         self.argv = list(sys.argv[1:] if args is None else args)
         super().__init__(
             model_class=LightningModule,
             datamodule_class=LightningDataModule,
+            trainer_class=VerbTrainer,
             save_config_callback=None,  # ours needs the run folder: see instantiate_trainer
             trainer_defaults={"enable_model_summary": False, "log_every_n_steps": 10},
             seed_everything_default=0,
@@ -94,6 +102,11 @@ class ViTCLI(LightningCLI):
             auto_configure_optimizers=False,
             load_from_checkpoint_support=False,
         )
+
+    @staticmethod
+    def subcommands() -> dict[str, set[str]]:
+        """Verbs, each with the arguments that are no flags of its own."""
+        return LightningCLI.subcommands() | {"doctor": {"model", "datamodule"}}
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         parser.set_defaults({"model": {"class_path": DEFAULT_MODEL}})

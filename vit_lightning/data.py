@@ -153,6 +153,14 @@ class ImageDataModule(LightningDataModule, ABC):
         return (self.image_size, self.image_size) if isinstance(self.image_size, int) else tuple(self.image_size)
 
     @property
+    def workers(self) -> int:
+        """Processes that load images for each device and set."""
+        if self.num_workers is not None:
+            return self.num_workers
+        devices = self.trainer.num_devices if self.trainer is not None else 1
+        return min(8, max(1, _cores() // devices))
+
+    @property
     def _share(self) -> dict[str, int]:
         """Which part of the records this process loads."""
         kwargs = self.trainer.distributed_sampler_kwargs if self.trainer is not None else None
@@ -181,19 +189,15 @@ class ImageDataModule(LightningDataModule, ABC):
         return records
 
     def _loader(self, records: Records, sampler: TrainSampler | EvalSampler, drop_last: bool = False) -> DataLoader:
-        workers = self.num_workers
-        if workers is None:
-            devices = self.trainer.num_devices if self.trainer is not None else 1
-            workers = min(8, max(1, _cores() // devices))
         return ResumableLoader(
             records,
             self._batches_seen,
             batch_size=self.batch_size,
             sampler=sampler,
-            num_workers=workers,
+            num_workers=self.workers,
             pin_memory=torch.cuda.is_available(),
             drop_last=drop_last,
-            persistent_workers=workers > 0,
+            persistent_workers=self.workers > 0,
             generator=torch.Generator(),  # else starting an epoch would move the caller's random state
         )
 

@@ -65,11 +65,20 @@ def load(image: bytes | str | Path | Image.Image | Tensor, *, name: str, strict:
         case bytes():
             return decode(image, name=name, strict=strict)
         case _:
-            try:
-                data = Path(image).read_bytes()
-            except OSError as error:
-                raise BrokenImage(name, error.strerror or str(error)) from error
-            return decode(data, name=name, strict=strict)
+            return decode(read(image, name=name), name=name, strict=strict)
+
+
+def read(path: str | Path, *, name: str) -> bytes:
+    """Return the content of an image file, or raise BrokenImage."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise BrokenImage(name, error.strerror or str(error)) from error
+
+
+def is_hidden(name: str) -> bool:
+    """Tell whether a file or folder of that name was not put among the images by their owner."""
+    return name.startswith(".") or name in ("__MACOSX", "Thumbs.db", "desktop.ini")
 
 
 def decode(data: bytes, *, name: str, strict: bool = True) -> Tensor:
@@ -137,12 +146,17 @@ def _decode_jpeg(data: bytes, strict: bool) -> Tensor | None:
         return None
 
 
-def _upright(pixels: Tensor, image: Image.Image) -> Tensor:
-    """Apply the EXIF orientation of an image to its pixels `(c, y, x)`."""
+def orientation(image: Image.Image) -> int:
+    """Return the EXIF orientation of an image, 1 (upright) if it has none."""
     try:
-        swapped, reversed_axes = TURNS[image.getexif()[ExifTags.Base.Orientation]]
-    except Exception:  # there is none, or the EXIF data are damaged, which does not matter to the picture
-        return pixels
+        found = image.getexif().get(ExifTags.Base.Orientation)
+    except Exception:  # damaged EXIF data do not matter to the picture
+        return 1
+    return found if found in TURNS else 1
+
+
+def _upright(pixels: Tensor, image: Image.Image) -> Tensor:
+    swapped, reversed_axes = TURNS.get(orientation(image), (False, ()))
     return (pixels.mT if swapped else pixels).flip(reversed_axes)
 
 

@@ -37,7 +37,8 @@ class TimmNet(nn.Module):
             close = difflib.get_close_matches(name, timm.list_models(), n=1)
             hint = f"did you mean {TIMM}{close[0]}?" if close else "timm.list_models() lists them."
             raise InputError(f"timm has no net {name!r}: {hint}")
-        wanted = {"img_size": image_size} if timm.get_pretrained_cfg(name).fixed_input_size else {}
+        card = timm.get_pretrained_cfg(name)
+        wanted = {"img_size": image_size} if card is not None and card.fixed_input_size else {}
         if config.stochastic_depth:
             wanted["drop_path_rate"] = config.stochastic_depth
         try:

@@ -39,9 +39,9 @@ def write_card(net: Net, report: Report, to: str, licence: str, figure: float, p
         "classes": net.num_classes,
         "mean": mean,
         "std": std,
-        "began with": training.get("began with", "random weights, or not stated"),
+        "began with": _place(training.get("began with", "random weights, or not stated")),
         "trained steps": training.get("steps", "not stated"),
-        "source": report.source if "://" in report.source else Path(report.source).name,
+        "source": _place(report.source),
         "largest relative difference from the trained net": f"{figure:.1e}",
     }
     sections = [
@@ -58,6 +58,11 @@ def write_card(net: Net, report: Report, to: str, licence: str, figure: float, p
         names = "\n".join(f"{index}. {name}" for index, name in enumerate(report.class_names))
         sections.append(f"## Classes\n\n{names}")
     path.write_text("\n\n".join(sections) + "\n", encoding="utf-8")
+
+
+def _place(source: str) -> str:
+    """An address, or of a local path the name alone."""
+    return source if "://" in source else Path(source).name
 
 
 def _table(values: Mapping[str, Any]) -> str:

@@ -112,14 +112,12 @@ def _training(archive: Archive) -> dict[str, Any]:
     facts = archive.facts
     hyper = facts.get(HYPER, {})
     states = [state for state in facts.get("callbacks", {}).values() if isinstance(state, dict)]
-    best = {
-        state["monitor"]: state["best_model_score"] for state in states if state.get("best_model_score") is not None
-    }
+    best = {state.get("monitor"): state.get("best_model_score") for state in states}
     training = {
         "recipe": {name: hyper[name] for name in ("optim", "schedule", "loss", "label_smoothing") if name in hyper},
         "data": _data(archive.path),
         "began with": facts.get("weights"),
         "steps": facts.get("global_step"),
-        "metrics": {name: float(score) for name, score in best.items() if name},
+        "metrics": {name: float(score) for name, score in best.items() if name and score is not None},
     }
     return {name: value for name, value in training.items() if value}
