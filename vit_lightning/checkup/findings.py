@@ -98,13 +98,17 @@ def duplicates(found: Sequence[Survey]) -> list[Finding]:
 
 
 def _equal(one: Survey, other: Survey) -> tuple[str, ...]:
-    """Pairs `a = b` of each image of the second survey and the first equal one of the first, unless that is itself."""
+    """Pairs `b = a` of an image b of the second survey and the first equal one of the first, unless that is itself."""
     there, here = np.flatnonzero(one.readable), np.flatnonzero(other.readable)
+    if not len(there):
+        return ()
     digests, first = np.unique(one.digests[there], return_index=True)
-    place = np.searchsorted(digests, other.digests[here]).clip(max=max(len(digests) - 1, 0))
-    pairs = ((record, there[first[at]]) for record, at in zip(here, place, strict=True) if len(digests))
-    same = ((b, a) for b, a in pairs if one.digests[a] == other.digests[b] and not (one is other and a == b))
-    return tuple(f"{other.keys[int(b)]} = {one.keys[int(a)]}" for b, a in same)
+    place = np.searchsorted(digests, other.digests[here]).clip(max=len(digests) - 1)
+    twin = there[first[place]]
+    same = one.digests[twin] == other.digests[here]
+    if one is other:
+        same &= twin != here
+    return tuple(f"{other.keys[int(b)]} = {one.keys[int(a)]}" for b, a in zip(here[same], twin[same], strict=True))
 
 
 def contradictions(found: Sequence[Survey]) -> list[Finding]:

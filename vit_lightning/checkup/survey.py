@@ -101,7 +101,8 @@ def survey(
 
 
 def _looks(source: Any, keys: Sequence[Any], num_workers: int) -> Iterator[tuple[int, list[Look]]]:
-    loader = DataLoader(_Looking(source, keys), batch_size=CHUNK, num_workers=num_workers, collate_fn=list)
+    workers = min(num_workers, len(source) // CHUNK)
+    loader = DataLoader(_Looking(source, keys), batch_size=CHUNK, num_workers=workers, collate_fn=list)
     start = 0
     for looks in loader:
         yield start, looks

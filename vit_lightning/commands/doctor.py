@@ -64,20 +64,20 @@ def doctor(
 
 
 def _examine(trainer: Trainer, model: LightningModule, data: ImageDataModule) -> tuple[list[Survey], list[Finding]]:
-    """Set the data up as a run would, and look at every image."""
+    """Set the data up as a run would, and look at every image, also at those that are there before an error."""
     trainer.strategy.connect(model)
     data.trainer = trainer
     sets, found = {}, []
-    try:
-        data.prepare_data()
-        for stage in ("predict",) if data.num_classes is None else ("fit", "test"):
-            if stage == "test" and data.test_set is not None:
-                continue
+    for stage in ("predict",) if data.num_classes is None else ("fit", "test"):
+        if stage == "test" and data.test_set is not None:
+            continue
+        try:
+            data.prepare_data()
             data.setup(stage)
-            here = {split: getattr(data, attribute) for split, attribute in SPLITS.items()}
-            sets = {split: one for split, one in here.items() if one is not None} | sets
-    except InputError as error:
-        found.append(Finding("error", "data", str(error)))
+        except InputError as error:
+            found.append(Finding("error", "data", str(error)))
+        here = {split: getattr(data, attribute) for split, attribute in SPLITS.items()}
+        sets = {split: one for split, one in here.items() if one is not None} | sets
     surveys = []
     for split, one in sets.items():
         with _progress(split, len(one)) as tell:
@@ -102,9 +102,10 @@ def _config(trainer: Trainer, model: LightningModule, data: ImageDataModule, sur
     """What building the net and planning the steps of a run would complain about."""
     found = []
     try:
-        if hasattr(model, "config") and not getattr(model, "weights", None):  # weights may bring their own config
+        facts = [model.hparams.get(name) for name in ("image_size", "num_classes")]
+        if hasattr(model, "config") and None not in facts and not getattr(model, "weights", None):
             with torch.device("meta"):
-                build(model.config, model.hparams.image_size, model.hparams.num_classes)
+                build(model.config, *facts)
         steps = sum(_steps(trainer, len(one), data.batch_size) for one in surveys if one.split == "training")
         if steps and math.isfinite(steps) and hasattr(model, "schedule"):
             model.schedule.check(int(steps))

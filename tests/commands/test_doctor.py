@@ -1,0 +1,163 @@
+"""The verb doctor through the command line, on folders that are wrong in known ways."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from vit_lightning.commands import doctor as module
+
+NET = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """A sound set: two classes, eight training and two validation images each, all different."""
+    chance = np.random.default_rng(0)
+    for split, count in (("train", 8), ("val", 2)):
+        for name in ("cat", "dog"):
+            (tmp_path / "set" / split / name).mkdir(parents=True)
+            for number in range(count):
+                pixels = chance.integers(0, 256, (16, 16, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(tmp_path / "set" / split / name / f"{number}.png")
+    return tmp_path / "set"
+
+
+@pytest.fixture
+def doctor(app, folder):
+    def run(*words):
+        data = ("--data", "ImageFolder", "--data.root", folder, "--data.image_size", 16, "--data.batch_size", 4)
+        done = app("doctor", *NET, *data, "--data.num_workers", 0, "--json", "found.json", *words)
+        content = json.loads(Path("found.json").read_text()) if Path("found.json").is_file() else None
+        return done, content
+
+    return run
+
+
+def topics(content: dict, severity: str) -> set[str]:
+    return {finding["topic"] for finding in content["findings"] if finding["severity"] == severity}
+
+
+def test_a_sound_set_passes(doctor):
+    done, content = doctor()
+    assert done.code == 0, done.err
+    assert done.out.splitlines()[-1] == "doctor   0 errors, 0 warnings, 2 notes"
+    assert "looked at 16 of 16 training images" in done.out
+    assert "effective batch 4: 4 per device x 1 devices x 1 nodes x 1 accumulated; 4 batches per epoch" in done.out
+    assert content["images"] == {
+        "training": {"images": 16, "unreadable": 0},
+        "validation": {"images": 4, "unreadable": 0},
+    }
+    assert content["machine"]["accelerator"] == "cpu"
+    assert not Path("runs").exists()
+
+
+def test_the_default_data_pass(app):
+    done = app("doctor", *NET, "--trainer.max_epochs", 2)
+    assert done.code == 0, done.err
+
+
+def test_everything_wrong_is_found_in_one_pass(doctor, folder):
+    shutil.copy(folder / "train/cat/0.png", folder / "val/cat/leak.png")
+    shutil.copy(folder / "train/cat/1.png", folder / "train/dog/also.png")
+    shutil.copy(folder / "train/dog/2.png", folder / "train/dog/again.jpg")
+    (folder / "train/dog/empty.png").write_bytes(b"")
+    (folder / "train/bird").mkdir()
+    (folder / "train/.ipynb_checkpoints").mkdir()
+    Image.new("RGB", (1, 1)).save(folder / "train/cat/dot.png")
+    Image.new("CMYK", (200, 200)).save(folder / "train/cat/big.jpg")
+    done, content = doctor("--data.batch_size", 8, "--data.num_workers", 99)
+    assert done.code == 1
+    assert done.err.splitlines()[-1] == "error: doctor found 1 error, listed above"
+    assert "Traceback" not in done.err
+    assert topics(content, "error") == {"broken"}
+    assert topics(content, "warning") == {"leak", "contradictions", "tiny", "classes", "workers"}
+    assert topics(content, "note") == {"odd", "huge", "duplicates", "hidden", "batch", "device"}
+    (broken,) = (finding for finding in content["findings"] if finding["topic"] == "broken")
+    assert broken["items"] == ["dog/empty.png: the file is empty"]
+    assert "error    1 training image of 21 cannot be read: dog/empty.png: the file is empty" in done.out
+    assert "-> mend or remove them, or give --data.on_error skip" in done.out
+    assert all(finding["fix"] for finding in content["findings"] if finding["severity"] != "note")
+
+
+def test_skipped_images_are_no_error_up_to_their_share(doctor, folder):
+    (folder / "train/dog/empty.png").write_bytes(b"")
+    for share, code in ((0.1, 0), (0.01, 1)):
+        done, _ = doctor("--data.on_error", "skip", "--data.max_broken", share)
+        assert done.code == code
+
+
+def test_class_that_training_lacks(doctor, folder):
+    (folder / "val/360").mkdir()
+    Image.new("RGB", (16, 16)).save(folder / "val/360/a.png")
+    done, content = doctor()
+    assert done.code == 1
+    assert topics(content, "error") == {"data"}
+    assert "has the class folder '360'" in done.out
+    assert "looked at 16 of 16 training images" in done.out
+
+
+@pytest.mark.parametrize(
+    ("words", "topic", "said"),
+    [
+        (("--data.batch_size", 32), "batch", "give --data.batch_size 16 or less"),
+        (("--data.image_size", 17), "config", "do not divide the image size 17"),
+        (("--model.schedule.warmup_steps", 8, "--trainer.max_epochs", 2), "config", "warm-up of 8 steps"),
+    ],
+)
+def test_configs_that_cannot_run(doctor, words, topic, said):
+    done, content = doctor(*words)
+    assert done.code == 1
+    assert topics(content, "error") == {topic}
+    assert said in " ".join(done.out.split())
+
+
+def test_a_name_list_is_cut_on_the_screen_and_whole_in_the_file(doctor, folder):
+    for number in range(5):
+        (folder / f"train/dog/{number}.png").write_bytes(b"")
+    done, content = doctor()
+    assert "dog/2.png: the file is empty, ..." in done.out
+    assert "dog/3.png" not in done.out
+    assert len(content["findings"][0]["items"]) == 5
+
+
+def test_unlabelled_images(app, folder):
+    (folder / "train/dog/1.png").write_bytes(b"")
+    files = ("--data", "datamodules.images.Images", "--data.files", folder / "train/dog", "--data.image_size", 16)
+    done = app("doctor", *NET, *files, "--data.num_workers", 0)
+    assert "1 test image of 8 cannot be read" in done.out
+
+
+def test_progress_is_a_bar_in_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    with module._progress("training", 3) as tell:
+        tell(3)
+    assert "training" in capsys.readouterr().out
+
+
+def test_progress_in_lines(capsys, monkeypatch):
+    with module._progress("test", 1000) as tell:
+        tell(500)
+        monkeypatch.setattr(module, "PAUSE", 0)
+        tell(400)
+        tell(100)
+    assert capsys.readouterr().out.splitlines() == [
+        "looked at 900 of 1,000 test images",
+        "looked at 1,000 of 1,000 test images",
+    ]
+
+
+def test_other_data_are_refused(app, tmp_path, monkeypatch):
+    (tmp_path / "plain.py").write_text(
+        "from lightning.pytorch import LightningDataModule\n"
+        "class Plain(LightningDataModule):\n"
+        "    num_classes, image_size, mean, std = 3, 32, None, None\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    done = app("doctor", *NET, "--data", "plain.Plain")
+    assert done.code == 1
+    assert "data that subclass ImageDataModule, which Plain does not" in done.err.splitlines()[-1]
