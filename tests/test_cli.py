@@ -43,7 +43,7 @@ def test_a_fit_leaves_a_whole_run_folder(app):
     assert {path.name for path in (run / "checkpoints").iterdir()} == {"best.ckpt", "last.ckpt", "previous.ckpt"}
     assert json.loads((run / "env.json").read_text())["versions"]["torch"] == version("torch")
     metrics = rows(run / "metrics.csv")
-    assert [float(row["lr"]) for row in metrics if row.get("lr")][0] == 1e-3
+    assert next(float(row["lr"]) for row in metrics if row.get("lr")) == 1e-3
     assert sum(bool(row["train/loss"]) for row in metrics) == 8
     assert sum(bool(row["val/top1"]) for row in metrics) == 2
     assert "runs/default/0" in done.out
