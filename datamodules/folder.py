@@ -154,6 +154,3 @@ def _files(root: Path, name: str) -> Iterator[str]:
 def is_image(path: str) -> bool:
     """Tell by its name whether a file is taken for an image."""
     return path.lower().endswith(ENDINGS) and not is_hidden(os.path.basename(path))
-
-
-_is_hidden, _is_image = is_hidden, is_image  # until index.py, images.py and tars.py use the public names

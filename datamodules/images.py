@@ -55,7 +55,7 @@ class Images(ImageDataModule):
         files: str | list[str],
         root: Path | None = None,
         image_size: int | tuple[int, int] | None = None,
-        on_error: Literal["raise", "skip"] = "skip",
+        on_error: OnError = "skip",
         max_broken: float = 1.0,
         **kwargs,
     ) -> None:

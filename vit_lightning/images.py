@@ -156,7 +156,10 @@ def orientation(image: Image.Image) -> int:
 
 
 def _upright(pixels: Tensor, image: Image.Image) -> Tensor:
-    swapped, reversed_axes = TURNS.get(orientation(image), (False, ()))
+    turn = TURNS.get(orientation(image))
+    if turn is None:
+        return pixels
+    swapped, reversed_axes = turn
     return (pixels.mT if swapped else pixels).flip(reversed_axes)
 
 

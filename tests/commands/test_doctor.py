@@ -132,6 +132,21 @@ def test_unlabelled_images(app, folder):
     assert "1 test image of 8 cannot be read" in done.out
 
 
+def test_one_set_in_two_roles_is_no_leak(app, tmp_path, monkeypatch):
+    (tmp_path / "roles.py").write_text(
+        "from datamodules.synthetic import Synthetic\n"
+        "class Roles(Synthetic):\n"
+        "    def setup(self, stage):\n"
+        "        super().setup(stage)\n"
+        "        self.val_set = self.test_set\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    done = app("doctor", *NET, "--data", "roles.Roles", "--data.train_size", 200, "--data.eval_size", 20)
+    assert done.code == 0, done.err
+    assert "looked at 20 of 20 validation images" in done.out
+    assert "0 errors, 0 warnings" in done.out
+
+
 def test_progress_is_a_bar_in_a_terminal(monkeypatch, capsys):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     with module._progress("training", 3) as tell:

@@ -67,21 +67,22 @@ def _examine(trainer: Trainer, model: LightningModule, data: ImageDataModule) ->
     """Set the data up as a run would, and look at every image, also at those that are there before an error."""
     trainer.strategy.connect(model)
     data.trainer = trainer
-    sets, found = {}, []
-    for stage in ("predict",) if data.num_classes is None else ("fit", "test"):
-        if stage == "test" and data.test_set is not None:
+    found = []
+    try:
+        data.prepare_data()
+        data.setup("predict" if data.num_classes is None else "fit")
+        if data.test_set is None:
+            data.setup("test")
+    except InputError as error:
+        found.append(Finding("error", "data", str(error)))
+    surveys, seen = [], []
+    for split, attribute in SPLITS.items():
+        images = getattr(data, attribute)
+        if images is None or any(images is other for other in seen):  # validation and test are one set in some data
             continue
-        try:
-            data.prepare_data()
-            data.setup(stage)
-        except InputError as error:
-            found.append(Finding("error", "data", str(error)))
-        here = {split: getattr(data, attribute) for split, attribute in SPLITS.items()}
-        sets = {split: one for split, one in here.items() if one is not None} | sets
-    surveys = []
-    for split, one in sets.items():
-        with _progress(split, len(one)) as tell:
-            surveys.append(survey(one, split, data.num_classes or 0, data.workers, tell))
+        seen.append(images)
+        with _progress(split, len(images)) as tell:
+            surveys.append(survey(images, split, data.num_classes or 0, data.workers, tell))
     return surveys, found
 
 
