@@ -4,10 +4,10 @@ import os
 from collections.abc import Sequence
 from glob import glob
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from datamodules.folder import Strings, _files, is_image
-from vit_lightning.data import ImageDataModule
+from vit_lightning.data import ImageDataModule, OnError
 from vit_lightning.errors import InputError
 from vit_lightning.sampling import IGNORE
 
