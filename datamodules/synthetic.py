@@ -72,6 +72,10 @@ class Synthetic(ImageDataModule):
     def num_classes(self) -> int:
         return self._num_classes
 
+    @property
+    def class_names(self) -> list[str]:
+        return [f"stripes at {180 * label / self.num_classes:.4g} degrees" for label in range(self.num_classes)]
+
     def setup(self, stage: str) -> None:
         counts = (self.train_size, self.eval_size, self.eval_size)
         self.train_set, self.val_set, self.test_set = (

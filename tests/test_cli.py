@@ -95,7 +95,7 @@ def test_checkpoints_hold_plain_types_and_facts_of_the_data(app):
     hyper = checkpoint["hyper_parameters"]
     assert (hyper["num_classes"], hyper["image_size"], hyper["mean"]) == (3, 32, (0.5, 0.5, 0.5))
     assert hyper["net"]["width"] == 32 and "_class_path" not in hyper and "_instantiator" not in hyper
-    assert checkpoint["class_names"] == ["0", "1", "2"]
+    assert checkpoint["class_names"] == [f"stripes at {angle} degrees" for angle in (0, 60, 120)]
     assert all(name.startswith("net.") for name in checkpoint["state_dict"])
 
 
@@ -118,6 +118,21 @@ def test_another_architecture_than_the_checkpoints_is_an_error(app):
     assert app(*FIT).code == 0
     done = app(*FIT, "--ckpt_path", "last", "--trainer.max_epochs", 2, "--model.net.depth", 3)
     assert done.code == 1 and "net.depth: 1 -> 3" in done.err.splitlines()[-1]
+
+
+def test_another_optimiser_cannot_go_on(app):
+    assert app(*FIT).code == 0
+    done = app(*FIT, "--ckpt_path", "last", "--model.optim.name", "sgd", "--trainer.max_epochs", 2)
+    assert done.code == 1
+    assert "optim.name: adam -> sgd" in done.err
+
+
+def test_a_converted_checkpoint_can_be_scored(app):
+    assert app(*FIT).code == 0
+    assert app("convert", "runs/default/0/checkpoints/last.ckpt", "c.ckpt", "--to", "checkpoint").code == 0
+    done = app("test", *SYNTHETIC, "--ckpt_path", "c.ckpt", "--trainer.accelerator", "cpu")
+    assert done.code == 0, done.err
+    assert "test/top1" in done.out
 
 
 def test_other_classes_than_the_checkpoints_are_an_error(app):
@@ -172,7 +187,7 @@ def test_predict_writes_one_row_per_image_in_order(app):
 
     images = torch.stack([Gratings(24, 3, (32, 32), 3, 2)[i][0] for i in range(24)])
     expected = model(images).softmax(-1).max(-1)
-    assert [row["class1"] for row in written] == [str(int(index)) for index in expected.indices]
+    assert [row["class1"] for row in written] == [f"stripes at {60 * int(index)} degrees" for index in expected.indices]
     assert [float(row["probability1"]) for row in written] == pytest.approx(expected.values.tolist(), abs=2e-6)
 
 
@@ -243,6 +258,17 @@ def test_fit_help_teaches_the_flags_of_the_default_model():
         (("fit", "--model.optim.lr", "fast"), ["--model.optim.lr fast", "expected float"]),
         (("fit", "--trainer.acelerator", "cpu"), ["acelerator", "--trainer.accelerator"]),
         (("fit", "-c", "typo.yaml"), ["lerning_rate"]),
+        (("fit", "--data", "ImageFolder"), ["--data.root is missing"]),
+        (("fit", "--data", "no_such_module.X"), ["no_such_module.X", "there is no module"]),
+        (("fit", "--data", "raising.X"), ["raising.X", "RuntimeError: at import"]),
+        (("fit", "--model.loss", "hinge"), ["--model.loss hinge", "softmax, sigmoid"]),
+        (("test", "--data", "Digits"), ["test needs a trained net", "--ckpt_path"]),
+        (("fit", "--model.schedule.warmup_steps", "-5"), ["warmup_steps is -5"]),
+        (("fit", "--model.net.depth", "0"), ["net.depth is 0"]),
+        (("fit", "--model.net.width", "-64"), ["net.width is -64"]),
+        (("fit", "--last.every_n_steps", "0"), ["every_n_steps is 0"]),
+        ((*FIT, "--trainer.accelerator", "gpu"), ["gpu"]),
+        ((*FIT, "--trainer.devices", "0"), ["devices"]),
         (("fit", "-c", "nope.yaml"), ["nope.yaml", "no such file"]),
         (("fit", "-c", "broken.yaml"), ["broken.yaml", "not valid YAML"]),
         (("fit", "-c", "list.yaml"), ["list.yaml", "mapping"]),
@@ -251,6 +277,9 @@ def test_fit_help_teaches_the_flags_of_the_default_model():
         (("fit", "--ckpt_path", "nope.ckpt"), ["nope.ckpt", "no such file"]),
         (("fit", "--ckpt_path", "last"), ["last.ckpt", "runs/default"]),
         (("test", "--ckpt_path", "typo.yaml"), ["typo.yaml", "not a readable checkpoint"]),
+        (("convert", "a.npz", "b.npz", "--to", "jpg"), ["jpg", "npz, timm"]),
+        (("convert", "a.npz", "--to", "npz"), ["dst"]),
+        (("convert", "a.npz", "b.npz", "--to", "npz", "--haeds", "3"), ["haeds", "did you mean --heads?"]),
         ((), ["verb is missing", "fit"]),
         (("fitt",), ["fitt", "did you mean fit?"]),
         ((*FIT, "--data.image_size", "33"), ["33", "8"]),
@@ -264,8 +293,10 @@ def test_fit_help_teaches_the_flags_of_the_default_model():
     ],
     ids=lambda value: " ".join(map(str, value))[-50:] if isinstance(value, tuple) else "",
 )
-def test_errors_are_short_and_name_the_token(app, words, said):
+def test_errors_are_short_and_name_the_token(app, monkeypatch, words, said):
     """Case C15: no traceback, no usage wall, the bad token, a suggestion, a non-zero exit."""
+    Path("raising.py").write_text("raise RuntimeError('at import')\n")
+    monkeypatch.syspath_prepend(".")
     Path("typo.yaml").write_text("model:\n  optim:\n    lerning_rate: 1\n")
     Path("broken.yaml").write_text("model: [1\n")
     Path("list.yaml").write_text("- 1\n")

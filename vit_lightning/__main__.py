@@ -28,7 +28,8 @@ def main() -> int:
     try:
         run(words)
     except Exception as error:
-        if (fault := input_error(error)) is None:
+        fault = input_error(error) or trainer_error(error)
+        if fault is None:
             raise
         print(f"error: {fault}", file=sys.stderr)
         return 1
@@ -42,6 +43,13 @@ def input_error(error: BaseException | None) -> InputError | None:
     return error
 
 
+def trainer_error(error: BaseException) -> str | None:
+    """Lightning's own complaint about its flags, in one line; None for any other exception."""
+    if type(error).__name__ != "MisconfigurationException":  # by name, since importing Lightning is slow
+        return None
+    return f"{' '.join(str(error).split())} (a matter of --trainer)"
+
+
 def run(words: list[str]) -> None:
     """Hand over to LightningCLI, or to the function of a file verb."""
     verb = words[0] if words else ""
@@ -52,8 +60,10 @@ def run(words: list[str]) -> None:
     elif verb in FILE_VERBS:
         from jsonargparse import auto_cli
 
+        from vit_lightning.parser_errors import ShortParser
+
         function = getattr(import_module(f"vit_lightning.commands.{verb}"), verb)
-        auto_cli(function, args=words[1:], prog=f"python -m vit_lightning {verb}")
+        auto_cli(function, args=words[1:], prog=f"python -m vit_lightning {verb}", parser_class=ShortParser)
     else:
         verbs = {**RUN_VERBS, **FILE_VERBS}
         close = difflib.get_close_matches(verb, verbs, n=1)

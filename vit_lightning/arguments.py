@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from importlib import import_module
 from importlib.metadata import entry_points
 from itertools import pairwise
 from pathlib import Path
@@ -46,7 +47,7 @@ def read_config(path: Path) -> dict[str, Any]:
     """Content of a YAML file that must hold a mapping."""
     try:
         content = yaml.safe_load(path.read_text())
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InputError(f"-c {path} is not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
         held = "nothing" if content is None else type(content).__name__
@@ -62,6 +63,21 @@ def load_plugins(text: str) -> None:
                 plugin.load()
             except Exception as error:
                 warnings.warn(f"plug-in {plugin.name} ({plugin.value}) fails to import: {error}", stacklevel=2)
+
+
+def import_data(name: str | None) -> None:
+    """Import the module of a datamodule given by its class path, so that its own failure is told."""
+    module, _, _ = (name or "").rpartition(".")
+    if not module or name.endswith((".yaml", ".yml", ".json")):
+        return
+    try:
+        import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not module.startswith(error.name):
+            raise InputError(f"--data {name}: importing it fails: {error}") from error
+        raise InputError(f"--data {name}: there is no module {error.name}; install it, or see PYTHONPATH") from error
+    except Exception as error:
+        raise InputError(f"--data {name}: importing it fails: {type(error).__name__}: {error}") from error
 
 
 def refuse_linked_keys(argv: list[str], configs: list[Path]) -> None:
@@ -81,6 +97,6 @@ def read_facts(path: Path) -> dict[str, Any]:
         checkpoint = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except Exception as error:
         raise InputError(f"--ckpt_path {path} is not a readable checkpoint ({type(error).__name__})") from error
-    if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
+    if not isinstance(checkpoint, dict) or not {"state_dict", "pytorch-lightning_version"} <= checkpoint.keys():
         raise InputError(f"--ckpt_path {path} is not a checkpoint of a run; weights go to --model.weights")
     return {name: checkpoint.get(name, empty) for name, empty in FACTS.items()}

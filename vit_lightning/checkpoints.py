@@ -9,6 +9,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
+from vit_lightning.errors import InputError
 from vit_lightning.runs import LAST, PREVIOUS
 
 
@@ -24,6 +25,8 @@ class LastCheckpoint(Checkpoint):
     """
 
     def __init__(self, every_n_steps: int = 1000, dirpath: Path | None = None) -> None:
+        if every_n_steps < 1:
+            raise InputError(f"last.every_n_steps is {every_n_steps}; choose 1 or more")
         self.every_n_steps = every_n_steps
         self.dirpath = dirpath
         self._saved = -1
@@ -51,7 +54,7 @@ class LastCheckpoint(Checkpoint):
             return
         self._saved = trainer.global_step
         last, part = Path(self.dirpath, LAST), Path(self.dirpath, f"{LAST}.part")
-        trainer.save_checkpoint(part)
+        trainer.save_checkpoint(part, weights_only=False)
         if trainer.is_global_zero:
             if last.exists():
                 os.replace(last, Path(self.dirpath, PREVIOUS))

@@ -21,6 +21,7 @@ from vit_lightning.arguments import (
     PLUGINS,
     chooses_data,
     config_files,
+    import_data,
     load_plugins,
     option,
     read_facts,
@@ -37,6 +38,7 @@ set_parsing_settings(docstring_parse_attribute_docstrings=True)
 
 DEFAULT_MODEL = "vit_lightning.classifier.Classifier"
 DEFAULT_DATA = "datamodules.digits.Digits"
+SCORING = ("validate", "test", "predict")
 CHOSEN = "Flags of the default model and of every datamodule; --data.help NAME lists those of one."
 
 
@@ -125,6 +127,7 @@ class ViTCLI(LightningCLI):
         """
         configs = config_files(self.argv)
         load_plugins(" ".join(self.argv) + "\n".join(path.read_text() for path in configs))
+        import_data(option(self.argv, "--data"))
         refuse_linked_keys(self.argv, configs)
         self.experiment = next((path.stem for path in configs if path.parent.name != "hardware"), "default")
         self.root = Path(option(self.argv, "--trainer.default_root_dir") or "runs")
@@ -162,6 +165,8 @@ class ViTCLI(LightningCLI):
     def before_instantiate_classes(self) -> None:
         """A checkpoint replaces the weights a run began with, and the model's own metric chooses the best one."""
         config = self.config[self.subcommand]
+        if self.subcommand in SCORING and not self.trained and not config.model.init_args.get("weights"):
+            raise InputError(f"{self.subcommand} needs a trained net; give --ckpt_path last, best or a file")
         if self.trained and "weights" in config.model.init_args:
             config.model.init_args.weights = None
         module, _, name = config.model.class_path.rpartition(".")

@@ -109,6 +109,8 @@ def _guarded(work: Callable[[], Tensor], name: str) -> Tensor:
         return work()
     except Image.UnidentifiedImageError as error:
         raise BrokenImage(name, "not an image of a known format") from error
+    except ImportError:  # a missing decoder says nothing about the image
+        raise
     except Exception as error:  # decoders meet damaged bytes with almost any exception
         raise BrokenImage(name, " ".join(str(error).split()) or type(error).__name__) from error
 

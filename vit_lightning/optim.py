@@ -35,6 +35,8 @@ class Optim:
     def __post_init__(self) -> None:
         if self.lr < 0 or self.weight_decay < 0:
             raise InputError(f"lr {self.lr} and weight_decay {self.weight_decay} must not be negative")
+        if not math.isfinite(self.lr) or not math.isfinite(self.weight_decay):
+            raise InputError(f"lr {self.lr} and weight_decay {self.weight_decay} must be finite")
         if not 0 < self.layer_decay <= 1:
             raise InputError(f"layer_decay {self.layer_decay} must lie in (0, 1]; 1 turns it off")
 
@@ -74,6 +76,11 @@ class Schedule:
     allow_horizon_change: bool = False
     """Let a resumed run end at another step than its checkpoint's was to: the learning rate then follows the formula
     for the new length from the step it goes on from."""
+
+    def __post_init__(self) -> None:
+        for name in ("warmup_steps", "end_lr", "timescale", "cooldown_steps"):
+            if getattr(self, name) < (name == "timescale"):
+                raise InputError(f"model.schedule.{name} is {getattr(self, name)}; it must not be negative")
 
     def lr(self, step: int, base: float, total: int) -> float:
         """Learning rate of optimiser step `step` (from 0) in a run of `total` steps with peak `base`.

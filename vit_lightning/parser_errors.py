@@ -4,6 +4,10 @@ import difflib
 import re
 from collections.abc import Iterable
 
+from jsonargparse import ArgumentParser
+
+from vit_lightning.errors import InputError
+
 UNKNOWN = (
     re.compile(r"unrecognized arguments: -*(?P<option>[^\s=]+)"),
     re.compile(r"Option '(?P<option>[^']+)' is not accepted"),
@@ -13,8 +17,16 @@ UNKNOWN = (
 CLASS = re.compile(r"Expected a dot import path string: (\S+)|Unexpected import path format: (\S+)")
 CLASS_PATH = re.compile(r"Problem with given class_path '([^']+)':\s*(?:- )?(.*)")
 KEY = re.compile(r'Parser key "([^"]+)"')
-EXPECTED = re.compile(r"Expected an? (<class '[^']+'>|[^.\n]+)")
+EXPECTED = re.compile(r"Expected an? (<class '[^']+'>|typing\.Literal\[[^\]]*\]|[^.\n]+)")
+REQUIRED = re.compile(r"following arguments are required: (\w+)")
 GIVEN = re.compile(r"(?:Got value|Given value): (.*)")
+
+
+class ShortParser(ArgumentParser):
+    """Parser of a file verb that reports wrong arguments in one sentence, without a wall of usage."""
+
+    def error(self, message: str, ex: Exception | None = None) -> None:
+        raise InputError(shorten(message, self.get_defaults(skip_validation=True).keys(), [])) from ex
 
 
 def shorten(message: str, flags: Iterable[str], plugins: Iterable[str]) -> str:
@@ -31,12 +43,20 @@ def shorten(message: str, flags: Iterable[str], plugins: Iterable[str]) -> str:
             parts = found.groupdict()
             inside = [part for part in (key, parts.get("group"), parts["option"]) if part not in (None, "", "fit")]
             return unknown_flag(".".join(inside).replace("init_args.", ""), list(flags))
+    if found := REQUIRED.search(message):
+        where = (
+            f"--{key}.{found[1]} is missing; --{key.partition('.')[0]}.help NAME"
+            if key
+            else f"{found[1]} is missing; --help"
+        )
+        return f"{where} says what it is"
     if found := CLASS.search(message):
         return unknown_class(key, found[1] or found[2], list(plugins))
     if found := CLASS_PATH.search(message):
         return unknown_class(key, found[1], list(plugins), found[2])
     given = [text for text in GIVEN.findall(message) if "NestedArg" not in text and len(text) < 200]
     wanted = [re.sub(r"<class '(?:\w+\.)*(\w+)'>", r"\1", text) for text in EXPECTED.findall(message)]
+    wanted = [text.removeprefix("typing.Literal[").rstrip("]").replace("'", "") for text in wanted]
     wanted = [text for text in dict.fromkeys(wanted) if text not in ("NoneType",) and not text.startswith("path but")]
     if key and given and wanted:
         return f"--{key} {given[0]}: expected {' or '.join(wanted)}"

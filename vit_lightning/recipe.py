@@ -16,6 +16,8 @@ from vit_lightning.optim import Optim, Schedule, parameter_groups
 
 CENTRE = (0.5,)
 """Mean and standard deviation of a channel that map [0, 1] to the paper's [-1, 1]."""
+GROUPING = ("optim.name", "optim.layer_decay", "optim.decay_on", "freeze_trunk")
+"""Settings that decide which state an optimiser holds."""
 FREE = ("net.dropout", "net.stochastic_depth", "net.head_bias")
 """Fields of the net that may change between a checkpoint and the run that goes on from it."""
 
@@ -124,6 +126,15 @@ class RecipeModel(LightningModule):
         for group, base, factor in zip(optimizer.param_groups, scheduler.base_lrs, scheduler.lr_lambdas, strict=True):
             group["lr"] = base * factor(scheduler.last_epoch)
 
+    def _check_optimiser(self, differences: dict[str, str]) -> None:
+        """Another optimiser, or other parameter groups, cannot take over a restored state."""
+        fixed = [text for key, text in differences.items() if key in GROUPING]
+        if fixed:
+            raise InputError(
+                f"a resumed run keeps its optimiser: {'; '.join(fixed)} (checkpoint -> now); "
+                "drop the flag, or begin anew with --model.weights"
+            )
+
     def _check_horizon(self) -> None:
         """A schedule that follows the run's length would jump if the length changed unnoticed."""
         total, planned = self.trainer.estimated_stepping_batches, self.planned_steps or 0
@@ -165,8 +176,17 @@ class RecipeModel(LightningModule):
                 f"the checkpoint holds another net: {'; '.join(fixed)} (checkpoint -> now); "
                 "drop the flag, or start a new run without --ckpt_path"
             )
+        if self._trainer is not None and self.trainer.state.fn == "fit":
+            self._check_optimiser(dict(differences))
         for _, text in differences:
             rank_zero_info(f"differs from the checkpoint: model.{text}")
+
+
+def _plain(key: str, value: Any) -> Any:
+    """A tuple as the list that a checkpoint may hold, and one side as both."""
+    if key == "image_size" and isinstance(value, int):
+        return [value, value]
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
@@ -176,6 +196,6 @@ def _differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> 
         a, b = old[key], new[key]
         if isinstance(a, dict) and isinstance(b, dict):
             found += _differences(a, b, f"{prefix}{key}.")
-        elif (list(a) if isinstance(a, tuple) else a) != (list(b) if isinstance(b, tuple) else b):
+        elif _plain(key, a) != _plain(key, b):
             found.append((f"{prefix}{key}", f"{prefix}{key}: {a} -> {b}"))
     return sorted(found)

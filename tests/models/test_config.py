@@ -62,7 +62,7 @@ def test_nonsense_gets_examples():
     ("given", "message"),
     [
         ({"heads": 5}, "5 heads do not divide a width of 768"),
-        ({"heads": 0}, "0 heads do not divide"),
+        ({"heads": 0}, "net.heads is 0"),
         ({"stride": 17}, "stride is 17.*1 to 16"),
         ({"attention": "axial"}, "net.pool=gap"),
         ({"attention": "axial", "pool": "gap", "registers": 2}, "2 registers.*net.registers=0"),

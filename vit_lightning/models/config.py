@@ -257,6 +257,13 @@ def _check(config: NetConfig) -> None:
         value = getattr(config, name)
         if value not in get_args(choices):
             raise InputError(f"net.{name} is {value!r}, which is none of {', '.join(get_args(choices))}.")
+    for name, least in (("width", 1), ("channels", 1), ("patch", 1), ("registers", 0), ("representation", 0)):
+        if (value := getattr(config, name)) < least:
+            raise InputError(f"net.{name} is {value}: choose {least} or more.")
+    if not is_resnet(config):
+        for name in ("depth", "mlp", "heads"):
+            if (value := getattr(config, name)) < 1:
+                raise InputError(f"net.{name} is {value}: choose 1 or more.")
     for name in ("dropout", "stochastic_depth"):
         if not 0 <= (rate := getattr(config, name)) < 1:
             raise InputError(f"net.{name} is {rate}, which is no rate: choose a number from 0 up to, not including, 1.")

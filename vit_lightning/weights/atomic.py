@@ -21,7 +21,10 @@ def written(path: Path) -> Iterator[Path]:
     """
     if path.exists():
         raise InputError(f"{path} exists already: choose another name, or remove it first.")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}; choose another place.") from error
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
         yield Path(folder) / path.name
         for made in Path(folder).iterdir():

@@ -44,7 +44,10 @@ def save(net: Net, report: Report, path: Path, to: Format) -> float:
     """
     with written(path) as place:
         WRITERS[to](net, report, place)
-        copy, _ = load_net(place, heads=net.config.heads or None, image_size=net.image_size)
+        try:
+            copy, _ = load_net(place, heads=net.config.heads or None, image_size=net.image_size)
+        except InputError as error:
+            raise InputError(f"The layout of {to} cannot hold this net: convert to another one.") from error
         return compare(net, copy, to)
 
 
