@@ -137,3 +137,46 @@ def test_compiling_keeps_the_keys():
     compiled = classifier(compile=True)
     assert plain.state_dict().keys() == compiled.state_dict().keys()
     plain.load_state_dict(compiled.state_dict(), strict=True)
+
+
+@pytest.fixture
+def trained(tmp_path):
+    """A checkpoint of a net with a hidden layer and a normalisation of its own."""
+    model = classifier(net=NetConfig(variant="mu/8", representation=16), mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4))
+    torch.nn.init.normal_(model.net.head.weight)
+    path = tmp_path / "trained.ckpt"
+    facts = {"hyper_parameters": dict(model.hparams), "pytorch-lightning_version": "2.5.0"}
+    torch.save({"state_dict": model.state_dict()} | facts, path)
+    return path, model
+
+
+def test_weights_bring_their_net_and_normalisation(trained):
+    path, model = trained
+    again = classifier(net=NetConfig(), weights=str(path))
+    assert again.config == model.config
+    assert again.hparams.mean == (0.4, 0.5, 0.6)
+    images = torch.rand(2, 3, 16, 16)
+    torch.testing.assert_close(again.eval()(images), model.eval()(images))
+    assert again.hparams.weights is None
+
+
+def test_a_new_head_drops_the_hidden_layer(trained):
+    path, model = trained
+    again = classifier(net=NetConfig(), weights=str(path), weights_head="reset", num_classes=7)
+    assert again.config.representation == 0
+    assert again.net.head.weight.shape == (7, 32)
+    assert again.net.head.weight.count_nonzero() == 0
+    assert torch.equal(again.net.patches.proj.weight, model.net.patches.proj.weight)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"mean": (0.5, 0.5, 0.5)}, r"data\.mean is \(0\.5, 0\.5, 0\.5\), but the weights were trained with \(0\.4"),
+        ({"num_classes": 7}, "for 4 classes, the net's for 7"),
+        ({"net": NetConfig(variant="mu/8")}, r"net\.representation=16, but the net has 0"),
+    ],
+)
+def test_weights_that_disagree_are_refused(trained, settings, said):
+    with pytest.raises(InputError, match=said):
+        classifier(**{"net": NetConfig(), "weights": str(trained[0])} | settings)
