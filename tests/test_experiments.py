@@ -61,3 +61,9 @@ def test_the_smoke_experiment_fails_if_nothing_is_learnt(app):
     done = app("fit", "-c", FOLDER / "smoke.yaml", "--model.optim.lr", 0, "--trainer.max_epochs", 1)
     assert done.code == 1
     assert "val/top1 ended at" in done.err.splitlines()[-1]
+
+
+def test_a_shipped_experiment_can_be_tried_for_one_step(app):
+    done = app("fit", "-c", FOLDER / "digits.yaml", "--trainer.fast_dev_run", "true")
+    assert done.code == 0, done.err
+    assert not Path("runs").exists()

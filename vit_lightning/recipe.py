@@ -107,7 +107,8 @@ class RecipeModel(LightningModule):
 
     def configure_optimizers(self) -> dict[str, Any]:
         total = self.trainer.estimated_stepping_batches
-        self.schedule.check(total)
+        if not self.trainer.fast_dev_run:  # a try of one step has no room for any warm-up
+            self.schedule.check(total)
         optimizer = self.optim.build(self.trainable())
         scheduler = torch.optim.lr_scheduler.LambdaLR(
             optimizer, lambda step: self.schedule.lr(step, self.optim.lr, total) / (self.optim.lr or 1.0)
