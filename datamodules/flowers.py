@@ -6,9 +6,7 @@ from typing import ClassVar
 from torchvision import datasets
 
 from datamodules.folder import Files
-from datamodules.original import Original, OriginalData
-from vit_lightning.data import hold_out
-from vit_lightning.sampling import tfds_order
+from datamodules.original import HeldOutData, Original
 
 NAMES = datasets.Flowers102.classes
 SPLITS = {"train": "train", "validation": "val", "test": "test"}
@@ -30,7 +28,7 @@ FLOWERS = Original(
 )
 
 
-class Flowers(OriginalData):
+class Flowers(HeldOutData):
     """Oxford 102 Flowers: 1,020 training and 6,149 test images of 102 flowers.
 
     Under root lies what www.robots.ox.ac.uk/~vgg/data/flowers/102 publishes, unpacked as torchvision does:
@@ -40,20 +38,8 @@ class Flowers(OriginalData):
 
     The last 10 % of the training images, in the order of TensorFlow Datasets, are for validation as in the paper
     (table 4); the publisher's own validation split is not used.
-
-    Args:
-        val_fraction: share of the training images held out for validation; 0 trains on all of them.
     """
 
     original = FLOWERS
     num_classes = len(NAMES)
     class_names: ClassVar = NAMES
-
-    def __init__(self, val_fraction: float = 0.1, **kwargs) -> None:
-        super().__init__(**kwargs)
-        self.val_fraction = val_fraction
-
-    def setup(self, stage: str) -> None:
-        whole = self.read("train")
-        self.train_set, self.val_set = hold_out(whole, self.val_fraction, tfds_order("train", whole.keys))
-        self.test_set = self.read("test")

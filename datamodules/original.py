@@ -8,8 +8,9 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from vit_lightning.data import ImageDataModule, ImageSet, OnError
+from vit_lightning.data import ImageDataModule, ImageSet, OnError, hold_out
 from vit_lightning.errors import InputError
+from vit_lightning.sampling import tfds_order
 
 DAMAGE = (OSError, RuntimeError, ValueError, LookupError, EOFError, BadZipFile)
 """What reading files that are missing, cut short or of another kind may raise."""
@@ -128,6 +129,24 @@ class OriginalData(ImageDataModule):
     def read(self, split: str) -> ImageSet:
         """Read a split of the set, named as in TensorFlow Datasets."""
         return self.original.open(self.root, split, self.allow_incomplete)
+
+
+class HeldOutData(OriginalData):
+    """A published data set with train and test splits, of which the last training images validate (paper, table 4).
+
+    Args:
+        val_fraction: share of the training images, in the order of TensorFlow Datasets, held out for validation; 0
+            trains on all of them.
+    """
+
+    def __init__(self, val_fraction: float = 0.1, **kwargs) -> None:
+        super().__init__(**kwargs)
+        self.val_fraction = val_fraction
+
+    def setup(self, stage: str) -> None:
+        whole = self.read("train")
+        self.train_set, self.val_set = hold_out(whole, self.val_fraction, tfds_order("train", whole.keys))
+        self.test_set = self.read("test")
 
 
 def home(root: Path, folder: str) -> Path:

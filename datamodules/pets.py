@@ -6,9 +6,7 @@ from typing import ClassVar
 from torchvision import datasets
 
 from datamodules.folder import Files
-from datamodules.original import Original, OriginalData
-from vit_lightning.data import hold_out
-from vit_lightning.sampling import tfds_order
+from datamodules.original import HeldOutData, Original
 
 LISTS = {"train": "trainval.txt", "test": "test.txt"}
 
@@ -37,7 +35,7 @@ PETS = Original(
 )
 
 
-class Pets(OriginalData):
+class Pets(HeldOutData):
     """Oxford-IIIT Pet: 3,680 training and 3,669 test images of 37 breeds of cats and dogs.
 
     Under root lies what www.robots.ox.ac.uk/~vgg/data/pets publishes, unpacked as torchvision does:
@@ -47,20 +45,8 @@ class Pets(OriginalData):
 
     The last 10 % of the training images, in the order of TensorFlow Datasets, are for validation as in the paper
     (table 4). Files are decoded by what they hold: one is a PNG with transparency and one a GIF, both named .jpg.
-
-    Args:
-        val_fraction: share of the training images held out for validation; 0 trains on all of them.
     """
 
     original = PETS
     num_classes = len(NAMES)
     class_names: ClassVar = NAMES
-
-    def __init__(self, val_fraction: float = 0.1, **kwargs) -> None:
-        super().__init__(**kwargs)
-        self.val_fraction = val_fraction
-
-    def setup(self, stage: str) -> None:
-        whole = self.read("train")
-        self.train_set, self.val_set = hold_out(whole, self.val_fraction, tfds_order("train", whole.keys))
-        self.test_set = self.read("test")

@@ -44,12 +44,8 @@ def shorten(message: str, flags: Iterable[str], plugins: Iterable[str]) -> str:
             inside = [part for part in (key, parts.get("group"), parts["option"]) if part not in (None, "", "fit")]
             return unknown_flag(".".join(inside).replace("init_args.", ""), list(flags))
     if found := REQUIRED.search(message):
-        where = (
-            f"--{key}.{found[1]} is missing; --{key.partition('.')[0]}.help NAME"
-            if key
-            else f"{found[1]} is missing; --help"
-        )
-        return f"{where} says what it is"
+        flag, teacher = (f"--{key}.{found[1]}", f"--{key.partition('.')[0]}.help NAME") if key else (found[1], "--help")
+        return f"{flag} is missing; {teacher} says what it is"
     if found := CLASS.search(message):
         return unknown_class(key, found[1] or found[2], list(plugins))
     if found := CLASS_PATH.search(message):
@@ -57,7 +53,7 @@ def shorten(message: str, flags: Iterable[str], plugins: Iterable[str]) -> str:
     given = [text for text in GIVEN.findall(message) if "NestedArg" not in text and len(text) < 200]
     wanted = [re.sub(r"<class '(?:\w+\.)*(\w+)'>", r"\1", text) for text in EXPECTED.findall(message)]
     wanted = [text.removeprefix("typing.Literal[").rstrip("]").replace("'", "") for text in wanted]
-    wanted = [text for text in dict.fromkeys(wanted) if text not in ("NoneType",) and not text.startswith("path but")]
+    wanted = [text for text in dict.fromkeys(wanted) if text != "NoneType" and not text.startswith("path but")]
     if key and given and wanted:
         return f"--{key} {given[0]}: expected {' or '.join(wanted)}"
     lines = [line.strip(" -") for line in message.splitlines() if line.strip(" -")]
