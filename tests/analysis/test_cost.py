@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from vit_lightning.analysis.cost import macs, parameters
+from vit_lightning.analysis.cost import macs, parameters, training_flops
 from vit_lightning.models import NetConfig, build, resolve
 
 # Columns: 1000 classes at 224, 384 and 512 (518 for /14); 21843 classes without and with the tanh layer (of size
@@ -172,6 +172,18 @@ def torch_flops(config: NetConfig, size: tuple[int, int]) -> int:
     with torch.device("meta"):
         net = build(config, size, 10)
         images = torch.empty(1, net.config.channels, *size)
+    if hasattr(net, "encode"):  # the count is of every token of the last block, of which the net may need one alone
+        encode = net.encode
+        net.encode = lambda patches, first=False: encode(patches)
     with FlopCounterMode(display=False) as counter:
         net(images)
     return counter.get_total_flops()
+
+
+@pytest.mark.parametrize("representation", [0, 48])
+def test_training_costs_three_forward_passes_or_one_and_the_head_s_gradient(representation):
+    config = NetConfig("Ti/16", representation=representation)
+    forward = 2 * macs(config, 224, 10)
+    head = 2 * (representation or 192) * 10
+    assert training_flops(config, 224, 10) == 3 * forward
+    assert training_flops(config, 224, 10, frozen_trunk=True) == forward + head

@@ -199,10 +199,20 @@ def test_attention_maps_reproduce_each_block(tiny, fields):
     for block in net.blocks:
         block.attention.register_forward_hook(lambda module, args, out: attended.append((module, args[0], out)))
     images = images_for(net)
-    net(images)
+    net.tokens(images)
     for weights, (module, tokens, out) in zip(net.attention(images), attended[: len(net.blocks)], strict=True):
         values = rearrange(module.qkv(tokens).chunk(3, dim=-1)[2], "b n (h k) -> b h n k", h=2)
         assert (module.out(rearrange(weights @ values, "b h n k -> b n (h k)")) - out).abs().max() < 1e-5
+
+
+@EVERY
+def test_the_last_block_computes_what_the_head_reads(tiny, fields):
+    net = tiny(**fields).train()
+    images = images_for(net)
+    token = net.tokens(images)[:, 0]
+    if net.config.pool == "token":
+        expected = net.norm(token) if net.config.norm_after_pool else token
+        assert (net.features(images) - net.representation(expected)).abs().max() < 1e-5
 
 
 @EVERY
@@ -322,7 +332,8 @@ def test_dropout_acts_at_the_four_sites(tiny):
                 lambda module, args, out: shapes.append((tuple(out.shape[1:]), (out == 0).any()))
             )
     net(images_for(net))
-    assert [shape for shape, _ in shapes] == [(7, 16)] + [(7, 16), (7, 24), (7, 16)] * 2
+    # The last block computes the class token alone.
+    assert [shape for shape, _ in shapes] == [(7, 16), (7, 16), (7, 24), (7, 16), (1, 16), (1, 24), (1, 16)]
     assert all(dropped for _, dropped in shapes)
 
 

@@ -3,9 +3,9 @@
 from vit_lightning.models.config import NetConfig, as_pair, is_resnet, is_timm, resolve
 from vit_lightning.models.resnet import ResNet, Stem
 from vit_lightning.models.timm_net import TimmNet
-from vit_lightning.models.vit import ViT
+from vit_lightning.models.vit import ViT, half_on_gpu
 
-__all__ = ["Net", "NetConfig", "ResNet", "TimmNet", "ViT", "build", "resolve"]
+__all__ = ["Net", "NetConfig", "ResNet", "TimmNet", "ViT", "build", "half_on_gpu", "resolve"]
 
 Net = ViT | ResNet | TimmNet
 

@@ -49,7 +49,7 @@ class Additive(nn.Module):
         if self.registers:
             first, patches = vectors[:, : self.class_token], vectors[:, self.class_token :]
             vectors = torch.cat([first, vectors.new_zeros(1, self.registers, self.width), patches], dim=1)
-        return tokens + vectors
+        return tokens + vectors.to(tokens.dtype)
 
 
 class Learned(Additive):

@@ -6,16 +6,21 @@ Letters, here and in the whole package:
 """
 
 import math
-from functools import partial
+from functools import cache, partial
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import torch
 from einops import einsum, rearrange, reduce, repeat
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention, silu
+from torch.nn.functional import linear, scaled_dot_product_attention, silu
 
 from vit_lightning.models.config import NetConfig, check_images, grid_of
 from vit_lightning.models.dense import Dense, lecun_normal_, normal_, xavier_
 from vit_lightning.models.position import STD, Relative, additive
+
+if TYPE_CHECKING:
+    from vit_lightning.models.fused import Stream
 
 # How attention along an axis groups the tokens: sequences in front, heads beside them.
 SPLIT = {
@@ -70,8 +75,8 @@ class Attention(nn.Module):
         length = {"global": config.prefix_tokens + rows * columns, "row": columns, "column": rows}[axis]
         self.position = Relative(length, d // self.heads) if config.position == "relative" else None
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        queries, keys, values, bias = self.split(tokens)
+    def forward(self, tokens: Tensor, first: bool = False) -> Tensor:
+        queries, keys, values, bias = self.split_for_first(tokens) if first else self.split(tokens)
         mixed = scaled_dot_product_attention(queries, keys, values, attn_mask=bias)
         return self.dropout(self.out(rearrange(mixed, MERGE[self.axis], **self.places)))
 
@@ -79,6 +84,15 @@ class Attention(nn.Module):
         """Returns queries, keys and values per head, and the logits that relative positions add."""
         queries, keys, values = rearrange(self.qkv(tokens), SPLIT[self.axis], three=3, h=self.heads, **self.places)
         return queries, keys, values, None if self.position is None else self.position(queries)
+
+    def split_for_first(self, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        """Returns the first token's query, and all keys and values: what a class token needs of the last layer."""
+        d = tokens.shape[-1]
+        weight, bias = self.qkv.weight, self.qkv.bias
+        query = rearrange(linear(tokens[:, :1], weight[:d], bias[:d]), "b n (h k) -> b h n k", h=self.heads)
+        both = linear(tokens, weight[d:], bias[d:])
+        keys, values = rearrange(both, "b n (two h k) -> two b h n k", two=2, h=self.heads)
+        return query, keys, values, None
 
     def weights(self, tokens: Tensor) -> Tensor:
         """Returns the attention `b h n n` of every query (third axis) to every key; rows sum to 1."""
@@ -127,11 +141,15 @@ class StochasticDepth(nn.Module):
         self.rate = rate
 
     def forward(self, branch: Tensor) -> Tensor:
+        factor = self.factor(branch)
+        return branch if factor is None else branch * rearrange(factor, "b -> b 1 1")
+
+    def factor(self, branch: Tensor) -> Tensor | None:
+        """Returns what each image's branch is multiplied by, `b`; None where nothing is dropped."""
         if not self.training or self.rate == 0:
-            return branch
+            return None
         keep = 1 - self.rate
-        kept = torch.empty(branch.shape[0], 1, 1, dtype=branch.dtype, device=branch.device).bernoulli_(keep)
-        return branch * (kept / keep)
+        return torch.empty(branch.shape[0], dtype=branch.dtype, device=branch.device).bernoulli_(keep) / keep
 
 
 class Block(nn.Module):
@@ -163,9 +181,17 @@ class Block(nn.Module):
             nn.init.constant_(self.scale1, self.layer_scale)
             nn.init.constant_(self.scale2, self.layer_scale)
 
-    def forward(self, tokens: Tensor) -> Tensor:
+    def forward(self, tokens: "Tensor | Stream", first: bool = False) -> "Tensor | Stream":
+        """Returns the next tokens; with `first`, the first alone, `b 1 d`, for less than half of the work."""
+        if not isinstance(tokens, Tensor):
+            return tokens.through(self, first)
         tokens = self.position(tokens)
-        tokens = tokens + self.branch(self.attention(self.norm1(tokens)), self.scale1)
+        return self.update(tokens, self.norm1(tokens), first)
+
+    def update(self, tokens: Tensor, normed: Tensor, first: bool) -> Tensor:
+        """Returns the next tokens, given the present ones before and after the first norm."""
+        tokens = tokens[:, :1] if first else tokens
+        tokens = tokens + self.branch(self.attention(normed, first), self.scale1)
         return tokens + self.branch(self.mlp(self.norm2(tokens)), self.scale2)
 
     def branch(self, output: Tensor, scale: Tensor | None) -> Tensor:
@@ -279,7 +305,9 @@ class ViT(nn.Module):
 
     def features(self, images: Tensor) -> Tensor:
         """Returns what the head reads, `b d` (or the tanh layer's size): "pre_logits" in the official code."""
-        tokens = self.tokens(images)
+        config = self.config
+        class_token_alone = config.pool == "token" and config.attention == "global" and config.position != "relative"
+        tokens = self.encode(self.embed(images), first=class_token_alone)
         token, patches = tokens[:, 0], tokens[:, self.num_prefix_tokens :]
         if self.config.pool == "token":
             pooled = token
@@ -315,19 +343,26 @@ class ViT(nn.Module):
         check_images(self.config, self.image_size, images.shape)
         return self.patches(self.stem(images))
 
-    def encode(self, patches: Tensor, maps: list[Tensor] | None = None) -> Tensor:
-        """Returns the encoder's output for projected patches `b (y x) d`; each layer's attention goes into `maps`."""
+    def encode(self, patches: Tensor, maps: list[Tensor] | None = None, first: bool = False) -> Tensor:
+        """Returns the encoder's output for projected patches `b (y x) d`, of the first token alone if asked for.
+
+        Each layer's attention goes into `maps`.
+        """
         prefix = [token for token in (self.class_token, self.registers) if token is not None]
-        prefix = [repeat(token, "1 n d -> b n d", b=patches.shape[0]) for token in prefix]
+        prefix = [repeat(token.to(patches.dtype), "1 n d -> b n d", b=patches.shape[0]) for token in prefix]
         tokens = torch.cat([*prefix, patches], dim=1) if prefix else patches
         tokens = self.embed_norm(self.dropout(self.position(tokens)))
+        if maps is None and fusible(self.config, tokens):
+            from vit_lightning.models.fused import encode
+
+            return encode(self, tokens, first)
         shared = self.config.position_at == "every_layer_shared"
         for i, block in enumerate(self.blocks):
             if shared and i:
                 tokens = self.position(tokens)
             if maps is not None:
                 maps.append(block.weights(tokens))
-            tokens = block(tokens)
+            tokens = block(tokens, first and i == len(self.blocks) - 1)
         return tokens if self.config.norm_after_pool else self.norm(tokens)
 
     def depth_of(self, name: str) -> int:
@@ -337,3 +372,27 @@ class ViT(nn.Module):
             return int(rest[0]) * self.config.depth // len(self.blocks) + 1
         before = ("stem", "patches", "class_token", "registers", "position", "embed_norm")
         return 0 if first in before else self.config.depth + 1
+
+
+def fusible(config: NetConfig, tokens: Tensor) -> bool:
+    """Whether the blocks can take these tokens on the fast path: half precision on a GPU, and no rarer part."""
+    usual = config.attention == "global" and config.position != "relative" and config.position_at == "stem"
+    width = config.width // config.heads
+    plain = usual and not config.dropout and not config.swiglu and width in (16, 32, 64, 128)
+    return plain and half_on_gpu(tokens) is not None
+
+
+def half_on_gpu(tensor: Tensor) -> torch.dtype | None:
+    """Returns the half-precision type that this tensor's consumers compute in if our kernels can serve them.
+
+    They cannot without Triton, and the compiler gets the plain path, which it fuses by itself.
+    """
+    if not tensor.is_cuda or torch.compiler.is_compiling() or not _has_triton():
+        return None
+    dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else tensor.dtype
+    return dtype if dtype in (torch.bfloat16, torch.float16) else None
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None and torch.cuda.get_device_capability() >= (8, 0)

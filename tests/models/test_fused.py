@@ -1,0 +1,76 @@
+"""The fast path against the plain net, in Triton's interpreter where there is no GPU."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from einops import rearrange
+
+from vit_lightning.models import NetConfig, build
+
+VARIANTS = {
+    "plain": {},
+    "gap": {"pool": "gap"},
+    "exact gelu and LayerScale": {"gelu": "exact", "layer_scale": 0.1, "registers": 2},
+    "stochastic depth": {"stochastic_depth": 0.5},
+    "norm after pool": {"pool": "gap", "norm_after_pool": True},
+}
+SIZE = {"variant": "S/8", "width": 48, "depth": 3, "heads": 3, "mlp": 80}
+
+
+def compare(device: str, dtype: torch.dtype) -> None:
+    """Train one step on both paths: logits and every gradient agree to the precision of `dtype`."""
+    from vit_lightning.models import fused
+
+    if device == "cpu":
+        fused.attend = attend_on_cpu
+    for name, fields in VARIANTS.items():
+        torch.manual_seed(0)
+        net = build(NetConfig(**SIZE | fields), 72, 7).to(device).train()
+        for parameter in net.parameters():
+            torch.nn.init.normal_(parameter, std=0.2)
+        images = torch.randn(4, 3, 72, 72, device=device)
+        results = []
+        for fast in (False, True):
+            net.zero_grad()
+            patches = net.embed(images)
+            tokens = net.position(torch.cat([*_prefix(net, len(images)), patches], 1))
+            torch.manual_seed(1)
+            with torch.autocast(device, dtype, enabled=fast and dtype != torch.float32):
+                encoded = fused.encode(net, tokens) if fast else _plain(net, tokens)
+            encoded.float().square().mean().backward()
+            results.append([encoded.detach().float(), *(p.grad for p in net.parameters() if p.grad is not None)])
+        for ours, plain in zip(*reversed(results), strict=True):
+            error = (ours - plain).norm() / plain.norm().clamp(min=1e-6)
+            assert error < (1e-4 if dtype == torch.float32 else 3e-2), (name, ours.shape, error)
+
+
+def attend_on_cpu(packed: torch.Tensor, heads: int) -> tuple[torch.Tensor, torch.Tensor]:
+    queries, keys, values = rearrange(packed, "b n (three h k) -> three b h n k", three=3, h=heads)
+    logits = queries @ keys.transpose(-1, -2) * queries.shape[-1] ** -0.5
+    return rearrange(logits.softmax(-1) @ values, "b h n k -> b n (h k)"), logits.logsumexp(-1)
+
+
+def _prefix(net, batch):
+    return [token.expand(batch, -1, -1) for token in (net.class_token, net.registers) if token is not None]
+
+
+def _plain(net, tokens):
+    for block in net.blocks:
+        tokens = block(tokens)
+    return tokens if net.config.norm_after_pool else net.norm(tokens)
+
+
+@pytest.mark.gpu
+def test_the_fast_path_is_the_plain_net_on_a_gpu() -> None:
+    compare("cuda", torch.bfloat16)
+
+
+def test_the_fast_path_is_the_plain_net_in_the_interpreter() -> None:
+    if torch.cuda.is_available():
+        pytest.skip("the GPU runs the kernels themselves")
+    code = "from tests.models.test_fused import compare; import torch; compare('cpu', torch.float32)"
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment, timeout=120)

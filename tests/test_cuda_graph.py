@@ -1,0 +1,42 @@
+"""The captured loss: refused where it cannot be, and equal to the plain one on a GPU."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+SMOKE = str(Path(__file__).parents[1] / "experiments" / "smoke.yaml")
+
+
+def test_a_graph_needs_a_gpu(app):
+    run = app("fit", "-c", SMOKE, "--model.cuda_graph", "true", "--trainer.accelerator", "cpu")
+    assert run.code == 1
+    assert "--model.cuda_graph true needs a GPU" in run.err
+
+
+@pytest.mark.gpu
+def test_replayed_gradients_are_those_of_each_batch_and_accumulate():
+    from vit_lightning.cuda_graph import GraphedLoss
+
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 3)).cuda()
+    unused = nn.Parameter(torch.zeros(1, device="cuda"))
+    net.register_parameter("unused", unused)
+
+    def loss(images, labels):
+        return nn.functional.cross_entropy(net(images), labels)
+
+    graphed = GraphedLoss(net, loss)
+    batches = [(torch.randn(4, 8, device="cuda"), torch.randint(3, (4,), device="cuda")) for _ in range(3)]
+    batches.append((torch.randn(2, 8, device="cuda"), torch.randint(3, (2,), device="cuda")))  # another shape
+    for count, batch in enumerate(batches, 1):
+        value = graphed(*batch)
+        value.backward()
+        assert torch.allclose(value, loss(*batch))
+        ours = [parameter.grad.clone() for parameter in net.parameters() if parameter is not unused]
+        expected = torch.autograd.grad(
+            sum(loss(*batch) for batch in batches[:count]), [p for p in net.parameters() if p is not unused]
+        )
+        assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(ours, expected, strict=True))
+    assert unused.grad is None
