@@ -1,4 +1,4 @@
-"""Callbacks that are on by default: the plan before step 0, plain progress, the guard against non-finite losses."""
+"""Callbacks that are on by default: the plan before step 0, plain progress, skipped images, predictions."""
 
 import csv
 import io
@@ -46,7 +46,9 @@ def plan(trainer: Trainer, model: LightningModule) -> list[str]:
         if hasattr(loader.dataset, "__len__"):
             records = len(loader.dataset)
             dropped = max(records - batches * loader.batch_size * devices, 0)
-            lines.append(f"data     {records} training images, {dropped} dropped per epoch")
+            whole = getattr(getattr(trainer, "datamodule", None), "train_set", None)
+            of = f" of {len(whole)}" if whole is not None and len(whole) != records else ""
+            lines.append(f"data     {records}{of} training images, {dropped} dropped per epoch")
     schedule = getattr(model, "schedule", None)
     decay = f", warm-up {schedule.warmup_steps}, then {schedule.decay}" if schedule else ""
     epochs = f"{trainer.max_epochs} epochs of " if trainer.max_epochs and trainer.max_epochs > 0 else "epochs of "
@@ -73,39 +75,6 @@ class FinalValidation(Callback):
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         trainer.should_stop = trainer.should_stop or trainer.global_step == trainer.max_steps
-
-
-class FiniteGuard(Callback):
-    """End a run whose training loss is not finite, with a non-zero exit and before a checkpoint keeps it.
-
-    The device is asked once per `log_every_n_steps` and at each epoch's end, so that no step waits for it.
-    """
-
-    def __init__(self) -> None:
-        self.first_bad: torch.Tensor | None = None
-
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
-        loss = outputs["loss"].detach()
-        step = torch.full_like(loss, trainer.global_step, dtype=torch.int64)
-        bad = torch.where(loss.isfinite(), torch.iinfo(torch.int64).max, step)
-        self.first_bad = bad if self.first_bad is None else torch.minimum(self.first_bad, bad)
-        if (batch_idx + 1) % trainer.log_every_n_steps == 0:
-            self._check()
-
-    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._check()
-
-    def _check(self) -> None:
-        if self.first_bad is None:
-            return
-        step, self.first_bad = int(self.first_bad), None
-        if step != torch.iinfo(torch.int64).max:
-            raise InputError(
-                f"the training loss is not finite at optimiser step {step}: the run ends here; "
-                "lower --model.optim.lr, lengthen the warm-up, or clip with --trainer.gradient_clip_val 1"
-            )
 
 
 class PlainProgress(ProgressBar):

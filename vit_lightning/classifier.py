@@ -8,6 +8,7 @@ from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from vit_lightning.averaging import Averaging
 from vit_lightning.errors import InputError
 from vit_lightning.metrics import WeightedMean
 from vit_lightning.models import NetConfig, resolve
@@ -26,6 +27,7 @@ class Classifier(RecipeModel):
             of the weights.
         optim: Optimiser and its numbers.
         schedule: Learning rate over the run, in optimiser steps.
+        averaging: Average of the weights that validates and leaves, beside those that train.
         loss: softmax cross-entropy, or sigmoid cross-entropy summed over classes (the paper's pre-training on many
             labels, with --model.net.head_bias -10).
         label_smoothing: softmax: share of the target spread over all classes; sigmoid: distance of the targets from
@@ -37,7 +39,11 @@ class Classifier(RecipeModel):
         weights_resampling: How positions get to another grid: bilinear is the paper's, bicubic suits DINOv2.
         weights_adapt: Also fit the weights' first layer to another patch size or number of channels.
         freeze_trunk: Train the head alone, on the features of a net in evaluation mode (linear probe).
+        recompute: Compute the activations inside every block again in the backward pass in place of keeping them
+            (activation checkpointing): less memory for one more forward pass.
         compile: Compile the net with torch.compile, in place: the keys of checkpoints do not change.
+        cuda_graph: Capture loss and gradients as one CUDA graph and replay it: a small net on one GPU trains several
+            times faster, since the host launches a step once.
         num_classes: Classes of the head, from the data.
         image_size: Pixels per side, or (y, x), from the data.
         mean: Channel means of images in [0, 1]; None: 0.5.
@@ -52,6 +58,7 @@ class Classifier(RecipeModel):
         net: NetConfig = NetConfig(),
         optim: Optim = Optim(),
         schedule: Schedule = Schedule(),
+        averaging: Averaging = Averaging(),
         loss: Literal["softmax", "sigmoid"] = "softmax",
         label_smoothing: float = 0.0,
         weights: str | None = None,
@@ -59,7 +66,9 @@ class Classifier(RecipeModel):
         weights_resampling: Literal["bilinear", "bicubic"] = "bilinear",
         weights_adapt: bool = False,
         freeze_trunk: bool = False,
+        recompute: bool = False,
         compile: bool = False,
+        cuda_graph: bool = False,
         num_classes: int | None = None,
         image_size: int | tuple[int, int] | None = None,
         mean: tuple[float, ...] | None = None,
@@ -71,6 +80,7 @@ class Classifier(RecipeModel):
             net,
             optim,
             schedule,
+            averaging,
             loss=loss,
             label_smoothing=label_smoothing,
             weights=None,  # a checkpoint never opens the file that its run began with
@@ -78,7 +88,9 @@ class Classifier(RecipeModel):
             weights_resampling=weights_resampling,
             weights_adapt=weights_adapt,
             freeze_trunk=freeze_trunk,
+            recompute=recompute,
             compile=compile,
+            cuda_graph=cuda_graph,
             num_classes=num_classes,
             image_size=image_size,
             mean=mean,
@@ -128,10 +140,13 @@ class Classifier(RecipeModel):
     # Steps -----------------------------------------------------------------------------------------------------------
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
-        images, labels = batch
-        loss = self.loss(self(images), labels, smoothing=self.hparams.label_smoothing)
-        self.log("train/loss", loss, prog_bar=True, batch_size=len(images))
+        loss = self.training_loss(*batch)
+        self.log("train/loss", loss, prog_bar=True, batch_size=len(batch[0]), sync_dist=True)
         return loss
+
+    def batch_loss(self, images: Tensor, labels: Tensor) -> Tensor:
+        """Mean loss of images (b, c, y, x) with labels (b), or targets (b, classes)."""
+        return self.loss(self(images), labels, smoothing=self.hparams.label_smoothing)
 
     def validation_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:
         self._evaluate("val", *batch)

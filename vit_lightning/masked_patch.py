@@ -10,6 +10,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 from torch.nn import functional as F
 
+from vit_lightning.averaging import Averaging
 from vit_lightning.errors import InputError
 from vit_lightning.metrics import WeightedMean
 from vit_lightning.models import NetConfig
@@ -39,10 +40,15 @@ class MaskedPatch(RecipeModel):
         net: Architecture: a variant such as B/16, any single field of which may be overridden.
         optim: Optimiser and its numbers.
         schedule: Learning rate over the run, in optimiser steps.
+        averaging: Average of the weights that validates and leaves, beside those that train.
         target: What is predicted of a patch. mean_colour: its mean colour in 3 bits per channel, one of 512 classes
             (the paper's reported choice); mean_colour_4x4: that of each of its 4 x 4 parts; pixels: its normalised
             pixels, by mean squared error.
+        recompute: Compute the activations inside every block again in the backward pass in place of keeping them
+            (activation checkpointing): less memory for one more forward pass.
         compile: Compile the net with torch.compile, in place: the keys of checkpoints do not change.
+        cuda_graph: Capture loss and gradients as one CUDA graph and replay it: a small net on one GPU trains several
+            times faster, since the host launches a step once.
         num_classes: Ignored: the net has no classes yet.
         image_size: Pixels per side, or (y, x), from the data.
         mean: Channel means of images in [0, 1]; None: 0.5.
@@ -58,15 +64,19 @@ class MaskedPatch(RecipeModel):
         net: NetConfig = NetConfig(),
         optim: Optim = Optim(),
         schedule: Schedule = Schedule(),
+        averaging: Averaging = Averaging(),
         target: Target = "mean_colour",
+        recompute: bool = False,
         compile: bool = False,
+        cuda_graph: bool = False,
         num_classes: int | None = None,
         image_size: int | tuple[int, int] | None = None,
         mean: tuple[float, ...] | None = None,
         std: tuple[float, ...] | None = None,
     ) -> None:
         facts = {"num_classes": 0, "image_size": image_size, "mean": mean, "std": std}
-        super().__init__(net, optim, schedule, target=target, compile=compile, **facts)
+        engine = {"recompute": recompute, "compile": compile, "cuda_graph": cuda_graph}
+        super().__init__(net, optim, schedule, averaging, target=target, **engine, **facts)
         _check(self.config, target)
         names = ("loss", "top1") if target in CELLS else ("loss",)
         self.target = target
@@ -130,9 +140,13 @@ class MaskedPatch(RecipeModel):
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
         images, _ = batch
         bits = self._bits(images, batch_idx * len(images), seed_from(run_seed(), self.current_epoch))
-        loss = self.losses(*self(images, bits)).mean()
-        self.log("train/loss", loss, prog_bar=True, batch_size=len(images))
+        loss = self.training_loss(images, bits)
+        self.log("train/loss", loss, prog_bar=True, batch_size=len(images), sync_dist=True)
         return loss
+
+    def batch_loss(self, images: Tensor, bits: Tensor) -> Tensor:
+        """Mean loss of images (b, c, y, x) whose corruption is drawn by bits (3, b, n)."""
+        return self.losses(*self(images, bits)).mean()
 
     def validation_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:
         self._evaluate("val", *batch, batch_idx)

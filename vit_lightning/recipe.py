@@ -4,14 +4,17 @@ from dataclasses import asdict
 from typing import Any, ClassVar
 
 import torch
-from lightning.pytorch import LightningModule
+from lightning.pytorch import Callback, LightningModule
 from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 
+from vit_lightning.averaging import RAW, UPDATES, Averaging, WeightAverage
+from vit_lightning.cuda_graph import GraphedLoss
 from vit_lightning.errors import InputError
-from vit_lightning.models import NetConfig, build, resolve
+from vit_lightning.models import NetConfig, build, half_on_gpu, resolve
+from vit_lightning.models.recompute import recompute
 from vit_lightning.optim import Optim, Schedule, parameter_groups
 
 CENTRE = (0.5,)
@@ -31,20 +34,31 @@ class RecipeModel(LightningModule):
         net: Architecture, as a config or its dict.
         optim: Optimiser, as a recipe or its dict.
         schedule: Learning rate over the run, as a recipe or its dict.
-        settings: The subclass's other arguments in plain types, which are kept as hyper-parameters; compile,
-            num_classes, image_size, mean and std are among them.
+        averaging: Average of the weights, as a recipe or its dict.
+        settings: The subclass's other arguments in plain types, which are kept as hyper-parameters; recompute,
+            compile, cuda_graph, num_classes, image_size, mean and std are among them.
     """
 
     fixed: ClassVar[tuple[str, ...]] = ("num_classes", "image_size")
     """Hyper-parameters that a checkpoint's tensors depend on, beside the net's fields."""
 
-    def __init__(self, net: NetConfig | dict, optim: Optim | dict, schedule: Schedule | dict, **settings: Any) -> None:
+    def __init__(
+        self,
+        net: NetConfig | dict,
+        optim: Optim | dict,
+        schedule: Schedule | dict,
+        averaging: Averaging | dict,
+        **settings: Any,
+    ) -> None:
         super().__init__()
         self.config = resolve(net if isinstance(net, NetConfig) else NetConfig(**net))
         self.optim = optim if isinstance(optim, Optim) else Optim(**optim)
         self.schedule = schedule if isinstance(schedule, Schedule) else Schedule(**schedule)
-        recipe = {"net": asdict(self.config), "optim": asdict(self.optim), "schedule": asdict(self.schedule)}
-        self.save_hyperparameters(recipe | settings, logger=False)
+        self.averaging = averaging if isinstance(averaging, Averaging) else Averaging(**averaging)
+        recipe = {name: asdict(getattr(self, name)) for name in ("optim", "schedule", "averaging")}
+        self.save_hyperparameters({"net": asdict(self.config)} | recipe | settings, logger=False)
+        self.average: WeightAverage | None = None
+        self.graphed_loss: GraphedLoss | None = None
         self.net: nn.Module | None = None
         self.planned_steps: int | None = None
 
@@ -54,7 +68,7 @@ class RecipeModel(LightningModule):
         """Build the net once the facts of the data are known; Lightning calls this on the right device."""
         if self.net is not None:
             return
-        # cuDNN's attention turns finite inputs into NaN gradients (bf16, 64 tokens, torch 2.11 on an H100).
+        # cuDNN's backward pass of attention gives NaN for 64 equal tokens (torch 2.11, cuDNN 9.19 on an H100).
         torch.backends.cuda.enable_cudnn_sdp(False)
         missing = [name for name in ("num_classes", "image_size") if self.hparams[name] is None]
         if missing:
@@ -69,6 +83,8 @@ class RecipeModel(LightningModule):
                 )
             self.hparams[name] = tuple(values)
             self.register_buffer(name, torch.tensor(values)[:, None, None], persistent=False)
+        if self.hparams.recompute:
+            recompute(self.net)
         if self.hparams.compile:
             self.compile_net()
         if self.device_mesh is not None:
@@ -95,9 +111,38 @@ class RecipeModel(LightningModule):
                 f"the images have {images.shape[1]} channels, the net takes {len(self.mean)}; "
                 f"set --model.net.channels {images.shape[1]}, or convert the images"
             )
+        if (dtype := half_on_gpu(images)) is not None:
+            from vit_lightning.models.kernels import normalise
+
+            return normalise(images, self.mean, self.std, dtype)
         if images.dtype == torch.uint8:
             images = images.to(self.mean.dtype) / 255
         return (images - self.mean) / self.std
+
+    # Steps -----------------------------------------------------------------------------------------------------------
+
+    def batch_loss(self, *batch: Tensor) -> Tensor:
+        """Return the mean loss of a training batch."""
+        raise NotImplementedError
+
+    def training_loss(self, *batch: Tensor) -> Tensor:
+        """Return `batch_loss`, from a CUDA graph where one is asked for."""
+        return self.batch_loss(*batch) if self.graphed_loss is None else self.graphed_loss(*batch)
+
+    def on_fit_start(self) -> None:
+        """Prepare the CUDA graph, or say what it lacks."""
+        self.graphed_loss = None
+        if not self.hparams.cuda_graph:
+            return
+        hindrances = {
+            "a GPU": self.device.type != "cuda",
+            "one device": self.trainer.world_size > 1,
+            "no recomputation": self.hparams.recompute,
+            "a net that is not compiled": self.hparams.compile,
+        }
+        if missing := [need for need, lacks in hindrances.items() if lacks]:
+            raise InputError(f"--model.cuda_graph true needs {' and '.join(missing)}; drop it")
+        self.graphed_loss = GraphedLoss(self, self.batch_loss)
 
     # Recipe ----------------------------------------------------------------------------------------------------------
 
@@ -114,6 +159,11 @@ class RecipeModel(LightningModule):
             optimizer, lambda step: self.schedule.lr(step, self.optim.lr, total) / (self.optim.lr or 1.0)
         )
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step", "name": "lr"}}
+
+    def configure_callbacks(self) -> list[Callback]:
+        """Average the weights if the recipe asks for it."""
+        self.average = WeightAverage(self.averaging) if self.averaging.decay else None
+        return [self.average] if self.average else []
 
     def on_train_start(self) -> None:
         """Write the recipe over what a restored optimiser brought back: flags beat checkpoints."""
@@ -155,6 +205,8 @@ class RecipeModel(LightningModule):
         """Name the class, so that a checkpoint alone rebuilds its model."""
         checkpoint["model"] = self._class_path
         checkpoint["planned_steps"] = self.trainer.estimated_stepping_batches
+        if self.average is not None:
+            self.average.store(checkpoint)
 
     @property
     def _class_path(self) -> str:
@@ -179,8 +231,21 @@ class RecipeModel(LightningModule):
             )
         if self._trainer is not None and self.trainer.state.fn == "fit":
             self._check_optimiser(dict(differences))
+            self._take_averages(checkpoint)
         for _, text in differences:
             rank_zero_info(f"differs from the checkpoint: model.{text}")
+
+    def _take_averages(self, checkpoint: dict[str, Any]) -> None:
+        """Train on with the trained weights, and average on from the averaged ones; without these, from here."""
+        if RAW not in checkpoint:
+            return
+        if self.average is None:
+            raise InputError(
+                "the checkpoint holds averaged weights beside the trained ones: a resumed run goes on averaging; "
+                "drop --model.averaging.decay 0, or begin anew with --model.weights"
+            )
+        self.average.restore(checkpoint["state_dict"], checkpoint[UPDATES])
+        checkpoint["state_dict"] = checkpoint[RAW]
 
 
 def _plain(key: str, value: Any) -> Any:
