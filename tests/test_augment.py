@@ -217,7 +217,17 @@ def test_mixing_multi_hot_labels():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"rotate": -1.0}, {"shift": 1.5}, {"scale": 1.0}, {"zoom": 0.5}, {"mixup_alpha": -0.1}]
+    "wrong",
+    [
+        {"rotate": -1.0},
+        {"shift": 1.5},
+        {"scale": 1.0},
+        {"zoom": 0.5},
+        {"mixup_alpha": -0.1},
+        {"erasing": 1.1},
+        {"rand_augment": (-1, 10)},
+        {"rand_augment": (2, 31)},
+    ],
 )
 def test_numbers_out_of_range_name_their_flag(wrong):
     with pytest.raises(InputError, match=f"--data.augment.{next(iter(wrong))} is "):
@@ -226,3 +236,56 @@ def test_numbers_out_of_range_name_their_flag(wrong):
 
 def test_no_mixing_unless_asked_for():
     assert mixing(Augment(), num_classes=5) is None
+
+
+# "How to train your ViT?", section 3: layers, magnitude, MixUp's alpha.
+@pytest.mark.parametrize(
+    ("preset", "layers", "magnitude", "alpha"),
+    [
+        ("none", 0, 0, 0),
+        ("light1", 2, 0, 0),
+        ("light2", 2, 10, 0.2),
+        ("medium1", 2, 15, 0.2),
+        ("medium2", 2, 15, 0.5),
+        ("strong1", 2, 20, 0.5),
+        ("strong2", 2, 20, 0.8),
+    ],
+)
+def test_presets_are_augregs(preset, layers, magnitude, alpha):
+    augment = Augment(preset=preset)
+    assert (augment.randomness, augment.mixup) == ((layers, magnitude), alpha)
+    assert Augment(preset=preset, mixup_alpha=0.3).mixup == 0.3
+    assert Augment(preset=preset, rand_augment=(1, 5)).randomness == (1, 5)
+    off = Augment(preset=preset, rand_augment=(0, 0), mixup_alpha=0)
+    assert (off.randomness, off.mixup) == ((0, 0), 0)
+
+
+@pytest.mark.parametrize(
+    "field", [{"preset": "light1"}, {"rand_augment": (2, 10)}, {"trivial_augment": True}, {"erasing": 1.0}]
+)
+def test_every_random_step_changes_images(field):
+    plain, changed = (train_transform(Augment(crop="none", flip=False, **more), (24, 24)) for more in ({}, field))
+    image = noise(24, 24)
+    results = []
+    for key in range(20):
+        with seeded(key):
+            results.append(changed(image))
+    assert all(result.shape == (3, 24, 24) and result.dtype == torch.uint8 for result in results)
+    assert sum(not torch.equal(result, plain(image)) for result in results) > 10
+    with seeded(3):
+        assert torch.equal(changed(image), results[3])
+
+
+def test_erasing_paints_a_grey_box_of_the_size_it_says():
+    image = torch.zeros(3, 100, 100, dtype=torch.uint8)
+    with seeded(0):
+        erase = train_transform(Augment(crop="none", flip=False, erasing=0.25), (100, 100))
+        areas = np.array([(erase(image)[0] == 128).float().mean() for _ in range(800)])
+    assert (areas > 0).mean() == pytest.approx(0.25, abs=0.06)
+    assert areas[areas > 0].min() >= 0.015 and areas.max() <= 0.34
+
+
+def test_trivial_augment_takes_randaugments_place():
+    with pytest.raises(InputError, match=r"RandAugment \[2, 15\]; give --data.augment.rand_augment \[0, 0\]"):
+        Augment(preset="medium1", trivial_augment=True)
+    assert Augment(preset="medium1", rand_augment=(0, 0), trivial_augment=True).mixup == 0.2

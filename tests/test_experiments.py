@@ -1,16 +1,113 @@
-"""Every shipped experiment is a lab note that parses, and no layer touches another's keys."""
+"""Every shipped experiment is a lab note whose commands parse to the recipe, and no layer touches another's keys."""
 
+import re
+import shlex
+from functools import cache
+from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+import torch
 import yaml
+from jsonargparse import Namespace
+from lightning.pytorch.cli import LightningArgumentParser
 
-from vit_lightning.arguments import LINKED
+from vit_lightning.analysis.cost import macs
+from vit_lightning.arguments import LINKED, load_plugins
+from vit_lightning.augment import Augment, train_transform
+from vit_lightning.cli import ViTCLI
+from vit_lightning.models import NetConfig
 
 FOLDER = Path(__file__).parent.parent / "experiments"
 EXPERIMENTS = sorted(FOLDER.glob("*.yaml"))
 OVERLAYS = sorted((FOLDER / "hardware").glob("*.yaml"))
 NOTE = ("Source:", "Expected:", "Cost:", "Command:")
+CLASSES = {
+    "CIFAR10": 10,
+    "CIFAR100": 100,
+    "Digits": 10,
+    "Flowers": 102,
+    "ImageFolder": 1000,
+    "ImageNet1k": 1000,
+    "ImageNet21k": 21_843,
+    "Pets": 37,
+    "Synthetic": 4,
+    "WebScale": 18_291,
+}
+IMAGES = {"ImageNet1k": 1_268_355, "ImageNet21k": 14_094_722, "WebScale": 303_000_000}
+"""Training images of the sets that are trained on by epochs, held-out ones left aside."""
+DOOR = "python -m vit_lightning "
+
+
+def note(path: Path) -> list[tuple[str, str]]:
+    """The entries of an experiment's note, `Label: text`, without what stands in brackets."""
+    lines = [line for line in path.read_text().splitlines() if line.startswith("#")]
+    text = re.sub(r"\n#   ", " ", "\n".join(lines))
+    entries = re.findall(r"^# ([^:\n]+): +(.*)$", text, flags=re.M)
+    return [(label, re.sub(r" \([^()]*\)", "", value)) for label, value in entries]
+
+
+def commands(path: Path) -> dict[str, list[str]]:
+    """The note's commands as words; an entry of flags alone goes on from Command."""
+    entries = note(path)
+    own = dict(entries)["Command"]
+    lines = {label: text if text.startswith(DOOR) else f"{own} {text}" for label, text in entries}
+    kept = {label for label, text in entries if text.startswith((DOOR, "--"))}
+    return {label: shlex.split(line.removeprefix(DOOR)) for label, line in lines.items() if label in kept}
+
+
+COMMANDS = {(path.stem, label): words for path in EXPERIMENTS for label, words in commands(path).items()}
+FITS = {key: words for key, words in COMMANDS.items() if words[0] == "fit"}
+
+
+class Parser(ViTCLI):
+    """The real command line's parser, with every plug-in's classes known, that stops before it parses."""
+
+    def __init__(self) -> None:
+        load_plugins(" ".join(CLASSES))
+        super().__init__(["fit"])
+
+    def parse_arguments(self, parser, args) -> None:
+        self.ready = parser
+        raise StopIteration
+
+
+@cache
+def parser() -> LightningArgumentParser:
+    cli = Parser.__new__(Parser)
+    with pytest.raises(StopIteration):
+        cli.__init__()
+    return cli.ready
+
+
+class Run(NamedTuple):
+    """What a command of a note asks for."""
+
+    config: Namespace
+    net: NetConfig
+    classes: int
+    batch: int
+    steps: float
+    images: float
+
+
+@cache
+def understand(*key: str) -> Run:
+    """Parse a command, and count what it trains on: images of a batch, over all devices, steps, and images in all."""
+    words = [str(FOLDER.parent / word) if word.startswith("experiments/") else word for word in FITS[key]]
+    config = parser().parse_args(words).fit
+    net = NetConfig(**config.model.init_args.net.as_dict())
+    if net.variant is None and (started := re.search(r"([BLH])_(\d\d)|bit", config.model.init_args.weights)):
+        net.variant = "R50x1" if started[0] == "bit" else f"{started[1]}/{started[2]}"
+    trainer, init = config.trainer, config.data.init_args
+    devices = trainer.devices if isinstance(trainer.devices, int) else 1
+    data = config.data.class_path.rpartition(".")[2]
+    batch = init.batch_size * devices * trainer.accumulate_grad_batches
+    if trainer.max_steps > 0:
+        return Run(config, net, CLASSES[data], batch, trainer.max_steps, trainer.max_steps * batch)
+    images = IMAGES.get(data, 1500) * trainer.max_epochs * init.fraction
+    return Run(config, net, CLASSES[data], batch, images // batch, images)
 
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
@@ -20,6 +117,11 @@ def test_an_experiment_is_a_lab_note(path):
     for part in NOTE:
         assert any(part in line for line in header), f"{path.name}: the note lacks {part}"
     assert any(f"-c experiments/{path.name}" in line for line in header), "the command names another file"
+
+
+def test_the_table_lists_every_experiment():
+    listed = re.findall(r"^\| `(\w+\.yaml)`", (FOLDER / "README.md").read_text(), flags=re.M)
+    assert sorted(set(listed)) == [path.name for path in EXPERIMENTS]
 
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
@@ -40,6 +142,102 @@ def test_an_experiment_parses(app, path):
     done = app("fit", "-c", path, "--print_config")
     assert done.code == 0, done.err
     assert yaml.safe_load(done.out)["data"]["class_path"]
+
+
+@pytest.mark.parametrize("key", FITS, ids="-".join)
+def test_a_command_of_a_note_builds_its_run(key):
+    """Without storage and data: the net of its size, the optimiser, the transforms, and a warm-up that fits."""
+    run = understand(*key)
+    module, _, name = run.config.model.class_path.rpartition(".")
+    init = run.config.model.init_args.as_dict() | {"net": run.net, "num_classes": run.classes}
+    init |= {"image_size": run.config.data.init_args.image_size, **({"weights": None} if "weights" in init else {})}
+    model = getattr(import_module(module), name)(**init)
+    with torch.device("meta"):
+        model.net = model.build_net()
+    assert model.optim.build(model.trainable())
+    model.schedule.check(run.steps)
+    augment = Augment(**run.config.data.init_args.augment.as_dict())
+    size = model.net.image_size
+    image = torch.zeros(model.config.channels, 40, 60, dtype=torch.uint8)
+    assert train_transform(augment, size)(image).shape[1:] == size
+
+
+@pytest.mark.parametrize("key", [key for key in FITS if key[0].startswith(("pretrain", "finetune", "masked_b16"))])
+def test_the_batch_is_the_papers(key):
+    run = understand(*key)
+    tuned = next(word for word in FITS[key] if word.endswith(".yaml")).startswith("experiments/finetune")
+    assert run.batch == (512 if tuned else 4096)
+
+
+# Table 3 of the paper, table 4 (spec 3.1, 4.1), and its follow-ups (spec 2.2, 3.5, 3.6, 6): learning rate, weight
+# decay, dropout, shape, warm-up, epochs or steps, clipping.
+TABLE = """
+pretrain_i21k           Command   1e-3  0.03  0.1  linear  10000  90     -
+pretrain_i21k           B/32      1e-3  0.03  0.1  linear  10000  90     -
+pretrain_i21k           L/16      1e-3  0.03  0.1  linear  10000  90     -
+pretrain_i21k           L/32      1e-3  0.03  0.1  linear  10000  90     -
+pretrain_i1k            Command   3e-3  0.3   0.1  cosine  10000  300    1
+pretrain_i1k            L/16      3e-3  0.3   0.1  cosine  10000  300    1
+pretrain_webscale       Command   8e-4  0.1   0    linear  10000  7      -
+pretrain_webscale       B/32      8e-4  0.1   0    linear  10000  7      -
+pretrain_webscale       L/32      6e-4  0.1   0    linear  10000  7      -
+pretrain_webscale       L/16      4e-4  0.1   0    linear  10000  14     -
+pretrain_webscale       H/14      3e-4  0.1   0    linear  10000  14     -
+pretrain_webscale       R50+B/16  8e-4  0.1   0    linear  10000  7      -
+pretrain_webscale       R50+L/32  2e-4  0.1   0    linear  10000  7      -
+pretrain_webscale       R50+L/16  4e-4  0.1   0    linear  10000  7      -
+pretrain_webscale_resnet Command  1e-3  0.1   0    linear  10000  7      -
+pretrain_webscale_resnet R50x2    1e-3  0.1   0    linear  10000  7      -
+pretrain_webscale_resnet R101x1   8e-4  0.1   0    linear  10000  7      -
+pretrain_webscale_resnet R152x1   6e-4  0.1   0    linear  10000  7      -
+pretrain_webscale_resnet R152x2   6e-4  0.1   0    linear  10000  7      -
+pretrain_webscale_resnet SGD      0.48  1e-4  0    step    5000   40     -
+pretrain_bit_i21k       Command   0.48  1e-4  0    step    5000   90     -
+pretrain_augreg_i21k    Command   1e-3  0.1   0    cosine  10000  300    1
+pretrain_augreg_i21k    S/16      1e-3  0.03  0    cosine  10000  300    1
+pretrain_augreg_i21k    R50+L/32  1e-3  0.1   0.1  cosine  10000  300    1
+pretrain_augreg_i1k     Command   1e-3  0.1   0.1  cosine  10000  300    1
+scratch_i1k_s16         Command   1e-3  0.1   0    cosine  10000  90     1
+masked_b16_jft          Command   2e-4  0     0    cosine  10000  1e6    -
+finetune_i1k            Command   0.03  0     0    cosine  500    20000  1
+finetune_cifar10        Command   0.01  0     0    cosine  500    10000  1
+finetune_cifar10        CIFAR-100 0.01  0     0    cosine  500    10000  1
+finetune_pets           Command   0.01  0     0    cosine  100    500    1
+finetune_pets           Flowers   0.01  0     0    cosine  100    500    1
+finetune_augreg         Command   0.003 0     0    cosine  100    500    1
+finetune_augreg         CIFAR-100 0.01  0     0    cosine  500    10000  1
+finetune_augreg         ImageNet-1k 0.03 0    0    cosine  500    20000  1
+finetune_bit            Command   0.003 0     0    step    500    20000  -
+"""
+
+
+@pytest.mark.parametrize("row", TABLE.strip().splitlines(), ids=lambda row: " ".join(row.split()[:2]))
+def test_the_numbers_are_the_papers(row):
+    stem, label, lr, decay, dropout, shape, warmup, length, clip = row.split()
+    config = understand(stem, label).config
+    recipe, trainer = config.model.init_args, config.trainer
+    assert (recipe.optim.lr, recipe.optim.weight_decay) == (float(lr), float(decay))
+    assert (recipe.net.dropout or 0) == float(dropout)
+    assert (recipe.schedule.decay, recipe.schedule.warmup_steps) == (shape, int(warmup))
+    assert max(trainer.max_epochs, trainer.max_steps) == float(length)
+    assert (trainer.gradient_clip_val or 0) == (0 if clip == "-" else float(clip))
+    assert recipe.optim.name == ("sgd" if shape == "step" or stem.startswith("finetune") else recipe.optim.name)
+    assert tuple(recipe.optim.betas) == (0.9, 0.999) and recipe.optim.momentum == 0.9
+
+
+@pytest.mark.parametrize("path", [path for path in EXPERIMENTS if "exaFLOPs" in path.read_text()], ids=lambda p: p.stem)
+def test_the_cost_is_what_the_net_needs(path):
+    """exaFLOPs as in the paper's table 6: 6 x multiply-accumulates x images (spec 8.1)."""
+    text = re.sub(r"\n#   ", " ", path.read_text())
+    total, each, images = re.search(
+        r"([\d.]+) exaFLOPs \(6 x ([\d.]+) G multiply-accumulates x ([\d.e+]+)", text
+    ).groups()
+    run = understand(path.stem, "Command")
+    needed = macs(run.net, run.config.data.init_args.image_size, run.classes)
+    assert float(each) * 1e9 == pytest.approx(needed, abs=0.51 * 10 ** (9 - len(each.partition(".")[2])))
+    assert float(images) == pytest.approx(run.images, rel=2e-3)
+    digits = len(total.replace(".", "").lstrip("0"))
+    assert float(total) == pytest.approx(6e-18 * needed * run.images, rel=0.6 * 10 ** (1 - digits))
 
 
 @pytest.mark.parametrize("path", OVERLAYS, ids=lambda path: path.stem)

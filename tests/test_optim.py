@@ -45,6 +45,15 @@ def test_rsqrt_schedule_with_cooldown():
     assert schedule.lr(1_000_000, 8e-4, 1_000_000) == 0
 
 
+def test_step_schedule_falls_to_a_tenth_as_bit_does():
+    schedule = Schedule(decay="step", warmup_steps=5000)
+    epoch = 3466  # steps of 4096 images on ImageNet-21k
+    rates = [schedule.lr(round(epochs * epoch), 0.48, 90 * epoch) for epochs in (0, 29.9, 30, 60, 79.9, 80, 90)]
+    assert rates == pytest.approx([0, 0.48, 0.048, 0.0048, 0.0048, 0.00048, 0.00048], rel=1e-12)
+    with pytest.raises(InputError, match="milestones"):
+        Schedule(decay="step", milestones=(30, 60))
+
+
 @given(
     decay=st.sampled_from(["linear", "cosine", "rsqrt", "constant"]),
     total=st.integers(2, 10_000),

@@ -14,9 +14,23 @@ from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as F
 
 from vit_lightning.errors import InputError
+from vit_lightning.mixing import Mix, mixer
+from vit_lightning.randaugment import GREY, RandAugment, check_channels
 
 Size = tuple[int, int]
 Transform = Callable[[Tensor], Tensor]
+Preset = Literal["none", "light1", "light2", "medium1", "medium2", "strong1", "strong2"]
+
+PRESETS: dict[Preset, tuple[tuple[int, float], float]] = {
+    "none": ((0, 0), 0.0),
+    "light1": ((2, 0), 0.0),
+    "light2": ((2, 10), 0.2),
+    "medium1": ((2, 15), 0.2),
+    "medium2": ((2, 15), 0.5),
+    "strong1": ((2, 20), 0.5),
+    "strong2": ((2, 20), 0.8),
+}
+"""RandAugment's layers and magnitude and MixUp's alpha. Source: "How to train your ViT?", section 3 (spec 3.5)."""
 
 
 @dataclass(frozen=True)
@@ -40,18 +54,51 @@ class Augment:
     evaluation: Literal["resize", "center"] = "resize"
     """Evaluation images. resize: the whole image, its aspect not kept; center: the middle of the image after the short
     side is resized to zoom * image_size."""
-    mixup_alpha: float = 0.0
-    """MixUp's Beta parameter; 0 turns it off. With CutMix on too, each batch gets one of both."""
+    preset: Preset = "none"
+    """AugReg's strength of augmentation, which sets rand_augment and mixup_alpha; either given here wins over it."""
+    rand_augment: tuple[int, float] | None = None
+    """RandAugment after the flip, as [layers, magnitude]: every image is changed by that many of 16 operations. 10 is
+    full strength, and 0 still changes images; [0, 0] turns it off. Unset: the preset's."""
+    trivial_augment: bool = False
+    """TrivialAugment after the flip: every image is changed by one operation at any strength (torchvision's wide set).
+    It takes RandAugment's place."""
+    erasing: float = 0.0
+    """Probability that a random box, 2 to 33 % of the area, is painted grey after everything else."""
+    mixup_alpha: float | None = None
+    """MixUp's Beta parameter; 0 turns it off. With CutMix on too, each batch gets one of both. Unset: the preset's."""
     cutmix_alpha: float = 0.0
     """CutMix's Beta parameter; 0 turns it off."""
 
     def __post_init__(self) -> None:
         for name, (least, most) in _LIMITS.items():
-            if not least <= getattr(self, name) <= most:
-                raise InputError(f"--data.augment.{name} is {getattr(self, name)}, expected {least} to {most}")
+            value = getattr(self, name)
+            if value is not None and not least <= value <= most:
+                raise InputError(f"--data.augment.{name} is {value}, expected {least} to {most}")
+        layers, magnitude = self.randomness
+        if not 0 <= layers <= 16 or not 0 <= magnitude <= 30:
+            raise InputError(
+                f"--data.augment.rand_augment is [{layers}, {magnitude}], expected 0 to 16 layers and a magnitude of "
+                "0 to 30"
+            )
+        if layers and self.trivial_augment:
+            raise InputError(
+                f"--data.augment.trivial_augment cannot go with RandAugment [{layers}, {magnitude}]; "
+                "give --data.augment.rand_augment [0, 0]"
+            )
+
+    @property
+    def randomness(self) -> tuple[int, float]:
+        """RandAugment's layers and magnitude."""
+        return PRESETS[self.preset][0] if self.rand_augment is None else self.rand_augment
+
+    @property
+    def mixup(self) -> float:
+        """MixUp's Beta parameter."""
+        return PRESETS[self.preset][1] if self.mixup_alpha is None else self.mixup_alpha
 
 
 _LIMITS = {
+    "erasing": (0, 1),
     "rotate": (0, 180),
     "shift": (0, 1),
     "scale": (0, 0.9),
@@ -62,7 +109,7 @@ _LIMITS = {
 
 
 def train_transform(augment: Augment, size: Size) -> Transform:
-    """Return the training transform to `size` (y, x): crop, flip, then an affine change."""
+    """Return the training transform to `size` (y, x): crop, flip, affine change, random operations, erasing."""
     steps: list[Transform] = [_train_crop(augment, size)]
     if augment.flip:
         steps.append(v2.RandomHorizontalFlip())
@@ -75,6 +122,13 @@ def train_transform(augment: Augment, size: Size) -> Transform:
                 interpolation=v2.InterpolationMode.BILINEAR,
             )
         )
+    layers, magnitude = augment.randomness
+    if layers:
+        steps.append(RandAugment(layers, magnitude))
+    if augment.trivial_augment:
+        steps += [check_channels, v2.TrivialAugmentWide(fill=GREY)]
+    if augment.erasing:
+        steps.append(v2.RandomErasing(augment.erasing, value=GREY))
     return v2.Compose(steps)
 
 
@@ -85,14 +139,9 @@ def eval_transform(augment: Augment, size: Size) -> Transform:
     return v2.Resize(size, antialias=True)
 
 
-def mixing(augment: Augment, num_classes: int) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None:
+def mixing(augment: Augment, num_classes: int) -> Mix | None:
     """Return what mixes a batch (float images `b c y x`, labels `b` or `b classes`), or None if nothing does."""
-    mixers = [
-        mixer(alpha=alpha, num_classes=num_classes)
-        for mixer, alpha in ((v2.MixUp, augment.mixup_alpha), (v2.CutMix, augment.cutmix_alpha))
-        if alpha > 0
-    ]
-    return v2.RandomChoice(mixers) if mixers else None
+    return mixer(augment.mixup, augment.cutmix_alpha, num_classes)
 
 
 def _train_crop(augment: Augment, size: Size) -> Transform:

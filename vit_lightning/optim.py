@@ -63,14 +63,17 @@ class Optim:
 class Schedule:
     """The learning rate over a run, in optimiser steps (gradient accumulation does not stretch it)."""
 
-    decay: Literal["linear", "cosine", "rsqrt", "constant"] = "cosine"
-    """Shape after warm-up: linear to end_lr, cosine to 0, base / sqrt(1 + (step - warmup) / timescale), or constant."""
+    decay: Literal["linear", "cosine", "rsqrt", "step", "constant"] = "cosine"
+    """Shape after warm-up: linear to end_lr, cosine to 0, base / sqrt(1 + (step - warmup) / timescale), a tenth after
+    every milestone, or constant."""
     warmup_steps: int = 0
     """Optimiser steps of linear warm-up; step 0 learns at 0, step warmup_steps at the peak."""
     end_lr: float = 1e-5
     """Last learning rate of the linear decay."""
     timescale: int = 10_000
     """Steps after which rsqrt has fallen by sqrt(2)."""
+    milestones: tuple[float, ...] = (30 / 90, 60 / 90, 80 / 90)
+    """Shares of the run after which step has fallen to another tenth: BiT's epochs 30, 60 and 80 of 90."""
     cooldown_steps: int = 0
     """Steps at the end over which the learning rate falls linearly to 0, on top of the decay."""
     allow_horizon_change: bool = False
@@ -81,11 +84,13 @@ class Schedule:
         for name in ("warmup_steps", "end_lr", "timescale", "cooldown_steps"):
             if getattr(self, name) < (name == "timescale"):
                 raise InputError(f"model.schedule.{name} is {getattr(self, name)}; it must not be negative")
+        if not all(0 < share < 1 for share in self.milestones):
+            raise InputError(f"model.schedule.milestones are {self.milestones}; each is a share of the run, 0 to 1")
 
     def lr(self, step: int, base: float, total: int) -> float:
         """Learning rate of optimiser step `step` (from 0) in a run of `total` steps with peak `base`.
 
-        Source: vision_transformer's utils.py (linear, cosine) and big_vision's utils.py (rsqrt, cooldown).
+        Source: vision_transformer's utils.py (linear, cosine), big_vision's utils.py (rsqrt, cooldown), BiT (step).
         """
         after = max(step - self.warmup_steps, 0)
         progress = min(after / max(total - self.warmup_steps, 1), 1.0)
@@ -96,6 +101,8 @@ class Schedule:
                 lr = base * 0.5 * (1 + math.cos(math.pi * progress))
             case "rsqrt":
                 lr = base / math.sqrt(1 + after / self.timescale)
+            case "step":
+                lr = base * 0.1 ** sum(step >= share * total for share in self.milestones)
             case "constant":
                 lr = base
         if self.warmup_steps:
@@ -106,7 +113,7 @@ class Schedule:
 
     def follows_horizon(self) -> bool:
         """Whether the learning rate depends on the run's length."""
-        return self.decay in ("linear", "cosine") or self.cooldown_steps > 0
+        return self.decay in ("linear", "cosine", "step") or self.cooldown_steps > 0
 
     def check(self, total: float) -> None:
         """Raise InputError when a run has no step, no end, or no room for the warm-up."""
