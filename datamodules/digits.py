@@ -7,7 +7,8 @@ from sklearn.datasets import load_digits
 from torch import Tensor
 
 from vit_lightning.augment import Augment
-from vit_lightning.data import ImageDataModule, Subset
+from vit_lightning.data import ImageDataModule
+from vit_lightning.subsets import Subset
 
 
 class DigitImages:

@@ -14,9 +14,10 @@ from datamodules.folder import Strings
 from datamodules.index import Index, IndexedData, IndexedImages
 from datamodules.multihot import MultiHot
 from datamodules.parquet import Rows, _open
-from vit_lightning.data import ImageSet, Subset, hold_out
+from vit_lightning.data import ImageSet
 from vit_lightning.errors import InputError
 from vit_lightning.sampling import tfds_order
+from vit_lightning.subsets import Subset, hold_out
 
 SIZES = {"train": 1_281_167, "val": 50_000}
 V2 = "imagenetv2-matched-frequency-format-val"

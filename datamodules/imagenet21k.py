@@ -10,8 +10,9 @@ from datamodules import synsets
 from datamodules.imagenet import wnid_labels
 from datamodules.index import IndexedData, IndexedImages
 from datamodules.multihot import MultiHot
-from vit_lightning.data import ImageSet, Subset, hold_out
+from vit_lightning.data import ImageSet
 from vit_lightning.errors import InputError
+from vit_lightning.subsets import Subset, hold_out
 
 WINTER21 = 19_167
 LABEL_SETS = ("google", "fall11", "winter21", "miil-p", "miil-p-winter21")

@@ -45,7 +45,7 @@ class Index(Sequence[str]):
         self.prefixes = store.Mapped(file, "prefixes")
         self.suffixes = store.Mapped(file, "suffixes")
         self.middles = store.Mapped(file, "middles")
-        self.blocks = arrays["blocks"]
+        self.places = arrays["blocks"]
 
     def __reduce__(self) -> tuple:
         return Index, (self.file, self.root)
@@ -67,11 +67,11 @@ class Index(Sequence[str]):
 
     def image(self, number: int) -> Path | bytes:
         """Return the path of an image, or its bytes if it lies in a tar."""
-        if not len(self.blocks):
+        if not len(self.places):
             return self.root / self[number]
         folder = self._folder(number)
         tar = self.folders[folder].partition("/")[0]
-        return tars.read(self.root / tar, int(self.blocks[number]), self._name(folder, number))
+        return tars.read(self.root / tar, int(self.places[number]), self._name(folder, number))
 
     def check(self) -> None:
         """Compare the folders or tars with what was indexed.

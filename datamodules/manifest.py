@@ -16,8 +16,9 @@ from datamodules.index import IndexedImages
 from datamodules.multihot import MultiHot
 from datamodules.parquet import _open
 from datamodules.store import Mapped, Ragged
-from vit_lightning.data import ImageDataModule, ImageSet, hold_out
+from vit_lightning.data import ImageDataModule, ImageSet
 from vit_lightning.errors import InputError
+from vit_lightning.subsets import hold_out
 
 VERSION = "manifest 1"
 MOST_CLASSES = 1_000_000

@@ -11,8 +11,8 @@ from datamodules.index import Index, IndexedImages
 from datamodules.multihot import MultiHot
 from datamodules.store import Ragged
 from vit_lightning import images
-from vit_lightning.data import Subset
 from vit_lightning.errors import InputError
+from vit_lightning.subsets import Subset
 
 IMAGES = "objectnet-1.0/images"
 MAPPINGS = "objectnet-1.0/mappings"

@@ -8,9 +8,10 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from vit_lightning.data import ImageDataModule, ImageSet, OnError, hold_out
+from vit_lightning.data import ImageDataModule, ImageSet, OnError
 from vit_lightning.errors import InputError
 from vit_lightning.sampling import tfds_order
+from vit_lightning.subsets import hold_out
 
 DAMAGE = (OSError, RuntimeError, ValueError, LookupError, EOFError, BadZipFile)
 """What reading files that are missing, cut short or of another kind may raise."""

@@ -11,7 +11,7 @@ from torch import nn
 from torchvision.transforms import v2
 
 from vit_lightning.augment import Augment
-from vit_lightning.data import ImageDataModule, Subset, hold_out
+from vit_lightning.data import ImageDataModule
 from vit_lightning.errors import InputError
 from vit_lightning.sampling import IGNORE
 
@@ -65,7 +65,11 @@ def indices(loader) -> list[int]:
 def on_rank(data: ImageDataModule, rank: int, world: int) -> ImageDataModule:
     share = {"num_replicas": world, "rank": rank}
     data.trainer = SimpleNamespace(
-        distributed_sampler_kwargs=share, num_devices=world, training=False, state=SimpleNamespace(fn="fit")
+        distributed_sampler_kwargs=share,
+        num_devices=world,
+        training=False,
+        state=SimpleNamespace(fn="fit"),
+        strategy=SimpleNamespace(root_device=torch.device("cpu")),
     )
     return data
 
@@ -247,32 +251,6 @@ def test_constructor_is_the_command_line():
     assert data.augment == Augment(flip=False)
     data.setup("fit")
     assert next(iter(data.val_dataloader()))[0].shape == (3, 3, 16, 32)
-
-
-def test_hold_out_is_stable_and_complete():
-    train, val = hold_out(Numbered(50), 0.1)
-    again, _ = hold_out(Numbered(50), 0.1)
-    assert (len(train), len(val)) == (45, 5)
-    assert train.indices.tolist() == again.indices.tolist()
-    assert sorted([*train.indices, *val.indices]) == list(range(50))
-    assert hold_out(Numbered(50), 0.1, seed=1)[1].indices.tolist() != val.indices.tolist()
-    assert hold_out(Numbered(50), 0.04, np.arange(50))[1].indices.tolist() == [48, 49]
-    assert len(hold_out(Numbered(50), 0.001)[1]) == 1
-    assert hold_out(source := Numbered(50), 0.0) == (source, None)
-    with pytest.raises(InputError, match=r"--data.val_fraction is 1\.5"):
-        hold_out(Numbered(50), 1.5)
-
-
-def test_subset_keeps_labels_and_names():
-    source = Numbered(10)
-    source.labels = np.arange(10) % 3
-    assert list(Subset(source, np.array([7, 2])).keys) == [7, 2]
-    source.keys = [f"{index}.png" for index in range(10)]
-    subset = Subset(source, np.array([7, 2]))
-    assert list(subset.keys) == ["7.png", "2.png"]
-    assert list(Subset(subset, np.array([1])).keys) == ["2.png"]
-    assert subset.labels.tolist() == [1, 2]
-    assert subset[1][1] == 2
 
 
 class Recorder(LightningModule):

@@ -62,6 +62,7 @@ class Tiny(ImageDataModule):
 
 def tiny(train=None, val=None, **options) -> Tiny:
     defaults = {"image_size": 8, "batch_size": 4, "num_workers": 0, "on_error": "skip", "max_broken": 0.5}
+    defaults["in_memory"] = False  # tests/test_memory.py has sets that are
     data = Tiny(augment=Augment(crop="none", flip=False), **defaults | options)
     data.train_set, data.val_set = train, val
     return data
@@ -73,6 +74,7 @@ def on_rank(data: Tiny, rank: int, world: int) -> Tiny:
         num_devices=world,
         training=False,
         state=SimpleNamespace(fn="fit"),
+        strategy=SimpleNamespace(root_device=torch.device("cpu")),
     )
     return data
 

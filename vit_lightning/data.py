@@ -7,7 +7,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from lightning.pytorch import LightningDataModule
 from lightning.pytorch.utilities import rank_zero_info
@@ -16,10 +15,14 @@ from torch.utils.data import DataLoader
 from torchvision.transforms.v2 import functional as F
 
 from vit_lightning import augment as augmenting
+from vit_lightning import subsets
 from vit_lightning.augment import Augment, Size, Transform
+from vit_lightning.batch_augment import BatchAugment, Drawn, obstacle
 from vit_lightning.errors import InputError
+from vit_lightning.memory import Held, WholeBatches, as_it_is, hold
 from vit_lightning.records import ImageSet, OnError, Records
-from vit_lightning.sampling import EvalSampler, TrainSampler, run_seed, seed_from, seeded
+from vit_lightning.sampling import EvalSampler, TrainSampler, run_seed, seeded
+from vit_lightning.signals import shield_worker
 
 Batch = tuple[Tensor, Tensor]
 
@@ -35,8 +38,17 @@ class ImageDataModule(LightningDataModule, ABC):
         root: folder that holds the data.
         image_size: height and width of the images given to the model, one number for both or [height, width].
         batch_size: images per device and step.
-        num_workers: processes that load images, per device; unset: one per core, at most 8. 0 loads in the main one.
+        num_workers: processes that load images, per device; unset: one per core, at most 8, and none where batches are
+            taken from memory as they are. 0 loads in the main one.
         augment: how training images are varied and evaluation images brought to size.
+        in_memory: decode each set once, when its loader is made, and keep it in memory; all its images must have one
+            size. Unset: sets whose images have at most 128 pixels per side and 2 GiB together.
+        augment_on_device: vary whole training batches on the device that trains, instead of one image after the other
+            in the loader; the random numbers are others, from the same distributions. Unset: where it is possible,
+            which is for sets in memory and every step but the inception crop and TrivialAugment.
+        fraction: share of the training images to use, for studies of the data's size: the same ones in every run, and
+            those of a smaller share are among those of a larger one.
+        per_class: number of training images to use of every class, chosen likewise.
         on_error: what an image does that cannot be read. raise: it ends the run; skip: it is logged, in training the
             next readable one takes its place, and in evaluation it does not count; fix: a JPEG that is damaged inside
             is shown with the parts that the decoder makes up, any other ends the run.
@@ -56,6 +68,10 @@ class ImageDataModule(LightningDataModule, ABC):
         batch_size: int = 128,
         num_workers: int | None = None,
         augment: Augment = Augment(),
+        in_memory: bool | None = None,
+        augment_on_device: bool | None = None,
+        fraction: float = 1.0,
+        per_class: int | None = None,
         on_error: OnError = "raise",
         max_broken: float = 0.01,
         mean: tuple[float, ...] | None = None,
@@ -67,19 +83,29 @@ class ImageDataModule(LightningDataModule, ABC):
         self.batch_size = batch_size
         self.num_workers = num_workers
         self.augment = augment
+        self.in_memory = in_memory
+        self.augment_on_device = augment_on_device
+        self.fraction = fraction
+        self.per_class = per_class
         self.on_error = on_error
         self.max_broken = max_broken
         self.mean = mean
         self.std = std
+        self._held: dict[tuple[str, bool | None], tuple[ImageSet, Held | None]] = {}
         for name, least, value in (
             ("image_size", 1, min(self.size)),
             ("batch_size", 1, batch_size),
             ("num_workers", 0, num_workers or 0),
+            ("per_class", 1, 1 if per_class is None else per_class),
         ):
             if value < least:
                 raise InputError(f"--data.{name} is {value}, which is less than {least}")
         if not 0 <= max_broken <= 1:
             raise InputError(f"--data.max_broken is {max_broken}, expected a share from 0 to 1")
+        if not 0 < fraction <= 1:
+            raise InputError(f"--data.fraction is {fraction}, expected a share above 0 and at most 1")
+        if fraction < 1 and per_class:
+            raise InputError(f"--data.fraction {fraction} and --data.per_class {per_class} cannot both be; give one")
 
     @property
     @abstractmethod
@@ -107,7 +133,7 @@ class ImageDataModule(LightningDataModule, ABC):
         return augmenting.eval_transform(self.augment, self.size)
 
     def train_dataloader(self) -> DataLoader:
-        records = self._records("train_set", self.train_transform())
+        records = self._training()
         sampler = TrainSampler(records, **self._share, seed=run_seed())
         if len(sampler) < self.batch_size:
             devices = self._share["num_replicas"]
@@ -129,8 +155,13 @@ class ImageDataModule(LightningDataModule, ABC):
     def predict_dataloader(self) -> DataLoader:
         return self._eval_loader("val_set" if self.test_set is None else "test_set")
 
-    def on_after_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
-        """Mix a training batch on its device, if `augment` asks for it; the labels become float `(b, classes)`."""
+    def on_after_batch_transfer(self, batch: Batch | Drawn, dataloader_idx: int) -> Batch:
+        """Vary a training batch that the loader left to the device, and mix it if `augment` asks for it.
+
+        Mixed labels are float `(b, classes)`.
+        """
+        if isinstance(batch, Drawn):
+            batch = self._batch_augment(batch.images, batch.numbers), batch.labels
         if self._mixing is None or self.trainer is None or not self.trainer.training:
             return batch
         pixels, labels = batch
@@ -147,6 +178,19 @@ class ImageDataModule(LightningDataModule, ABC):
     def _mixing(self) -> Callable[[Tensor, Tensor], Batch] | None:
         return augmenting.mixing(self.augment, self.num_classes)
 
+    @cached_property
+    def _batch_augment(self) -> BatchAugment:
+        return BatchAugment(self.augment, self.size)
+
+    @property
+    def train_part(self) -> ImageSet | None:
+        """The training images that `fraction` or `per_class` leave; all without them."""
+        if self.train_set is None or (self.fraction == 1 and self.per_class is None):
+            return self.train_set
+        if self.per_class is None:
+            return subsets.share_of(self.train_set, self.fraction)
+        return subsets.some_of_each(self.train_set, self.per_class, self.class_names)
+
     @property
     def size(self) -> Size:
         """The image size as (height, width)."""
@@ -157,8 +201,13 @@ class ImageDataModule(LightningDataModule, ABC):
         """Processes that load images for each device and set."""
         if self.num_workers is not None:
             return self.num_workers
+        return min(8, self._cores)
+
+    @property
+    def _cores(self) -> int:
+        """Processor cores for each device."""
         devices = self.trainer.num_devices if self.trainer is not None else 1
-        return min(8, max(1, _cores() // devices))
+        return max(1, _cores() // devices)
 
     @property
     def _share(self) -> dict[str, int]:
@@ -175,29 +224,64 @@ class ImageDataModule(LightningDataModule, ABC):
     def _runs(self, verb: str) -> bool:
         return self.trainer is not None and self.trainer.state.fn == verb
 
+    def _training(self) -> Records:
+        """Return the training set as the loader reads it, varied by batches if that is possible and not forbidden."""
+        settings = self._settings("train_set", self.train_transform())
+        held, source = self._source("train_set", settings)
+        why_not = self._why_not_batches(held)
+        if self.augment_on_device and why_not:
+            raise InputError(f"--data.augment_on_device true is impossible: {why_not}")
+        if held is None or why_not or self.augment_on_device is False:
+            return _checked(Records(source, *settings))
+        on_device = self.trainer is not None and self.trainer.strategy.root_device.type != "cpu"
+        return _checked(WholeBatches(held, *settings, augment=self._batch_augment, on_device=on_device))
+
+    def _why_not_batches(self, held: Held | None) -> str | None:
+        if getattr(self.train_transform, "__func__", None) is not ImageDataModule.train_transform:
+            return f"{type(self).__name__} has a training transform of its own"
+        if why := obstacle(self.augment):
+            return f"{why} varies each image alone"
+        return "the training set is not in memory; give --data.in_memory true" if held is None else None
+
     def _eval_loader(self, attribute: str) -> DataLoader:
-        records = self._records(attribute, self.eval_transform())
+        settings = self._settings(attribute, self.eval_transform())
+        held, source = self._source(attribute, settings)
+        ours = getattr(self.eval_transform, "__func__", None) is ImageDataModule.eval_transform
+        kind = Records if held is None or not ours else WholeBatches
+        records = _checked(kind(source, *settings))
         return self._loader(records, EvalSampler(records, **self._share))
 
-    def _records(self, attribute: str, transform: Transform) -> Records:
-        source = getattr(self, attribute)
-        if source is None or len(source) == 0:
-            raise InputError(f"{type(self).__name__} has no {_SPLITS[attribute]} images, which this command needs")
+    def _settings(self, attribute: str, transform: Transform) -> tuple[Any, ...]:
         split = _SPLITS[attribute]
-        records = Records(source, transform, self.size, self.num_classes, split, self.on_error, self.max_broken)
-        records.check()
-        return records
+        return transform, self.size, self.num_classes, split, self.on_error, self.max_broken
+
+    def _source(self, attribute: str, settings: tuple[Any, ...]) -> tuple[Held | None, ImageSet]:
+        """Return a set in memory, or None, and what is to be loaded from."""
+        whole = getattr(self, attribute)
+        if whole is None or len(whole) == 0:
+            raise InputError(f"{type(self).__name__} has no {_SPLITS[attribute]} images, which this command needs")
+        source = self.train_part if attribute == "train_set" else whole
+        key = attribute, self.in_memory
+        if self._held.get(key, (None,))[0] is not whole:
+            self._held[key] = whole, hold(Records(source, *settings), self.in_memory, self._cores)
+        held = self._held[key][1]
+        return held, held or source
 
     def _loader(self, records: Records, sampler: TrainSampler | EvalSampler, drop_last: bool = False) -> DataLoader:
+        batched = isinstance(records, WholeBatches)
+        as_they_are = batched and (records.augment is not None or records.source.images.shape[2:] == self.size)
+        workers = 0 if as_they_are and self.num_workers is None else self.workers
         return ResumableLoader(
             records,
             self._batches_seen,
             batch_size=self.batch_size,
             sampler=sampler,
-            num_workers=self.workers,
+            num_workers=workers,
+            collate_fn=as_it_is if batched else None,
             pin_memory=torch.cuda.is_available(),
             drop_last=drop_last,
-            persistent_workers=self.workers > 0,
+            persistent_workers=workers > 0,
+            worker_init_fn=shield_worker,
             generator=torch.Generator(),  # else starting an epoch would move the caller's random state
         )
 
@@ -234,54 +318,10 @@ class ResumableLoader(DataLoader):
 _SPLITS = {"train_set": "training", "val_set": "validation", "test_set": "test"}
 
 
-class Subset:
-    """Some records of a set, in the order given, with their labels and keys; a record without a key keeps its number.
-
-    Args:
-        source: the whole set, or any other sequence.
-        indices: numbers of the records.
-    """
-
-    def __init__(self, source: ImageSet, indices: np.ndarray) -> None:
-        self.source = source
-        self.indices = indices
-        self.keys = Subset(source.keys, indices) if hasattr(source, "keys") else indices
-        if hasattr(source, "labels"):
-            self.labels = np.asarray(source.labels)[indices]
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-    def __getitem__(self, index: int) -> Any:
-        return self.source[int(self.indices[index])]
-
-
-def hold_out(
-    source: ImageSet, fraction: float, order: np.ndarray | None = None, seed: int = 0
-) -> tuple[ImageSet, Subset | None]:
-    """Split off a validation set, the same one on every machine and in every run.
-
-    Args:
-        source: the whole training set.
-        fraction: share to hold out, at least 0 and below 1; a non-empty set gives at least one record if it is above 0.
-        order: order of the records whose end is held out; unset: a permutation made from `seed`.
-        seed: seed of the choice, which does not depend on the run's seed.
-
-    Returns:
-        The training set, and the validation set or None if the fraction is 0.
-    """
-    if not 0 <= fraction < 1:
-        raise InputError(
-            f"--data.val_fraction is {fraction}, expected a share of the training images from 0 to below 1"
-        )
-    if fraction == 0:
-        return source, None
-    size = len(source)
-    if order is None:
-        order = torch.randperm(size, generator=torch.Generator().manual_seed(seed_from(seed))).numpy()
-    stay = size - max(1, round(fraction * size))
-    return Subset(source, np.sort(order[:stay])), Subset(source, np.sort(order[stay:]))
-
-
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _checked(records: Records) -> Records:
+    records.check()
+    return records

@@ -25,6 +25,10 @@ class ImageSet(Protocol):
     The image is encoded bytes, a path, a Pillow image or a uint8 tensor `(c, y, x)`. The label is an int, or a float
     vector with one entry per class where an image may show several. A set may also have `keys`, a name per record for
     messages and predictions, and `labels`, an int array that lets all labels be checked before the first step.
+
+    A set that is slow to read at random may have `blocks`, an int array that says in which block of it each record
+    lies: training then goes through some blocks at a time. Where it has `announce(numbers)`, that is called in the main
+    process with the records that come soon, so that it may fetch them.
     """
 
     def __len__(self) -> int: ...
@@ -126,10 +130,20 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
         """A name per record: the set's own, else its number."""
         return getattr(self.source, "keys", range(len(self.source)))
 
+    @property
+    def blocks(self) -> np.ndarray | None:
+        """The set's own blocks, see ImageSet."""
+        return getattr(self.source, "blocks", None)
+
+    def announce(self, numbers: np.ndarray) -> None:
+        """Tell the set which records come soon, if it wants to know."""
+        if hasattr(self.source, "announce"):
+            self.source.announce(numbers)
+
     def reason(self, index: int) -> str:
         """Say why a record cannot be read, by trying once more."""
         try:
-            images.load(self.source[index][0], name=self._name(index), strict=self.strict)
+            images.load(self.source[index][0], name=self.name(index), strict=self.strict)
         except BrokenImage as error:
             return error.reason or error.name
         return ""
@@ -140,22 +154,26 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
         Raises:
             InputError: naming the record, the value and what was expected.
         """
-        labels = np.asarray(getattr(self.source, "labels", ()))
-        if labels.ndim == 1:
-            wrong = np.flatnonzero(((labels < 0) | (labels >= (self.num_classes or 0))) & (labels != IGNORE))
-            if len(wrong):
-                self._label(labels[wrong[0]], int(wrong[0]))
+        self.check_labels()
         first = next(filter(None, (self._load(Draw(index, position=index)) for index in range(len(self)))), None)
         if first:
             self.blank = torch.zeros_like(first[0]), torch.full_like(first[1], BROKEN)
         elif self.split == "training":
             raise InputError(f"none of the {len(self)} training images can be read")
 
+    def check_labels(self) -> None:
+        """Find the first wrong label, where the set knows all of them at once."""
+        labels = np.asarray(getattr(self.source, "labels", ()))
+        if labels.ndim == 1:
+            wrong = np.flatnonzero(((labels < 0) | (labels >= (self.num_classes or 0))) & (labels != IGNORE))
+            if len(wrong):
+                self.label(labels[wrong[0]], int(wrong[0]))
+
     def _load(self, draw: Draw) -> tuple[Tensor, Tensor] | None:
         """Return a record, or None if it is broken and that is allowed."""
         try:
             image, label = self.source[draw.index]
-            pixels = images.load(image, name=self._name(draw.index), strict=self.strict)
+            pixels = images.load(image, name=self.name(draw.index), strict=self.strict)
         except BrokenImage as error:
             if self.skipped is None:
                 raise BrokenImage(error.name, f"{error.reason}; --data.on_error skip goes on without it") from error
@@ -166,26 +184,27 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
             pixels = self.transform(pixels)
         if tuple(pixels.shape[-2:]) != self.size:
             raise InputError(
-                f"{self._name(draw.index)}: the transform made an image of {tuple(pixels.shape)}, "
+                f"{self.name(draw.index)}: the transform made an image of {tuple(pixels.shape)}, "
                 f"but image_size asks for {self.size}"
             )
-        label = self._label(label, draw.index)
+        label = self.label(label, draw.index)
         return pixels, torch.full_like(label, IGNORE) if draw.padding else label
 
-    def _name(self, index: int) -> str:
+    def name(self, index: int) -> str:
         """Return what a record is called in messages."""
         return f"{self.split} image {self.keys[index]}"
 
-    def _label(self, label: Any, index: int) -> Tensor:
+    def label(self, label: Any, index: int) -> Tensor:
+        """Return a label as int64 `()` or float `(classes)`, or raise InputError if it is no such thing."""
         label, classes = torch.as_tensor(label), self.num_classes or 0
         if label.is_floating_point() and label.shape == (classes,):
             return label.float()
         if label.ndim or label.is_floating_point():
             raise InputError(
-                f"{self._name(index)} has a label of {label.dtype} {tuple(label.shape)}; "
+                f"{self.name(index)} has a label of {label.dtype} {tuple(label.shape)}; "
                 f"expected an int or {classes} floats"
             )
         if not 0 <= label < classes and label != IGNORE:
             known = f"outside the {classes} classes 0 to {classes - 1}" if classes else "but the data names no classes"
-            raise InputError(f"{self._name(index)} has label {label.item()}, {known}")
+            raise InputError(f"{self.name(index)} has label {label.item()}, {known}")
         return label.long()

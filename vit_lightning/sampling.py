@@ -8,7 +8,8 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence, Sized
 from contextlib import contextmanager
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,6 +20,12 @@ IGNORE = -100
 
 BROKEN = -101
 """Label of an evaluation record whose image could not be read; it is skipped likewise."""
+
+WINDOW = 32
+"""Blocks across which training records are mixed at a time, where a set lies in blocks."""
+
+AHEAD = 16_384
+"""Records that a set is told of before they come."""
 
 
 class Draw(NamedTuple):
@@ -34,7 +41,7 @@ class TrainSampler(DistributedSampler[Draw]):
     """A new permutation of the records every epoch, which is a pure function of (seed, epoch).
 
     Args:
-        dataset: what is sampled; only its length is read.
+        dataset: what is sampled: only its length is read, and `blocks` and `announce` if it has them (see ImageSet).
         num_replicas: number of processes that share the records; a remainder is dropped, another one each epoch.
         rank: number of this process.
         seed: seed of the whole run.
@@ -53,9 +60,11 @@ class TrainSampler(DistributedSampler[Draw]):
 
     def __iter__(self) -> Iterator[Draw]:
         generator = torch.Generator().manual_seed(seed_from(self.seed, self.epoch))
-        order = torch.randperm(len(self.dataset), generator=generator).numpy()
+        blocks = getattr(self.dataset, "blocks", None)
+        size = len(self.dataset)
+        order = torch.randperm(size, generator=generator).numpy() if blocks is None else mixed(blocks, generator)
         first = self.rank + self._skipped.get(self.epoch, 0) * self.num_replicas
-        for position in range(first, self.total_size, self.num_replicas):
+        for position in _announced(self.dataset, order, range(first, self.total_size, self.num_replicas)):
             yield Draw(int(order[position]), self.epoch, position)
 
 
@@ -73,8 +82,29 @@ class EvalSampler(DistributedSampler[Draw]):
 
     def __iter__(self) -> Iterator[Draw]:
         size = len(self.dataset)
-        for position in range(self.rank, self.total_size, self.num_replicas):
+        for position in _announced(self.dataset, np.arange(size), range(self.rank, self.total_size, self.num_replicas)):
             yield Draw(min(position, size - 1), position=position, padding=position >= size)
+
+
+def mixed(blocks: np.ndarray, generator: torch.Generator) -> np.ndarray:
+    """Return a random order of records that goes through their blocks in a random order, some `WINDOW` at a time.
+
+    Args:
+        blocks: number of the block that each record lies in.
+        generator: source of the random numbers.
+    """
+    turn = torch.randperm(int(blocks.max(initial=0)) + 1, generator=generator).numpy()
+    delay = torch.rand(len(blocks), generator=generator, dtype=torch.float64).numpy()
+    return np.argsort(turn[blocks] + WINDOW * delay, kind="stable")
+
+
+def _announced(dataset: Sized, order: np.ndarray, positions: range) -> Iterator[int]:
+    """Yield positions, and tell a set that wants to know it which records of the order come next."""
+    announce = getattr(dataset, "announce", None)
+    for count, position in enumerate(positions):
+        if announce and count % (AHEAD // 64) == 0:
+            announce(order[position : position + AHEAD])
+        yield position
 
 
 def run_seed() -> int:
@@ -108,3 +138,47 @@ def tfds_order(split: str, keys: Sequence[str | int]) -> np.ndarray:
     """
     digests = [hashlib.md5(f"{split}{key}".encode(), usedforsecurity=False).digest() for key in keys]
     return np.array(sorted(range(len(keys)), key=digests.__getitem__), dtype=np.int64)
+
+
+class Dice:
+    """Random numbers for the records of a batch, each of which depends on the record's own place in the run alone.
+
+    They are hashed from (seed, epoch, position, name) by SplitMix64 (Steele, Lea and Flood 2014), so that neither the
+    batch size nor the number of workers or devices matters, and nothing is seeded record by record.
+
+    Args:
+        seed: seed of the run.
+        epochs: epoch of each record `(b,)`.
+        positions: position of each record in its epoch `(b,)`.
+    """
+
+    def __init__(self, seed: int, epochs: np.ndarray, positions: np.ndarray) -> None:
+        epochs, positions = (each.astype(np.uint64) * _WEYL for each in (epochs, positions))
+        self._states = _mixed(_mixed(epochs + np.uint64(seed_from(seed))) + positions)
+
+    def __call__(self, name: str) -> np.ndarray:
+        """Return int64 numbers `(b,)` from 0 to below 2**32; every name gives others."""
+        return (_mixed(self._states + _stream(name)) >> np.uint64(32)).astype(np.int64)
+
+    def uniform(self, name: str, low: float = 0.0, high: float = 1.0) -> np.ndarray:
+        """Return float64 numbers `(b,)` from `low` to below `high`."""
+        return low + (high - low) * below(self(name), 2**24) / 2**24
+
+
+def below(bits: Any, count: Any) -> Any:
+    """Turn numbers of `Dice` (array or tensor) into whole ones from 0 to below `count`, all equally likely."""
+    return (bits * count) >> 32
+
+
+_WEYL = np.uint64(0x9E3779B97F4A7C15)
+
+
+def _mixed(states: np.ndarray) -> np.ndarray:
+    states = (states ^ (states >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    states = (states ^ (states >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return states ^ (states >> np.uint64(31))
+
+
+@cache
+def _stream(name: str) -> np.uint64:
+    return np.uint64(int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest()))

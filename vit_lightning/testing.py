@@ -94,6 +94,7 @@ def _check_batches(data: ImageDataModule, batches: list[Batch]) -> None:
 def _loader(data: ImageDataModule, split: str, num_workers: int = 0, epoch: int = 0) -> DataLoader:
     data = copy.copy(data)
     data.num_workers = num_workers
+    data.in_memory = False  # the set itself is what is looked at
     loader = getattr(data, f"{split}_dataloader")()
     loader.sampler.set_epoch(epoch)
     return loader

@@ -13,8 +13,9 @@ from datamodules.original import Original, OriginalData
 from datamodules.vtab.tasks import TASKS, Task, part_of, split_of, tfds_order
 from vit_lightning import augment as augmenting
 from vit_lightning.augment import Augment, Transform
-from vit_lightning.data import ImageSet, Subset
+from vit_lightning.data import ImageSet
 from vit_lightning.errors import InputError
+from vit_lightning.subsets import Subset
 
 TRAIN, VAL = 800, 200
 """Images of VTAB-1k for training and for choosing a recipe."""

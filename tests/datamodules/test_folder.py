@@ -86,9 +86,8 @@ def test_case_c7_files_that_are_no_images_are_ignored(tree, caplog):
 def test_case_c7_broken_file_is_named(tree, content):
     path = tree / "val/90/a.jpg"
     path.write_bytes(path.read_bytes()[:200] if content is None else content)
-    loader = ready(tree, num_workers=0).val_dataloader()
     with pytest.raises(BrokenImage, match=r"validation image 90/a\.jpg: .+"):
-        list(loader)
+        list(ready(tree, num_workers=0).val_dataloader())
 
 
 def test_labels_and_pixels_stay_together(tree):

@@ -1,0 +1,235 @@
+"""Small sets held in memory: decoded once, and served a whole batch at a time."""
+
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, repeat
+from typing import Any
+
+import numpy as np
+import torch
+from lightning.pytorch.utilities import rank_zero_info
+from torch import Tensor
+
+from vit_lightning import images
+from vit_lightning.batch_augment import BatchAugment, Drawn
+from vit_lightning.errors import InputError
+from vit_lightning.images import BrokenImage
+from vit_lightning.records import Records
+from vit_lightning.sampling import BROKEN, IGNORE, Dice, Draw
+
+BUDGET = 2 * 2**30
+"""Bytes of decoded images up to which a set is held unasked."""
+SIDE = 128
+"""Pixels per side up to which images count as small: to decode larger ones before the first step would take long."""
+PROBES = 16
+"""Images looked at before a set is taken to be of one size."""
+CHUNK = 256
+"""Images that a thread decodes in one go."""
+PAUSE = 5.0
+"""Seconds between two lines of progress."""
+
+
+class Held:
+    """A set in memory.
+
+    Args:
+        images: uint8 `(n, c, y, x)`, black where one cannot be read.
+        labels: int64 `(n,)` or float `(n, classes)`.
+        faults: why images cannot be read, by their numbers.
+        keys: a name per record.
+    """
+
+    def __init__(self, images: Tensor, labels: Tensor, faults: dict[int, BrokenImage], keys: Sequence[Any]) -> None:
+        self.images = images
+        self.labels = labels
+        self.faults = faults
+        self.keys = keys
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        if index in self.faults:
+            raise self.faults[index]
+        return self.images[index], self.labels[index]
+
+
+class OtherSize(InputError):  # noqa: N818
+    """An image that has not the size of the others."""
+
+
+def hold(records: Records, demanded: bool | None, threads: int) -> Held | None:
+    """Decode a set into memory.
+
+    Args:
+        records: the set; its transform is not applied.
+        demanded: True: whatever it takes; None: if the images are small, few enough and of one size; False: never.
+        threads: how many decode at once.
+
+    Returns:
+        The set, or None if it is not held.
+
+    Raises:
+        InputError: if it is demanded and the images differ in size.
+        BrokenImage: if an image cannot be read and the records skip none.
+    """
+    shape = None if demanded is False else next(_shapes(records, range(len(records))), None)
+    if shape is None or not (demanded or _fits(records, shape)):
+        return None
+    records.check_labels()  # before the long part
+    try:
+        return _decode(records, shape, threads)
+    except OtherSize:
+        if demanded:
+            raise
+        return None
+
+
+class WholeBatches(Records):
+    """Records of a held set, a batch at a time.
+
+    Args:
+        source: the set.
+        settings: what Records takes; in evaluation the transform must take a batch as well as an image.
+        augment: what varies training batches, in place of the transform; None: nothing does.
+        on_device: hand training batches over with their random numbers instead of varying them here.
+    """
+
+    source: Held
+
+    def __init__(
+        self, source: Held, *settings: Any, augment: BatchAugment | None = None, on_device: bool = False
+    ) -> None:
+        super().__init__(source, *settings)
+        self.augment = augment
+        self.on_device = on_device
+
+    def __getitem__(self, draw: Draw | int) -> tuple[Tensor, Tensor]:
+        pixels, labels = self._vary(self._take([draw]))
+        return pixels[0], labels[0]
+
+    def __getitems__(self, draws: list[Draw | int]) -> tuple[Tensor, Tensor] | Drawn:
+        """Return uint8 images `(b, c, y, x)` and labels `(b,)` or `(b, classes)`, with numbers if left to a device."""
+        batch = self._take(draws)
+        return batch if self.on_device else self._vary(batch)
+
+    def _vary(self, batch: Drawn) -> tuple[Tensor, Tensor]:
+        return self.augment(batch.images, batch.numbers) if self.augment else batch.images, batch.labels
+
+    def _take(self, draws: list[Draw | int]) -> Drawn:
+        draws = [draw if isinstance(draw, Draw) else Draw(draw, position=draw) for draw in draws]
+        numbers, epochs, positions, padding = (np.array(column) for column in zip(*draws, strict=True))
+        if self.augment:
+            if self.source.faults:
+                numbers = np.array([self._readable(index) for index in numbers.tolist()])
+            pixels, labels = (each[torch.from_numpy(numbers)] for each in (self.source.images, self.source.labels))
+            return Drawn(pixels, labels, self.augment.draw(Dice(self.seed, epochs, positions)))
+        pixels, labels = (each[torch.from_numpy(numbers)] for each in (self.source.images, self.source.labels))
+        pixels = self.transform(pixels)
+        labels[torch.from_numpy(padding)] = IGNORE
+        for place, (index, *_, filler) in enumerate(draws):
+            if index in self.source.faults:
+                pixels[place], labels[place] = 0, BROKEN
+                if not filler:
+                    self.skipped.add(index, self.source.faults[index])
+        return Drawn(pixels, labels, ())
+
+    def _readable(self, index: int) -> int:
+        """Return the record, or the next one that can be read."""
+        while index in self.source.faults:
+            self.skipped.add(index, self.source.faults[index])
+            index = (index + 1) % len(self)
+        return index
+
+
+def as_it_is(batch: Any) -> Any:
+    """Collate nothing, for sets that give whole batches."""
+    return batch
+
+
+def _shapes(records: Records, numbers: range) -> Iterator[torch.Size]:
+    """Decode some records; give the shapes of those that can be read."""
+    for index in numbers:
+        try:
+            image = records.source[index][0]
+            yield images.load(image, name=records.name(index), strict=records.strict).shape
+        except BrokenImage:
+            continue
+
+
+def _fits(records: Records, shape: torch.Size) -> bool:
+    size = len(records)
+    if max(shape[1:]) > SIDE or shape.numel() * size > BUDGET:
+        return False
+    return set(_shapes(records, range(0, size, -(-size // PROBES)))) <= {shape}
+
+
+@torch.inference_mode(False)  # the threads are not in that mode, whatever the caller is
+def _decode(records: Records, shape: torch.Size, threads: int) -> Held:
+    work = Decoding(records, shape)
+    with ThreadPoolExecutor(threads) as pool:
+        pending, done, told = deque(), 0, time.monotonic()
+        for chunk in chain(work.chunks(), repeat((), 2 * threads)):
+            pending.append(pool.submit(work.decode, chunk))
+            if len(pending) > 2 * threads:
+                done += pending.popleft().result()
+            if time.monotonic() - told > PAUSE:
+                told = time.monotonic()
+                rank_zero_info(f"decoded {done:,} of {len(records):,} {records.split} images into memory")
+    if work.faults and records.skipped is None:
+        records[Draw(min(work.faults))]  # raises what it would in the middle of the run
+    return work.held()
+
+
+class Decoding:
+    """A set on its way into memory.
+
+    Args:
+        records: the set.
+        shape: of every image `(c, y, x)`.
+    """
+
+    def __init__(self, records: Records, shape: torch.Size) -> None:
+        self.records = records
+        self.pixels = torch.zeros((len(records), *shape), dtype=torch.uint8)
+        self.labels: list[Tensor | None] = [None] * len(records)
+        self.faults: dict[int, BrokenImage] = {}
+
+    def chunks(self) -> Iterator[list[tuple[int, Any]]]:
+        """Read the records in order; one thread does, since sets may keep open files."""
+        for first in range(0, len(self.labels), CHUNK):
+            chunk = []
+            for index in range(first, min(first + CHUNK, len(self.labels))):
+                try:
+                    image, label = self.records.source[index]
+                except BrokenImage as error:
+                    self.faults[index] = error
+                    continue
+                self.labels[index] = self.records.label(label, index)
+                chunk.append((index, image))
+            yield chunk
+
+    def decode(self, chunk: Sequence[tuple[int, Any]]) -> int:
+        """Decode some images to their places, and say how many; any thread may do so."""
+        for index, image in chunk:
+            name = self.records.name(index)
+            try:
+                one = images.load(image, name=name, strict=self.records.strict)
+            except BrokenImage as error:
+                self.faults[index] = error
+                continue
+            if one.shape != self.pixels.shape[1:]:
+                raise OtherSize(
+                    f"--data.in_memory true needs images of one size, but {name} has {tuple(one.shape)} and others "
+                    f"{tuple(self.pixels.shape[1:])}; resize them, or leave the flag away"
+                )
+            self.pixels[index] = one
+        return len(chunk)
+
+    def held(self) -> Held:
+        """Return the set."""
+        known = next(label for label in self.labels if label is not None)
+        labels = [torch.full_like(known, IGNORE) if label is None else label for label in self.labels]
+        return Held(self.pixels, torch.stack(labels), self.faults, self.records.keys)
