@@ -3,11 +3,13 @@
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from tests.processes import Pair
 
 KIT = "VIT_LIGHTNING_KIT"
 
@@ -55,5 +57,26 @@ def app(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_path:
         except SystemExit as stop:  # help and --print_config
             code = stop.code or 0
         return Outcome(code, *capfd.readouterr())
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Pair]:
+    """Two processes that run the application together; started once for a file."""
+    pair = Pair()
+    yield pair
+    pair.end()
+
+
+@pytest.fixture
+def together(pair: Pair, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., str]:
+    """The application on both processes, in the folder in which `app` runs; returns what the first one printed."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: object, code: int = 0) -> str:
+        done = pair.run(tmp_path, *words)
+        assert done.codes == (code, code), "\n".join(done.logs)
+        return done.logs[0]
 
     return run

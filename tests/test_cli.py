@@ -82,6 +82,38 @@ def test_another_seed_gives_another_net(app):
 # Checkpoints ---------------------------------------------------------------------------------------------------------
 
 
+RISING = """
+from lightning.pytorch import Callback
+from vit_lightning.classifier import Classifier
+
+
+class Rising(Classifier):
+    monitor = ("val/loss", "min")
+
+    def validation_step(self, batch, batch_idx):
+        self.log("val/loss", float(self.current_epoch))
+
+
+class Crash(Callback):
+    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+        if trainer.current_epoch == 3:
+            raise RuntimeError("crash")
+"""
+
+
+def test_last_is_last_and_best_is_best_though_the_loss_rises(app, tmp_path, monkeypatch):
+    """Case C2: four epochs whose validation loss rises; and a crash in the last of them."""
+    (tmp_path / "rising.py").write_text(RISING)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    words = ("fit", "--model", "rising.Rising", *TINY, *SYNTHETIC, "--data.batch_size", 16, "--trainer.max_epochs", 4)
+    assert app(*words).code == 0
+    epochs = {name: load(f"runs/default/0/checkpoints/{name}.ckpt")["epoch"] for name in ("last", "best")}
+    assert epochs == {"last": 3, "best": 0}
+    with pytest.raises(RuntimeError, match="crash"):
+        app(*words, "--trainer.callbacks+=rising.Crash")
+    assert load("runs/default/1/checkpoints/last.ckpt")["epoch"] >= 2
+
+
 def test_last_is_last_even_inside_an_epoch(app):
     """Case C2: `last` holds the newest step, whatever the metric did."""
     done = app(*FIT, "--trainer.max_epochs", -1, "--trainer.max_steps", 6, "--trainer.check_val_every_n_epoch", 1)
@@ -112,6 +144,16 @@ def test_flags_beat_the_checkpoint_and_the_difference_is_printed(app):
     assert unchanged.code == 0, unchanged.err
     (group,) = load("runs/default/0/checkpoints/last.ckpt")["optimizer_states"][0]["param_groups"]
     assert group["initial_lr"] == 0.01
+
+
+def test_without_a_flag_the_checkpoints_value_stands(app):
+    """Case C1, third part."""
+    constant = ("--model.schedule.decay", "constant", "--trainer.log_every_n_steps", 1)
+    assert app(*FIT, *constant, "--model.optim.lr", 0.5).code == 0
+    resumed = app(*FIT, *constant, "--trainer.max_epochs", 2, "--ckpt_path", "last")
+    assert resumed.code == 0, resumed.err
+    assert "differs from the checkpoint" not in resumed.err
+    assert {row["lr"] for row in rows(Path("runs/default/0/metrics.csv")) if row.get("lr")} == {"0.5"}
 
 
 def test_another_architecture_than_the_checkpoints_is_an_error(app):
@@ -288,7 +330,7 @@ def test_fit_help_teaches_the_flags_of_the_default_model():
         ((*FIT, "--model.net.variant", "B/1x"), ["B/1x", "did you mean"]),
         ((*FIT, "--model.schedule.warmup_steps", "4"), ["warm-up of 4 steps", "4 optimiser steps"]),
         ((*FIT, "--trainer.limit_train_batches", "0"), ["no optimiser step"]),
-        ((*FIT, "--model.optim.lr", "1e30", "--trainer.max_epochs", "3"), ["loss is not finite", "step"]),
+        ((*FIT, "--model.optim.lr", "1e30", "--trainer.max_epochs", "3"), ["is not finite", "step"]),
         ((*FIT, "--data.mean", "[0.5]"), ["mean", "3 channels"]),
     ],
     ids=lambda value: " ".join(map(str, value))[-50:] if isinstance(value, tuple) else "",

@@ -11,7 +11,9 @@ RUN_VERBS = {
     "validate": "score a checkpoint on the validation set",
     "test": "score a checkpoint on the test set",
     "predict": "write a checkpoint's best classes for each image",
+    "benchmark": "measure training, inference, fit and data in images per second, beside a peer if one is named",
     "doctor": "look for what is wrong with data, config and machine, and say how to mend it",
+    "prepare": "write any data's images, resized, as shards for --data Shards",
 }
 FILE_VERBS = {
     "convert": "turn weights of one public layout into another",

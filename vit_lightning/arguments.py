@@ -13,6 +13,7 @@ import yaml
 
 from vit_lightning.errors import InputError
 from vit_lightning.parser_errors import did_you_mean
+from vit_lightning.weights import shards
 
 PLUGINS = "vit_lightning.datamodules"
 LINKED = ("num_classes", "image_size", "mean", "std")
@@ -94,7 +95,10 @@ def refuse_linked_keys(argv: list[str], configs: list[Path]) -> None:
 def read_facts(path: Path) -> dict[str, Any]:
     """Hyper-parameters and step of a checkpoint, without reading its tensors."""
     try:
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        if shards.is_sharded(path):
+            checkpoint = shards.read_facts(path) | {"state_dict": None}
+        else:
+            checkpoint = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except Exception as error:
         raise InputError(f"--ckpt_path {path} is not a readable checkpoint ({type(error).__name__})") from error
     if not isinstance(checkpoint, dict) or not {"state_dict", "pytorch-lightning_version"} <= checkpoint.keys():

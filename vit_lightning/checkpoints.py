@@ -1,23 +1,30 @@
 """The newest state of a run: written whole or not at all, random state included, and found again."""
 
 import os
+import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
 import torch
+from lightning.fabric.plugins.environments import SLURMEnvironment
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
+from lightning.pytorch.plugins.io import TorchCheckpointIO
+from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from vit_lightning.errors import InputError
-from vit_lightning.runs import LAST, PREVIOUS
+from vit_lightning.runs import LAST, NEW, PREVIOUS
+from vit_lightning.signals import Stop, requeue
+from vit_lightning.weights.shards import is_sharded, read_sharded_run
 
 
 class LastCheckpoint(Checkpoint):
-    """Keep the newest state as last.ckpt and the one before it as previous.ckpt.
+    """Keep the newest state as last.ckpt and the one before it as previous.ckpt; end the run when a signal asks for it.
 
-    Lightning's own `save_last` stays at the best epoch, and a save inside the hook that ends an epoch makes a run that
-    `max_steps` stopped inside it skip the rest of that epoch when it is resumed.
+    Lightning's own `save_last` stays at the best epoch. This one saves where a step is over with all that belongs to
+    it, its validation and its row in the logs: when the next batch is at hand, or the epoch ends.
 
     Args:
         every_n_steps: Optimiser steps between two saves, beside the end of every epoch and of the run.
@@ -29,38 +36,134 @@ class LastCheckpoint(Checkpoint):
             raise InputError(f"last.every_n_steps is {every_n_steps}; choose 1 or more")
         self.every_n_steps = every_n_steps
         self.dirpath = dirpath
-        self._saved = -1
+        self.stop = Stop()
+        self._saved = 0
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self.dirpath = trainer.strategy.broadcast(self.dirpath)
 
+    def on_sanity_check_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._listen(trainer)
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._listen(trainer)
+        self._saved = trainer.global_step
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        if batch_idx % trainer.accumulate_grad_batches:
+            return  # a checkpoint holds no gradients
+        if trainer.strategy.reduce_boolean_decision(self.stop.received is not None, all=False):
+            self._save(trainer)
+            self._leave(trainer)
+        elif trainer.global_step % self.every_n_steps == 0:
+            self._save(trainer)
+
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        step = trainer.global_step
-        if step and (step % self.every_n_steps == 0 or step == trainer.max_steps):
+        """Saved where the epoch ends, a run that `max_steps` stopped inside it would skip the rest when resumed."""
+        if trainer.global_step == trainer.max_steps:
             self._save(trainer)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._save(trainer)
 
-    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """SIGTERM comes between two steps, where the state is whole."""
-        if isinstance(exception, SIGTERMException):
-            self._save(trainer)
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        """Write a batch at hand, and those whose gradients wait for an optimiser step, as batches to come.
+
+        What is written is the end of the batch before them, from which Lightning knows how to go on; it then counts
+        that step in its logs.
+        """
+        state = checkpoint["loops"]["fit_loop"]
+        progress = state["epoch_loop.batch_progress"]
+        now = progress["current"]
+        waiting = now["processed"] % trainer.accumulate_grad_batches
+        if now["processed"] == trainer.num_training_batches or not (waiting or now["ready"] > now["started"]):
+            return
+        begun = now["processed"] > waiting
+        for count in (now, progress["total"]):
+            done = count["processed"] - waiting
+            count.update(ready=done, started=done, processed=done, completed=done - begun)
+        progress["is_last_batch"] = False
+        state["epoch_loop.state_dict"]["_batches_that_stepped"] -= 1
+
+    def _listen(self, trainer: Trainer) -> None:
+        environment = trainer._accelerator_connector.cluster_environment  # one device's strategy does not know it
+        requeues = isinstance(environment, SLURMEnvironment) and environment.auto_requeue
+        self.stop.listen(environment.requeue_signal if requeues else None)
+
+    def _leave(self, trainer: Trainer) -> None:
+        """End the run, on all processes at this step."""
+        if trainer.strategy.reduce_boolean_decision(self.stop.requeues, all=False) and trainer.is_global_zero:
+            requeue()
+        rank_zero_info(f"stopped by a signal at optimiser step {trainer.global_step}; --ckpt_path last goes on")
+        # A rank that does not end with 0 would make Lightning kill the first.
+        interrupted = self.stop.received == signal.SIGINT and trainer.is_global_zero
+        raise SIGTERMException(128 + signal.SIGINT if interrupted else 0)
 
     def _save(self, trainer: Trainer) -> None:
         if self.dirpath is None or trainer.global_step == self._saved or trainer.fast_dev_run:
             return
         self._saved = trainer.global_step
-        last, part = Path(self.dirpath, LAST), Path(self.dirpath, f"{LAST}.part")
-        trainer.save_checkpoint(part, weights_only=False)
+        last, new = Path(self.dirpath, LAST), Path(self.dirpath, NEW)
+        trainer.save_checkpoint(new, weights_only=False)
         if trainer.is_global_zero:
             if last.exists():
-                os.replace(last, Path(self.dirpath, PREVIOUS))
-            os.replace(part, last)
+                _replace(last, Path(self.dirpath, PREVIOUS))
+            _replace(new, last)
             for logger in trainer.loggers:
                 logger.save()
+
+
+class WholeCheckpoints(Trainer):
+    """Trainer whose checkpoints, files or the folders of sharded ones, are written whole or not at all."""
+
+    def save_checkpoint(self, filepath: str | Path, *args: Any, **kwargs: Any) -> None:
+        if "://" in str(filepath):
+            super().save_checkpoint(filepath, *args, **kwargs)
+            return
+        path = Path(self.strategy.broadcast(filepath))
+        part = path.with_name(f".{path.name}.part")
+        if self.is_global_zero:
+            _remove(part)
+        super().save_checkpoint(part, *args, **kwargs)
+        if self.is_global_zero:
+            _replace(part, path)
+        self.strategy.barrier()
+
+
+class CheckpointFiles(TorchCheckpointIO):
+    """Write checkpoints straight to their folder; read sharded ones on any strategy.
+
+    Lightning's own builds the file in memory, copies it to the system's folder for temporary files, and then once
+    more: a large net fills up both.
+    """
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None) -> None:
+        if "://" in str(path):
+            super().save_checkpoint(checkpoint, path, storage_options)
+            return
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        torch.save(checkpoint, path)
+
+    def load_checkpoint(self, path: str | Path, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        if is_sharded(Path(path)):
+            return read_sharded_run(Path(path))
+        return super().load_checkpoint(path, *args, **kwargs)
+
+
+def _replace(source: Path, target: Path) -> None:
+    """Rename over what is there, be it a file or the folder of a sharded checkpoint."""
+    if source.is_dir() or target.is_dir():
+        _remove(target)
+    os.replace(source, target)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 class RandomState(Callback):

@@ -14,6 +14,7 @@ from lightning.pytorch.callbacks import LearningRateMonitor, ModelCheckpoint, Ri
 from lightning.pytorch.callbacks.progress import ProgressBar
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI, SaveConfigCallback
 from lightning.pytorch.loggers import TensorBoardLogger
+from lightning.pytorch.plugins.io import TorchCheckpointIO
 
 from vit_lightning import runs
 from vit_lightning.arguments import (
@@ -27,12 +28,18 @@ from vit_lightning.arguments import (
     read_facts,
     refuse_linked_keys,
 )
-from vit_lightning.callbacks import FinalValidation, FiniteGuard, PlainProgress, Plan, Predictions, SkippedImages
-from vit_lightning.checkpoints import LastCheckpoint, RandomState
+from vit_lightning.callbacks import FinalValidation, PlainProgress, Plan, Predictions, SkippedImages
+from vit_lightning.checkpoints import CheckpointFiles, LastCheckpoint, RandomState, WholeCheckpoints
+from vit_lightning.commands.benchmark import benchmark
 from vit_lightning.commands.doctor import doctor
+from vit_lightning.commands.prepare import prepare
+from vit_lightning.early_stopping import EarlyStopping
 from vit_lightning.errors import InputError
+from vit_lightning.finite_guard import FiniteGuard
 from vit_lightning.loggers import MetricsCSV
 from vit_lightning.parser_errors import shorten
+from vit_lightning.throughput import Throughput
+from vit_lightning.weights.shards import is_sharded
 
 set_parsing_settings(docstring_parse_attribute_docstrings=True)
 
@@ -78,10 +85,12 @@ class RunRecord(SaveConfigCallback):
         runs.write_atomically(self.folder / f"env{suffix}.json", facts + "\n")
 
 
-class VerbTrainer(Trainer):
+class VerbTrainer(WholeCheckpoints):
     """Trainer with our run verbs."""
 
     doctor = doctor
+    benchmark = benchmark
+    prepare = prepare
 
 
 class ViTCLI(LightningCLI):
@@ -105,16 +114,19 @@ class ViTCLI(LightningCLI):
             load_from_checkpoint_support=False,
         )
 
-    @staticmethod
-    def subcommands() -> dict[str, set[str]]:
-        """Verbs, each with the arguments that are no flags of its own."""
-        return LightningCLI.subcommands() | {"doctor": {"model", "datamodule"}}
+    def subcommands(self) -> dict[str, set[str]]:
+        """Verbs, each with the arguments that are no flags of its own; the one typed alone, since parsers are slow."""
+        ours = ("doctor", "benchmark", "prepare")
+        verbs = LightningCLI.subcommands() | {name: {"model", "datamodule"} for name in ours}
+        typed = self.argv[0] if self.argv else None
+        return {typed: verbs[typed]} if typed in verbs else verbs
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         parser.set_defaults({"model": {"class_path": DEFAULT_MODEL}})
         parser.add_lightning_class_args(ModelCheckpoint, "checkpoint")
         parser.set_defaults({"checkpoint.filename": "best", "checkpoint.enable_version_counter": False})
         parser.add_lightning_class_args(LastCheckpoint, "last")
+        parser.add_lightning_class_args(EarlyStopping, "early_stopping")
         for name in LINKED:
             parser.link_arguments(f"data.{name}", f"model.init_args.{name}", apply_on="instantiate")
 
@@ -133,9 +145,8 @@ class ViTCLI(LightningCLI):
         self.root = Path(option(self.argv, "--trainer.default_root_dir") or "runs")
         self.trained: dict[str, Any] = {}
         verb = next((word for word in self.argv if word in self.subcommands()), None)
-        path = option(self.argv, "--ckpt_path")
-        if verb and path:
-            checkpoint = self._find_checkpoint(path)
+        checkpoint = self._checkpoint(verb)
+        if checkpoint:
             self.argv += ["--ckpt_path", str(checkpoint)]
             self.trained = read_facts(checkpoint)
             own = {key: value for key, value in self.trained["hyper_parameters"].items() if key not in LINKED}
@@ -150,10 +161,17 @@ class ViTCLI(LightningCLI):
             flags = [name.replace("init_args.", "") for name in flags]
             raise InputError(shorten(str(error), flags, entry_points(group=PLUGINS).names)) from None
 
+    def _checkpoint(self, verb: str | None) -> Path | None:
+        """The one that --ckpt_path names, or that of this very job before SLURM requeued it."""
+        path = option(self.argv, "--ckpt_path")
+        if verb and path:
+            return self._find_checkpoint(path)
+        return runs.interrupted(self.root, self.experiment) if verb == "fit" else None
+
     def _find_checkpoint(self, path: str) -> Path:
         if path in ("last", "best"):
             return runs.newest_checkpoint(self.root, self.experiment, path)
-        if not Path(path).is_file():
+        if not Path(path).is_file() and not is_sharded(Path(path)):
             raise InputError(f"--ckpt_path {path}: no such file; give a checkpoint's path, or last, or best")
         return Path(path)
 
@@ -171,8 +189,9 @@ class ViTCLI(LightningCLI):
             config.model.init_args.weights = None
         module, _, name = config.model.class_path.rpartition(".")
         monitor = getattr(getattr(import_module(module), name), "monitor", None)
-        if config.checkpoint.monitor is None and monitor:
-            config.checkpoint.monitor, config.checkpoint.mode = monitor
+        for watching in (config.checkpoint, config.early_stopping):
+            if watching.monitor is None and monitor:
+                watching.monitor, watching.mode = monitor
 
     def after_instantiate_classes(self) -> None:
         """What the data does not know, as with unlabelled images, comes from the checkpoint."""
@@ -195,16 +214,20 @@ class ViTCLI(LightningCLI):
         if self.subcommand != "fit":
             kwargs["logger"] = config.get("logger") or False
         else:
-            callbacks += [Plan(), FiniteGuard(), FinalValidation(), RandomState()]
+            callbacks += [Plan(), FinalValidation(), RandomState(), Throughput()]
             if not config.get("fast_dev_run"):
                 self.folder = self.folder or runs.claim(self.root, self.experiment)
                 kwargs["logger"] = self._loggers(config.get("logger"))
                 callbacks += [RunRecord(self._parser("fit"), self.config["fit"], self.folder)]
                 callbacks += [LearningRateMonitor("step")] if kwargs["logger"] else []
+            callbacks.append(FiniteGuard(self.folder))
         for key in ("checkpoint", "last"):
             saved = self._get(self.config_init, key)
             saved.dirpath = saved.dirpath or (str(self.folder / runs.CHECKPOINTS) if self.folder else None)
-        return super().instantiate_trainer(callbacks=callbacks, **kwargs)
+        trainer = super().instantiate_trainer(callbacks=callbacks, **kwargs)
+        if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
+            trainer.strategy.checkpoint_io = CheckpointFiles()
+        return trainer
 
     def _loggers(self, chosen: Any) -> Any:
         if chosen is not None and chosen is not True:

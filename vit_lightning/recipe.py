@@ -127,11 +127,14 @@ class RecipeModel(LightningModule):
 
     def training_loss(self, *batch: Tensor) -> Tensor:
         """Return `batch_loss`, from a CUDA graph where one is asked for."""
-        return self.batch_loss(*batch) if self.graphed_loss is None else self.graphed_loss(*batch)
+        if not self.hparams.cuda_graph:
+            return self.batch_loss(*batch)
+        self.graphed_loss = self.graphed_loss or GraphedLoss(self, self.batch_loss)
+        return self.graphed_loss(*batch)
 
     def on_fit_start(self) -> None:
-        """Prepare the CUDA graph, or say what it lacks."""
-        self.graphed_loss = None
+        """Say what a CUDA graph lacks."""
+        self.graphed_loss = None  # the parameters of an earlier fit may have lain elsewhere
         if not self.hparams.cuda_graph:
             return
         hindrances = {
@@ -142,7 +145,6 @@ class RecipeModel(LightningModule):
         }
         if missing := [need for need, lacks in hindrances.items() if lacks]:
             raise InputError(f"--model.cuda_graph true needs {' and '.join(missing)}; drop it")
-        self.graphed_loss = GraphedLoss(self, self.batch_loss)
 
     # Recipe ----------------------------------------------------------------------------------------------------------
 

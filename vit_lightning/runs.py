@@ -1,5 +1,6 @@
 """Run folders: runs/<experiment>/<n>/ with config.yaml, env.json, metrics.csv, tensorboard/ and checkpoints/."""
 
+import json
 import os
 import platform
 import subprocess
@@ -12,10 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from vit_lightning.errors import InputError
+from vit_lightning.signals import slurm_job, was_requeued
+from vit_lightning.weights.shards import is_sharded
 
 CHECKPOINTS = "checkpoints"
 LAST = "last.ckpt"
 PREVIOUS = "previous.ckpt"
+NEW = "new.ckpt"
+ENVIRONMENT = "env.json"
 RUN_ENV = "VIT_LIGHTNING_RUN"
 
 
@@ -50,20 +55,52 @@ def folder_of(checkpoint: Path) -> Path | None:
 def newest_checkpoint(root: Path, experiment: str, name: str) -> Path:
     """Checkpoint `name` (last or best) of the newest run of an experiment that has one.
 
-    A last.ckpt that is missing or cut short gives way to previous.ckpt, with a warning.
+    A run without one gives way to the one before it, with a warning.
     """
-    names = (LAST, PREVIOUS) if name == "last" else (f"{name}.ckpt",)
+    without: list[Path] = []
     for number in sorted(_numbers(root / experiment), reverse=True):
-        folder = root / experiment / str(number) / CHECKPOINTS
-        for path in (folder / name for name in names):
-            if path.is_file() and zipfile.is_zipfile(path):
-                if path.name == PREVIOUS:
-                    warnings.warn(f"{folder / LAST} is missing or cut short: going on from {path}", stacklevel=2)
-                return path
+        folder = root / experiment / str(number)
+        if path := checkpoint_of(folder, name):
+            if without:
+                warnings.warn(f"{without[0]} has no whole {name}.ckpt: using {path}", stacklevel=2)
+            return path
+        without.append(folder)
+    if without:
+        raise InputError(
+            f"--ckpt_path {name}: {without[0]} has no whole {name}.ckpt, so there is nothing to go on from; "
+            "start anew without --ckpt_path"
+        )
     raise InputError(
         f"--ckpt_path {name}: no run below {root / experiment} has a {name}.ckpt; "
         "give the same -c files and folder as the run, or the checkpoint's path"
     )
+
+
+def checkpoint_of(folder: Path, name: str) -> Path | None:
+    """Checkpoint `name` (last or best) of a run, if it has a whole one.
+
+    A last.ckpt that is missing or cut short gives way to new.ckpt, which a killed run had not yet given its name, or
+    to previous.ckpt, with a warning.
+    """
+    names = (LAST, NEW, PREVIOUS) if name == "last" else (f"{name}.ckpt",)
+    for path in (folder / CHECKPOINTS / name for name in names):
+        if is_sharded(path) or (path.is_file() and zipfile.is_zipfile(path)):
+            if path.name in (NEW, PREVIOUS):
+                warnings.warn(f"{path.with_name(LAST)} is missing or cut short: going on from {path}", stacklevel=2)
+            return path
+    return None
+
+
+def interrupted(root: Path, experiment: str) -> Path | None:
+    """Newest state of the run that this command began, if SLURM has requeued its job since and there is one."""
+    if not was_requeued():
+        return None
+    for number in sorted(_numbers(root / experiment), reverse=True):
+        folder = root / experiment / str(number)
+        facts = json.loads((folder / ENVIRONMENT).read_text()) if (folder / ENVIRONMENT).is_file() else {}
+        if facts.get("slurm_job") == slurm_job() and facts["command"][1:] == sys.argv[1:]:
+            return checkpoint_of(folder, "last")
+    return None
 
 
 def environment(device: str) -> dict[str, Any]:
@@ -75,6 +112,7 @@ def environment(device: str) -> dict[str, Any]:
         "cpus": os.cpu_count(),
         "device": device,
         "command": sys.argv,
+        "slurm_job": slurm_job(),
         "git_commit": _git("rev-parse", "HEAD"),
         "git_dirty": bool(_git("status", "--porcelain")),
     }

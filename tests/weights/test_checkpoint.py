@@ -114,9 +114,9 @@ def test_tensors_without_their_config(net, tmp_path):
         load_net(tmp_path / "w.safetensors")
 
 
-def test_shards_name_the_command_that_joins_them(tmp_path):
+def test_shards_that_were_not_written_to_their_end(tmp_path):
     (tmp_path / ".metadata").touch()
-    with pytest.raises(InputError, match="consolidate_checkpoint"):
+    with pytest.raises(InputError, match="not written to its end"):
         load_net(tmp_path)
 
 

@@ -16,6 +16,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from vit_lightning.errors import InputError
+from vit_lightning.weights.shards import is_sharded, read_facts, read_weights
 from vit_lightning.weights.table import Stored
 
 FOLDER_FILES = (
@@ -94,11 +95,10 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def _open_folder(path: Path, raw: bool) -> Archive:
+    if is_sharded(path):
+        return _archive(path, read_facts(path) | {"state_dict": read_weights(path)}, raw)
     if (path / ".metadata").is_file():
-        raise InputError(
-            f"{path} is a checkpoint in shards: join them with "
-            f"`python -m lightning.fabric.utilities.consolidate_checkpoint {path}` and give the file that it writes."
-        )
+        raise InputError(f"{path} is a sharded checkpoint that was not written to its end: give the one before it.")
     name = next((name for name in FOLDER_FILES if (path / name).is_file()), None)
     if name is None:
         raise InputError(f"The folder {path} holds none of {', '.join(FOLDER_FILES)}: name the weights file itself.")
@@ -185,6 +185,11 @@ def _open_torch(path: Path, raw: bool) -> Archive:
             content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
     if not isinstance(content, dict):
         raise InputError(f"{path} holds a {type(content).__name__} in place of named tensors: save a state_dict.")
+    return _archive(path, content, raw)
+
+
+def _archive(path: Path, content: dict[str, Any], raw: bool) -> Archive:
+    """The tensors in what a training code saved."""
     facts = content if "hyper_parameters" in content else {}
     if raw:
         if "current_model_state" not in content:

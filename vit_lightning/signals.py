@@ -1,0 +1,76 @@
+"""Signals that ask a run to end: noted when they come, obeyed between two optimiser steps."""
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterable
+from types import FrameType
+
+from vit_lightning.errors import InputError
+
+
+class Stop:
+    """The wish that a run end, which SIGTERM, the first Ctrl-C or a signal of SLURM expresses.
+
+    Lightning's own handlers talk to the other processes from inside the handler, where another exchange may be under
+    way, and save SLURM's checkpoint amid a step, for whichever run starts next in the same folder.
+    """
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+        self.requeue_signal: int | None = None
+
+    def listen(self, requeue_signal: int | None = None) -> None:
+        """Take over the signals; `requeue_signal` also puts the SLURM job back into the queue."""
+        self.requeue_signal = requeue_signal
+        if threading.current_thread() is not threading.main_thread():
+            return  # where no handler can be set
+        for signum in (signal.SIGTERM, signal.SIGINT, requeue_signal):
+            if signum is not None:
+                signal.signal(signum, self._note)
+
+    @property
+    def requeues(self) -> bool:
+        """Whether the job shall start again."""
+        return self.received is not None and self.received == self.requeue_signal
+
+    def _note(self, signum: int, frame: FrameType | None) -> None:
+        if signum == signal.SIGINT and self.received == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.received = self.received or signum
+
+
+def shield_worker(number: int) -> None:
+    """Keep a loader's worker alive when a signal reaches the whole group: the run needs it up to the next step."""
+    for name in ("SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+
+
+def slurm_job() -> str | None:
+    """Name of the SLURM job that this process belongs to, which stays the same when the job is queued again."""
+    if "SLURM_ARRAY_JOB_ID" in os.environ:
+        return f"{os.environ['SLURM_ARRAY_JOB_ID']}_{os.environ['SLURM_ARRAY_TASK_ID']}"
+    return os.environ.get("SLURM_JOB_ID")
+
+
+def was_requeued() -> bool:
+    """Whether SLURM has run this job before."""
+    return int(os.environ.get("SLURM_RESTART_COUNT") or 0) > 0
+
+
+def requeue(command: Iterable[str] = ("scontrol", "requeue")) -> None:
+    """Put this SLURM job back into the queue.
+
+    Raises:
+        InputError: SLURM refuses.
+    """
+    job = slurm_job() or ""
+    try:
+        done = subprocess.run([*command, job], capture_output=True, text=True, check=False, timeout=60)
+        reason = "" if done.returncode == 0 else done.stderr.strip() or f"exit {done.returncode}"
+    except (OSError, subprocess.TimeoutExpired) as error:
+        reason = str(error)
+    if reason:
+        raise InputError(f"the state is saved, but SLURM does not requeue job {job} ({reason}); submit it again")
