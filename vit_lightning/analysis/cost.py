@@ -33,6 +33,25 @@ def macs(config: NetConfig, image_size: int | tuple[int, int], num_classes: int)
     return stem + embed + config.depth * _block(config, size, n) + _pool(config, patches) + _head(config, num_classes)
 
 
+def training_flops(
+    config: NetConfig, image_size: int | tuple[int, int], num_classes: int, frozen_trunk: bool = False
+) -> int:
+    """Returns the FLOPs of training on one image: the backward pass costs twice the forward pass (spec 8.1).
+
+    Args:
+        config: variant and overridden fields.
+        image_size: side in pixels, or (y, x).
+        num_classes: size of the logits.
+        frozen_trunk: only the head is trained, so that the backward pass ends there.
+    """
+    config = resolve(config)
+    forward = macs(config, image_size, num_classes)
+    if not frozen_trunk:
+        return 6 * forward
+    r = config.representation
+    return 2 * forward + 2 * (r or config.pooled_width) * num_classes
+
+
 def parameters(config: NetConfig, image_size: int | tuple[int, int], num_classes: int) -> int:
     """Returns the number of parameters, by building the net without storage."""
     with torch.device("meta"):

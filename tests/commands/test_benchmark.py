@@ -1,0 +1,211 @@
+"""The verb benchmark through the command line, on nets that are measured in no time."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from vit_lightning.analysis.cost import macs
+from vit_lightning.commands import benchmark as module
+from vit_lightning.models import NetConfig
+from vit_lightning.speed import memory
+from vit_lightning.speed.contender import Contender
+
+FAST = ("--rounds", 2, "--seconds", 0.01)
+TINY = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--data.num_classes", 3)
+BENCH = ("benchmark", "--data", "Synthetic", "--data.batch_size", 4, "--data.train_size", 16, *TINY, *FAST)
+
+
+def figures(path: str = "b.json") -> dict:
+    return json.loads(Path(path).read_text())
+
+
+def test_every_measure_has_its_figures(app):
+    done = app(*BENCH, "--json", "b.json", "--trainer.precision", "bf16-mixed")
+    assert done.code == 0, done.err
+    content = figures()
+    assert content["device"] == "cpu" and content["precision"] == "bf16-mixed"
+    rows = {(row["measure"], row["net"]): row for row in content["rows"]}
+    assert set(rows) == {
+        *(("train", "mu/8"), ("inference", "mu/8"), ("fit", "mu/8"), ("fit", "mu/8 bare"), ("data", "Synthetic"))
+    }
+    for row in rows.values():
+        assert row["batch"] == 4 and len(row["rounds"]) == 2 and min(row["rounds"]) > 0
+        assert row["mfu"] is None and row["memory_gib"] is None
+    cost = macs(NetConfig("mu/8"), 32, 3)
+    assert rows["train", "mu/8"]["flops"] == 6 * cost and rows["inference", "mu/8"]["flops"] == 2 * cost
+    assert [(pair["of"], pair["to"]) for pair in content["ratios"]] == [("mu/8", "mu/8 bare")]
+    assert "the fit adds" in done.out and not Path("runs").exists()
+
+
+def test_a_peer_takes_turns(app):
+    done = app(*BENCH, "--measure", "train,inference", "--compare", "Ti/16", "--json", "b.json")
+    assert done.code == 0, done.err
+    content = figures()
+    assert [(pair["measure"], pair["of"], pair["to"]) for pair in content["ratios"]] == [
+        ("train", "mu/8", "Ti/16"),
+        ("inference", "mu/8", "Ti/16"),
+    ]
+    assert "train: round 2/2: mu/8" in done.out and ", Ti/16 " in done.out
+
+
+def test_a_peer_of_timm(app):
+    pytest.importorskip("timm")
+    done = app(*BENCH, "--measure", "train", "--compare", "timm/vit_tiny_patch16_224")
+    assert done.code == 0, done.err
+    assert "train      mu/8 / timm/vit_tiny_patch16_224: " in done.out
+
+
+def test_the_bare_step_is_a_step_of_fit(app, monkeypatch):
+    """Steps on a fixed batch change the weights as a fit's steps do."""
+    from lightning.pytorch import Trainer
+
+    from vit_lightning.classifier import Classifier
+    from vit_lightning.optim import Optim, Schedule
+    from vit_lightning.speed.fit import Endless
+
+    def model() -> Classifier:
+        optim = Optim(name="sgd", lr=0.1)
+        schedule = Schedule(decay="constant")
+        return Classifier(net=NetConfig("mu/8"), optim=optim, schedule=schedule, num_classes=3, image_size=32)
+
+    def trainer(**settings) -> Trainer:
+        quiet = dict.fromkeys(("logger", "enable_progress_bar", "enable_model_summary", "enable_checkpointing"), False)
+        return Trainer(accelerator="cpu", gradient_clip_val=1.0, **quiet, **settings)
+
+    batch = torch.randint(256, (4, 3, 32, 32), dtype=torch.uint8), torch.tensor([0, 1, 2, 0])
+    monkeypatch.setattr("vit_lightning.speed.contender.resident_batch", lambda *facts: batch)
+    fitted, bare = model(), model()
+    torch.manual_seed(0)  # the nets are built where they are needed
+    trainer(max_steps=3, max_epochs=-1).fit(fitted, Endless(batch))
+    torch.manual_seed(0)
+    contender = Contender(trainer(), bare)
+    before = bare.net.patches.proj.weight.clone()
+    contender.task("train", 4)(3)
+    assert not torch.equal(before, bare.net.patches.proj.weight)
+    for (name, one), other in zip(fitted.named_parameters(), bare.parameters(), strict=True):
+        torch.testing.assert_close(one, other, msg=lambda text, name=name: f"{name}: {text}")
+
+
+def test_sizes_measure_every_net_and_stop_at_the_cap(app):
+    nets = ("--variants", "mu/8,Ti/14,R26x0.5")
+    done = app(*BENCH, "--sizes", "16,32", *nets, "--cap", 4, "--seconds", 0.001, "--json", "b.json")
+    assert done.code == 0, done.err
+    rows = figures()["rows"]
+    assert [(row["net"], row["image_size"]) for row in rows] == [
+        (net, [size, size]) for net in ("mu/8", "Ti/14", "R26x0.5") for size in (16, 32)
+    ]
+    assert all(row["largest_batch"] == 4 and row["batch"] in (1, 2, 4) for row in rows)
+
+
+def test_sizes_are_drawn(app):
+    pytest.importorskip("matplotlib")
+    done = app(*BENCH, "--sizes", "16,32", "--cap", 1, "--seconds", 0.001, "--figure", "plots/sizes.png")
+    assert done.code == 0, done.err
+    assert Path("plots/sizes.png").stat().st_size > 10_000
+
+
+def test_the_largest_batch_is_found_and_measured(app, monkeypatch):
+    """A net that runs out of memory above 11 images."""
+    whole = Contender.task
+
+    def scarce(self, measure, batch):
+        if batch > 11:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return whole(self, measure, batch)
+
+    monkeypatch.setattr(Contender, "task", scarce)
+    done = app(*BENCH, "--measure", "train", "--batches", "auto", "--json", "b.json")
+    assert done.code == 0, done.err
+    assert "the largest batch of mu/8 is 11" in done.out
+    assert figures()["rows"][0]["batch"] == 11
+
+
+def test_a_batch_too_large_is_one_sentence_after_what_was_measured(app, monkeypatch):
+    whole = Contender.task
+
+    def scarce(self, measure, batch):
+        if measure == "inference":
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return whole(self, measure, batch)
+
+    monkeypatch.setattr(Contender, "task", scarce)
+    done = app(*BENCH, "--measure", "train,inference", "--json", "b.json")
+    assert done.code == 1
+    assert done.err.splitlines()[-1].startswith("error: inference with a batch of 4 does not fit in the memory of")
+    assert "--batches auto" in done.err and "│ train" in done.out
+    assert [bool(row["rounds"]) for row in figures()["rows"]] == [True, False]
+
+
+@pytest.mark.parametrize("measure", ["train", "fit"])
+def test_ctrl_c_shows_what_was_measured(app, monkeypatch, measure):
+    told = module._tell
+
+    def interrupt(text: str) -> None:
+        told(text)
+        if text.startswith(f"{measure}: round 1/"):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "_tell", interrupt)
+    import signal
+
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        done = app(*BENCH, "--measure", f"inference,{measure}", "--json", "b.json")
+    finally:
+        signal.signal(signal.SIGINT, handler)  # Lightning ignores it from its own interruption on
+    assert done.code == 130
+    assert "interrupted" in done.err
+    rounds = {row["measure"]: len(row["rounds"]) for row in figures()["rows"]}
+    assert rounds[measure] == 1
+
+
+def test_loaders_take_turns_on_the_same_files(app, tmp_path):
+    pytest.importorskip("timm")
+    from PIL import Image
+
+    for name in ("cat", "dog"):
+        (tmp_path / "set/train" / name).mkdir(parents=True)
+        for number in range(4):
+            Image.new("RGB", (40, 30), (number * 20, 0, 0)).save(tmp_path / "set/train" / name / f"{number}.jpg")
+    folder = ("--data", "ImageFolder", "--data.root", "set", "--data.batch_size", 2, "--data.val_fraction", 0.25)
+    small = ("--data.image_size", 32, "--data.num_workers", 0, "--trainer.accelerator", "cpu", *FAST)
+    words = ("--measure", "data", "--compare_loaders", "true", "--json", "b.json", "--model.net.variant", "mu/8")
+    done = app("benchmark", *folder, *small, *words)
+    assert done.code == 0, done.err
+    assert [row["net"] for row in figures()["rows"]] == ["ImageFolder", "timm", "torchvision"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--measure", "trian"), "--measure trian: choose from train, inference, fit, data"),
+        (("--sizes", "64,big"), "--sizes 64,big: expected numbers"),
+        (("--sizes", "0"), "--sizes 0: expected numbers"),
+        (("--variants", "B/16"), "belong to --sizes"),
+        (("--figure", "x.png"), "belong to --sizes"),
+        (("--rounds", "0"), "--rounds 0"),
+        (("--compare", "timm/vit_tinny_patch16_224"), "did you mean timm/vit_tiny_patch16_224?"),
+        (("--compare", "B/l6"), "There is no net variant 'B/l6'"),
+        (("--compare_loaders", "true", "--measure", "data"), "the other loaders read image files"),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else " ".join(value),
+)
+def test_wrong_words_are_answered_in_one_sentence(app, words, said):
+    done = app(*BENCH, *words)
+    assert done.code == 1
+    assert said in done.err.splitlines()[-1]
+
+
+def test_a_peer_without_timm_names_the_extra(app, monkeypatch):
+    monkeypatch.setitem(sys.modules, "timm", None)
+    done = app(*BENCH, "--measure", "train", "--compare", "timm/vit_tiny_patch16_224")
+    assert done.code == 1
+    assert 'pip install "vit-lightning[timm]"' in done.err.splitlines()[-1]
+
+
+def test_other_errors_are_no_exhausted_memory():
+    with pytest.raises(RuntimeError, match="shapes"):
+        memory.fits(lambda: (_ for _ in ()).throw(RuntimeError("shapes differ")))

@@ -1,0 +1,55 @@
+"""How long the command line takes to answer, beside what importing Lightning alone takes.
+
+The figures themselves: python tests/test_startup.py [rounds]
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+
+COMMANDS = {
+    "import lightning.pytorch": ("-c", "import lightning.pytorch"),
+    "fit --help": ("-m", "vit_lightning", "fit", "--help"),
+    "--help": ("-m", "vit_lightning", "--help"),
+    "export --help": ("-m", "vit_lightning", "export", "--help"),
+}
+GOAL = 1.3
+"""What fit --help may take, in imports of Lightning."""
+BOUND = 2.0
+"""Where a change must have gone wrong, on the noisiest machine."""
+
+
+def seconds(words: tuple[str, ...]) -> float:
+    """Processor time, which other processes disturb less than they do the wall clock."""
+    before = os.times()
+    subprocess.run([sys.executable, *words], check=True, capture_output=True)
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
+
+
+def measure(names: tuple[str, ...], rounds: int) -> dict[str, list[float]]:
+    for name in names:
+        seconds(COMMANDS[name])  # fills the caches of files and byte code
+    figures = {name: [] for name in names}
+    for _ in range(rounds):
+        for name in names:
+            figures[name].append(seconds(COMMANDS[name]))
+    return figures
+
+
+def test_help_takes_little_more_than_importing_lightning():
+    imported, fit, overview = (
+        statistics.median(times) for times in measure(("import lightning.pytorch", "fit --help", "--help"), 3).values()
+    )
+    assert fit < BOUND * imported
+    assert overview < 0.2 * imported
+
+
+if __name__ == "__main__":
+    figures = measure(tuple(COMMANDS), int(sys.argv[1]) if len(sys.argv) > 1 else 7)
+    base = statistics.median(figures["import lightning.pytorch"])
+    for name, times in figures.items():
+        median = statistics.median(times)
+        spread = f"{min(times):.2f} to {max(times):.2f}"
+        print(f"{name:<26} {median:.2f} s ({spread}) = {median / base:.2f} imports of Lightning; goal of fit: {GOAL}")

@@ -1,0 +1,295 @@
+"""The verb `benchmark`: training, inference, fit and data in images per second, beside a peer where one is named."""
+
+import json as notation
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from lightning.pytorch import LightningDataModule, LightningModule, Trainer
+from lightning.pytorch.callbacks import Checkpoint, LearningRateMonitor
+from lightning.pytorch.loggers import TensorBoardLogger
+from lightning.pytorch.trainer.states import TrainerStatus
+from rich.console import Console
+
+from vit_lightning.analysis.peaks import device_name
+from vit_lightning.data import ImageDataModule
+from vit_lightning.errors import InputError
+from vit_lightning.finite_guard import FiniteGuard
+from vit_lightning.loggers import MetricsCSV
+from vit_lightning.models import NetConfig
+from vit_lightning.models.config import as_pair
+from vit_lightning.runs import write_atomically
+from vit_lightning.speed import loaders, report
+from vit_lightning.speed import sizes as input_sizes
+from vit_lightning.speed.clock import clock_of
+from vit_lightning.speed.contender import Contender, peak_flops, rebuild
+from vit_lightning.speed.fit import Turns, measure_fit
+from vit_lightning.speed.memory import STEPS, fits, free_memory, is_exhausted, largest
+from vit_lightning.speed.rounds import Row, Task, alternate
+from vit_lightning.throughput import Throughput
+
+MEASURES = ("train", "inference", "fit", "data")
+CAPS = {"cuda": 16384, "cpu": 64}
+"""Largest batch to try where --cap does not say."""
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as shells have it."""
+
+
+def benchmark(
+    trainer: Trainer,
+    model: LightningModule,
+    datamodule: LightningDataModule,
+    *,
+    measure: str = ",".join(MEASURES),
+    compare: str | None = None,
+    compare_loaders: bool = False,
+    batches: Literal["given", "auto"] = "given",
+    cap: int | None = None,
+    sizes: str | None = None,
+    variants: str | None = None,
+    rounds: int = 5,
+    seconds: float = 1.0,
+    json: Path | None = None,
+    figure: Path | None = None,
+) -> None:
+    """Measure the speed and memory of training, inference and data on one device, with the flags that a fit has.
+
+    Images for train, inference and fit are on the device already. Ctrl-C shows what was measured until then.
+
+    Args:
+        trainer: Says where and how precisely to compute.
+        model: The model whose net, recipe and compilation are measured.
+        datamodule: Its data.
+        measure: Comma-separated. train: the bare step of forward, backward and optimiser; inference: the forward pass;
+            fit: a real fit in turn with its own bare steps, and what it adds to one; data: the training loader.
+        compare: Another net with the same recipe, such as timm/vit_base_patch16_224, measured in turn with the model's.
+        compare_loaders: Also measure timm's and torchvision's loaders on the same files, in turn with the data's own.
+        batches: given: --data.batch_size; auto: the largest that fits, found for each measure.
+        cap: Largest batch that is tried; unset: 16384 on a GPU, 64 elsewhere.
+        sizes: Comma-separated sides in pixels: measure inference at each of them in place of everything else, in its
+            fastest batch, and find the largest that fits. The paper's Figure 12 is 64,128,224,384,512.
+        variants: Comma-separated nets for --sizes, or figure12 for the eight of that figure; unset: the model's.
+        rounds: Turns of each contender.
+        seconds: How long a turn lasts, about.
+        json: File for all figures.
+        figure: File for a drawing of what --sizes measures (png, pdf or svg).
+    """
+    if not hasattr(model, "config"):
+        raise InputError(
+            f"benchmark measures models that know their net, as Classifier does; {type(model).__name__} does not"
+        )
+    if trainer.world_size > 1:
+        raise InputError(
+            f"benchmark measures one device, not {trainer.world_size}; give --trainer.devices 1, "
+            "or read perf/images_per_s of a fit on all of them"
+        )
+    if rounds < 1 or seconds <= 0:
+        raise InputError(f"--rounds {rounds}, --seconds {seconds}: at least one round of some time is needed")
+    if (variants is not None and sizes is None) or (figure is not None and sizes is None):
+        raise InputError("--variants and --figure belong to --sizes; give it the sides of the images, such as 64,224")
+    if getattr(model, "weights", None):
+        model.configure_model()  # the weights may bring the net
+    cap = cap or CAPS.get(trainer.strategy.root_device.type, CAPS["cpu"])
+    bench = Bench(trainer, model, datamodule, cap, rounds, seconds)
+    try:
+        with bench.reported(json):
+            if sizes is not None:
+                bench.sizes(_numbers("sizes", sizes), _names(variants, model.config.variant), figure)
+                return
+            chosen = _chosen("measure", measure, MEASURES)
+            for what in (name for name in MEASURES if name in chosen):
+                bench.measure(what, compare, compare_loaders, batches == "auto")
+    except RuntimeError as error:
+        if not is_exhausted(error):
+            raise
+        raise InputError(_too_large(bench.rows[-1], trainer)) from error
+
+
+@dataclass
+class Bench:
+    """Everything that one call measures."""
+
+    trainer: Trainer
+    model: LightningModule
+    data: LightningDataModule
+    cap: int
+    rounds: int
+    seconds: float
+
+    def __post_init__(self) -> None:
+        self.rows: list[Row] = []
+        self.device = self.trainer.strategy.root_device
+
+    @contextmanager
+    def reported(self, json: Path | None) -> Iterator[None]:
+        """Show and keep what was measured, however far it went."""
+        interrupted = False
+        try:
+            yield
+        except KeyboardInterrupt:
+            interrupted = True
+        except SystemExit:  # what Lightning makes of Ctrl-C inside a fit
+            if self.trainer.state.status != TrainerStatus.INTERRUPTED:
+                raise
+            interrupted = True
+        finally:
+            report.show(self.rows, _console())
+            if json is not None:
+                content = report.as_json(self.rows, _facts(self.trainer, self.model))
+                write_atomically(json, notation.dumps(content, indent=2) + "\n")
+        if interrupted:
+            print("interrupted: the figures are those until then", file=sys.stderr, flush=True)
+            sys.exit(INTERRUPTED)
+
+    def measure(self, what: str, compare: str | None, compare_loaders: bool, auto: bool) -> None:
+        """Measure one thing."""
+        match what:
+            case "train" | "inference":
+                self._steps(what, compare, auto)
+            case "fit":
+                self._fit(auto)
+            case "data":
+                self._data(compare_loaders)
+        free_memory()
+
+    def sizes(self, sides: list[int], variants: list[str], figure: Path | None) -> None:
+        """Measure inference over sizes of images, and draw it."""
+        try:
+            input_sizes.sweep(self.trainer, self.model, variants, sides, self.cap, self.seconds, self.rows, _tell)
+        finally:
+            if figure is not None and self.rows:
+                input_sizes.draw(self.rows, figure)
+
+    def _steps(self, what: str, compare: str | None, auto: bool) -> None:
+        models = [rebuild(self.model)]
+        if compare is not None:
+            ours = self.model.config
+            shared = {"channels": ours.channels, "dropout": ours.dropout, "stochastic_depth": ours.stochastic_depth}
+            models.append(rebuild(self.model, NetConfig(variant=compare, **shared)))
+        tasks = [self._task(what, model, auto) for model in models]
+        alternate(tasks, clock_of(self.device), self.rounds, self.seconds, _tell)
+
+    def _task(self, what: str, model: LightningModule, auto: bool) -> Task:
+        batch = self._largest(what, model) if auto else self.data.batch_size
+        row = self._row(what, model.config.variant, batch)
+
+        def build() -> Callable[[int], None]:
+            contender = Contender(self.trainer, model, training=what == "train")
+            row.flops, row.peak = contender.flops(what), peak_flops(self.trainer)
+            return contender.task(what, batch)
+
+        return Task(row, build)
+
+    def _row(self, what: str, name: str, batch: int) -> Row:
+        row = Row(what, name, as_pair(self.model.hparams.image_size), batch)
+        self.rows.append(row)
+        return row
+
+    def _largest(self, what: str, model: LightningModule) -> int:
+        found = self._probe(Contender(self.trainer, rebuild(model), training=what == "train"), what)
+        free_memory()
+        torch.compiler.reset()  # what was compiled for many batch sizes is slower than what is for one
+        if not found:
+            raise InputError(
+                f"not even one image of {model.config.variant} fits in the memory of {_place(self.trainer)}"
+            )
+        limit = " (the cap)" if found == self.cap else ""
+        _tell(f"{what}: the largest batch of {model.config.variant} is {found}{limit}")
+        return found
+
+    def _probe(self, contender: Contender, what: str) -> int:
+        return largest(lambda batch: fits(lambda: contender.task(what, batch)(STEPS)), self.cap)
+
+    def _fit(self, auto: bool) -> None:
+        model = rebuild(self.model)
+        batch = self._largest("train", model) if auto else self.data.batch_size
+        name = model.config.variant
+        fit, bare = (self._row("fit", text, batch) for text in (name, f"{name} bare"))
+        with tempfile.TemporaryDirectory() as folder:
+            kept = [callback for callback in self.trainer.callbacks if not isinstance(callback, Checkpoint)]
+            self.trainer.callbacks = [*kept, FiniteGuard(), Throughput(), LearningRateMonitor("step")]
+            tensorboard = TensorBoardLogger(folder, name="", version="tensorboard")
+            self.trainer.loggers = [MetricsCSV(Path(folder)), tensorboard]
+            measure_fit(self.trainer, model, Turns(fit, bare, self.rounds, self.seconds, _tell))
+
+    def _data(self, compare_loaders: bool) -> None:
+        data = self.data
+        if not isinstance(data, ImageDataModule):
+            raise InputError(f"--measure data knows data that subclass ImageDataModule, not {type(data).__name__}")
+        data.trainer = self.trainer
+        data.prepare_data()
+        data.setup("fit")
+        contenders = {type(data).__name__: loaders.own}
+        if self.device.type != "cpu":
+            contenders["on the device"] = loaders.on_device
+        if compare_loaders:
+            contenders |= {"timm": loaders.timm, "torchvision": loaders.torchvision}
+        rows = {name: self._row("data", name, data.batch_size) for name in contenders}
+        for number in range(self.rounds):
+            for name, make in contenders.items():
+                rows[name].rounds.append(loaders.speed(make(self.trainer, data), data.workers, self.seconds))
+            speeds = ", ".join(f"{name} {row.rounds[-1]:,.1f}" for name, row in rows.items())
+            _tell(f"data: round {number + 1}/{self.rounds}: {speeds} images/s with {data.workers} workers")
+
+
+def _numbers(flag: str, text: str) -> list[int]:
+    try:
+        numbers = [int(word) for word in text.strip("[]").split(",")]
+    except ValueError:
+        numbers = [0]
+    if min(numbers) < 1:
+        raise InputError(f"--{flag} {text}: expected numbers of 1 or more with commas between them, such as 64,224")
+    return numbers
+
+
+def _names(text: str | None, own: str) -> list[str]:
+    if text == "figure12":
+        return list(input_sizes.FIGURE_12)
+    return [name.strip() for name in text.split(",")] if text else [own]
+
+
+def _chosen(flag: str, text: str, choices: tuple[str, ...]) -> list[str]:
+    words = [word.strip() for word in text.split(",")]
+    if unknown := [word for word in words if word not in choices]:
+        raise InputError(f"--{flag} {unknown[0]}: choose from {', '.join(choices)}")
+    return words
+
+
+def _too_large(row: Row, trainer: Trainer) -> str:
+    return (
+        f"{row.measure} with a batch of {row.batch} does not fit in the memory of {_place(trainer)}; "
+        "give a smaller --data.batch_size, or --batches auto"
+    )
+
+
+def _place(trainer: Trainer) -> str:
+    device = trainer.strategy.root_device
+    if device.type != "cuda":
+        return f"this {device_name(device)}"
+    gib = torch.cuda.get_device_properties(device).total_memory / 2**30
+    return f"the {device_name(device)} ({gib:.0f} GiB)"
+
+
+def _facts(trainer: Trainer, model: LightningModule) -> dict[str, str | int | bool]:
+    return {
+        "device": device_name(trainer.strategy.root_device),
+        "torch": torch.__version__,
+        "precision": str(trainer.precision),
+        "compile": bool(model.hparams.get("compile", False)),
+        "threads": torch.get_num_threads(),
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def _console() -> Console:
+    return Console() if sys.stdout.isatty() else Console(width=160)  # a pipe would wrap the table at 80
+
+
+def _tell(text: str) -> None:
+    print(text, flush=True)

@@ -1,0 +1,1 @@
+"""Measuring: clocks, contenders prepared as fit prepares them, alternating rounds, loaders, input sizes."""

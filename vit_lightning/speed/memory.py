@@ -1,0 +1,53 @@
+"""How many images fit."""
+
+import gc
+from collections.abc import Callable
+
+import torch
+
+STEPS = 2
+"""Steps that a batch must survive: the second holds the optimiser's state as well."""
+EXHAUSTED = ("can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED")
+"""What a RuntimeError of torch's says that is no OutOfMemoryError but means it."""
+
+
+def is_exhausted(error: RuntimeError) -> bool:
+    """Whether an error says that the memory does not suffice."""
+    return isinstance(error, torch.OutOfMemoryError) or any(text in str(error) for text in EXHAUSTED)
+
+
+def fits(run: Callable[[], None]) -> bool:
+    """Returns whether something runs in the memory there is, and gives back what it took."""
+    try:
+        run()
+    except RuntimeError as error:
+        if not is_exhausted(error):
+            raise
+        return False
+    finally:
+        free_memory()
+    return True
+
+
+def largest(fitting: Callable[[int], bool], cap: int) -> int:
+    """Returns the largest number that fits, up to a cap and to a sixteenth of itself; 0 if not even 1 does.
+
+    Args:
+        fitting: whether a number fits; larger ones fit less.
+        cap: largest number to try.
+    """
+    low, high = 0, 1
+    while high <= cap and fitting(high):
+        low, high = high, 2 * high
+    high = min(high, cap + 1)
+    while high - low > max(1, low // 16):
+        middle = (low + high) // 2
+        low, high = (middle, high) if fitting(middle) else (low, middle)
+    return low
+
+
+def free_memory() -> None:
+    """Give back what nothing holds any more."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

@@ -1,0 +1,103 @@
+"""The paper's Figure 12: how inference speed and the largest batch follow from the size of the images."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from lightning.pytorch import LightningModule, Trainer
+
+from vit_lightning.errors import InputError
+from vit_lightning.models import NetConfig
+from vit_lightning.models.config import is_resnet, is_timm, resolve
+from vit_lightning.speed.clock import clock_of
+from vit_lightning.speed.contender import Contender, peak_flops, rebuild
+from vit_lightning.speed.memory import STEPS, fits, free_memory, largest
+from vit_lightning.speed.rounds import Row, Task, alternate
+
+FIGURE_12 = ("R50x1", "R50x2", "B/32", "L/32", "B/16", "L/16", "H/14", "R152x4")
+"""The nets of the figure; its sizes are 64, 128, 224, 384 and 512."""
+
+
+def sweep(
+    trainer: Trainer,
+    model: LightningModule,
+    variants: list[str],
+    sizes: list[int],
+    cap: int,
+    seconds: float,
+    rows: list[Row],
+    tell: Callable[[str], None],
+) -> None:
+    """Measure inference of every net at every size, in the batch that is fastest, and find the largest that fits.
+
+    Args:
+        trainer: Says where and how precisely to compute.
+        model: Its recipe, compilation included, serves every net.
+        variants: Nets.
+        sizes: Sides of the images in pixels; one that patches do not divide is cropped, as the official code does.
+        cap: Largest batch to try.
+        seconds: How long a batch size is timed, about.
+        rows: Take the figures, one by one.
+        tell: Hears how far it is.
+    """
+    for variant in variants:
+        for size in sizes:
+            config = NetConfig(variant=variant, channels=model.config.channels)
+            plain = resolve(config)
+            if not (is_resnet(plain) or is_timm(plain)):
+                config = replace(config, crop_to_patch=True)
+            contender = Contender(trainer, rebuild(model, config, image_size=size), training=False)
+            row = _best_batch(trainer, contender, cap, seconds, tell)
+            rows.append(row)
+            speed = "no batch fits" if row.images_per_s is None else f"{row.images_per_s:,.1f} images/s"
+            tell(f"inference: {variant} at {size}: {speed}, largest batch {row.largest_batch}")
+            del contender
+            free_memory()
+
+
+def _best_batch(trainer: Trainer, contender: Contender, cap: int, seconds: float, tell: Callable[[str], None]) -> Row:
+    """Time powers of two on the way to the largest batch, and return the fastest one's figures."""
+    clock, best = clock_of(contender.device), None
+
+    def timed(batch: int) -> bool:
+        nonlocal best
+        row = Row("inference", contender.name, contender.image_size, batch)
+        row.flops, row.peak = contender.flops("inference"), peak_flops(trainer)
+        task = Task(row, lambda: contender.task("inference", batch))
+        power_of_two = batch & (batch - 1) == 0
+        fitted = fits((lambda: alternate([task], clock, 1, seconds)) if power_of_two else (lambda: task.build()(STEPS)))
+        if row.rounds and (best is None or row.images_per_s > best.images_per_s):
+            best = row
+        return fitted
+
+    top = largest(timed, cap)
+    best = best or Row("inference", contender.name, contender.image_size, 0)
+    best.largest_batch = top
+    best.note = "(cap)" if top == cap else ""
+    return best
+
+
+def draw(rows: list[Row], path: Path) -> None:
+    """Draw speed and largest batch over the size of the images, a line per net."""
+    try:
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import NullFormatter, ScalarFormatter
+    except ImportError as error:
+        raise InputError('--figure needs matplotlib: pip install "vit-lightning[figures]"') from error
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    axes = figure.subplots(1, 2)
+    sizes = sorted({row.image_size[0] for row in rows})
+    for one, value, label in (
+        (axes[0], "images_per_s", "inference, images/s per device"),
+        (axes[1], "largest_batch", "largest batch per device"),
+    ):
+        for net in dict.fromkeys(row.net for row in rows):
+            points = [(row.image_size[0], getattr(row, value)) for row in rows if row.net == net and row.rounds]
+            one.plot(*zip(*points, strict=True), marker="o", label=net) if points else None
+        one.set(xscale="log", yscale="log", xlabel="image size, pixels", ylabel=label, xticks=sizes)
+        one.xaxis.set_major_formatter(ScalarFormatter())
+        one.xaxis.set_minor_formatter(NullFormatter())
+        one.grid(alpha=0.3)
+    axes[0].legend()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
