@@ -141,7 +141,7 @@ class Classifier(RecipeModel):
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
         loss = self.training_loss(*batch)
-        self.log("train/loss", loss, prog_bar=True, batch_size=len(batch[0]), sync_dist=True)
+        self.log_training_loss(loss, len(batch[0]))
         return loss
 
     def batch_loss(self, images: Tensor, labels: Tensor) -> Tensor:

@@ -141,7 +141,7 @@ class MaskedPatch(RecipeModel):
         images, _ = batch
         bits = self._bits(images, batch_idx * len(images), seed_from(run_seed(), self.current_epoch))
         loss = self.training_loss(images, bits)
-        self.log("train/loss", loss, prog_bar=True, batch_size=len(images), sync_dist=True)
+        self.log_training_loss(loss, len(images))
         return loss
 
     def batch_loss(self, images: Tensor, bits: Tensor) -> Tensor:

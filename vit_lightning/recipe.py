@@ -132,6 +132,12 @@ class RecipeModel(LightningModule):
         self.graphed_loss = self.graphed_loss or GraphedLoss(self, self.batch_loss)
         return self.graphed_loss(*batch)
 
+    def log_training_loss(self, loss: Tensor, images: int) -> None:
+        """Log the loss, averaged over devices, where loggers will read it; logging takes 0.3 ms of every step else."""
+        every = self.trainer.log_every_n_steps
+        if every and (self.trainer.global_step + 1) % every == 0:
+            self.log("train/loss", loss, prog_bar=True, batch_size=images, sync_dist=True)
+
     def on_fit_start(self) -> None:
         """Say what a CUDA graph lacks."""
         self.graphed_loss = None  # the parameters of an earlier fit may have lain elsewhere
