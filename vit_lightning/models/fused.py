@@ -150,7 +150,7 @@ class MLP(Function):
     def forward(ctx: Any, tokens: Tensor, up: Tensor, bias: Tensor, down: Tensor, exact: bool) -> Tensor:
         dtype, rows = tokens.dtype, _rows(tokens)
         weights = up.to(dtype), down.to(dtype)
-        ctx.inside = not exact and _own_products(rows)
+        ctx.inside = not exact and len(up) % 8 == 0 and _own_products(rows)
         if ctx.inside:
             hidden = rows.new_empty(len(rows), len(up))
             active = matmul.product(rows, weights[0].t(), bias=bias.to(dtype), gelu=hidden)
@@ -193,4 +193,4 @@ def _own_products(rows: Tensor) -> bool:
 
 
 def _rows(tokens: Tensor) -> Tensor:
-    return rearrange(tokens, "b n d -> (b n) d").contiguous()
+    return tokens.flatten(0, 1).contiguous()  # einops takes three times as long, and the host is busy

@@ -5,6 +5,8 @@ need for their gradients on the way. Tensors of tokens are `rows width` and cont
 floating type. The plain net is the reference: tests/models/test_fused.py.
 """
 
+from functools import cache
+
 import torch
 import triton
 import triton.language as tl
@@ -109,6 +111,7 @@ def normalise(images: Tensor, mean: Tensor, std: Tensor, dtype: torch.dtype) -> 
     return out
 
 
+@cache
 def _programs(device: torch.device, per_processor: int) -> int:
     """Programs that walk over all rows, and so the partial sums that are left to add."""
     if device.type != "cuda":  # Triton's interpreter, in tests

@@ -18,6 +18,7 @@ TRANSPOSE_A, TRANSPOSE_B, EPILOGUE, BIAS, AUX, AUX_STRIDE, AUX_TYPE, BIAS_TYPE =
 NONE, ADD_BIAS, GELU, GELU_GRADIENT = 1, 4, 4 | 32 | 128, 64 | 128
 MAX_WORKSPACE = 1
 
+ONE, ZERO = ctypes.c_float(1), ctypes.c_float(0)
 WORKSPACE = 64 << 20
 CANDIDATES = 8
 ALIGNED = 1 << 20
@@ -169,6 +170,8 @@ class Plan:
                 _handle(self.device), *parts, CANDIDATES, found, ctypes.byref(count)
             )
         )
+        if not count.value:
+            raise RuntimeError("cuBLASLt has no algorithm for this product")
         return list(found[: count.value])
 
     def run(self, a: Tensor, b: Tensor, d: Tensor, bias: Tensor | None, aux: Tensor | None) -> None:
@@ -183,11 +186,10 @@ class Plan:
     def _launch(self, candidate: _Candidate, a: Tensor, b: Tensor, d: Tensor) -> None:
         a, b, d, workspace = (ctypes.c_void_p(t.data_ptr()) for t in (a, b, d, _workspace(self.device)))
         stream = ctypes.c_void_p(torch.cuda.current_stream(self.device).cuda_stream)
-        one, zero = ctypes.c_float(1), ctypes.c_float(0)
         _check(
             self.library.cublasLtMatmul(
-                *(_handle(self.device), self.description, ctypes.byref(one), a, self.a, b, self.b),
-                *(ctypes.byref(zero), d, self.d, d, self.d),
+                *(_handle(self.device), self.description, ctypes.byref(ONE), a, self.a, b, self.b),
+                *(ctypes.byref(ZERO), d, self.d, d, self.d),
                 *(ctypes.byref(candidate.algorithm), workspace, ctypes.c_size_t(WORKSPACE), stream),
             )
         )
