@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from collections.abc import Iterable
 from importlib import import_module
 from importlib.metadata import entry_points
 from itertools import pairwise
@@ -16,6 +17,8 @@ from vit_lightning.parser_errors import did_you_mean
 from vit_lightning.weights import shards
 
 PLUGINS = "vit_lightning.datamodules"
+MODELS = {"Classifier": "vit_lightning.classifier", "MaskedPatch": "vit_lightning.masked_patch"}
+"""Modules of the models that --model knows by name."""
 LINKED = ("num_classes", "image_size", "mean", "std")
 FACTS = {"hyper_parameters": {}, "global_step": 0, "model": "vit_lightning.classifier.Classifier"}
 """What is read of a checkpoint before its run is set up, and what stands for it in a converted one."""
@@ -28,36 +31,82 @@ def option(argv: list[str], name: str) -> str | None:
     return values[-1] if values else None
 
 
-def config_files(argv: list[str]) -> list[Path]:
-    """Files given with -c or --config, in order."""
+def after_class(argv: list[str], name: str) -> list[str]:
+    """Move what is typed as `--data.flag value` in front of `--data CLASS` behind it, where the parser knows the flag.
+
+    Args:
+        argv: The words of the command line.
+        name: The flag that names the class, such as --data.
+    """
+    places = [index for index, word in enumerate(argv) if word == name or word.startswith(f"{name}=")]
+    if not places:
+        return argv
+    rest: list[str] = []
+    early: list[str] = []
+    words = iter(range(places[0]))
+    for index in words:
+        word, following = argv[index : index + 2]
+        moved = early if word.startswith(f"{name}.") and not word.startswith(f"{name}.help") else rest
+        moved.append(word)
+        if moved is early and "=" not in word and not following.startswith("--"):
+            moved.append(argv[next(words)])
+    end = places[0] + (1 if "=" in argv[places[0]] else 2)
+    return [*rest, *argv[places[0] : end], *early, *argv[end:]]
+
+
+def config_files(argv: list[str]) -> dict[Path, dict[str, Any]]:
+    """Files given with -c or --config, in order, with what they hold."""
     paths = [Path(value) for word, value in pairwise(argv) if word in ("-c", "--config")]
     paths += [Path(word.partition("=")[2]) for word in argv if word.startswith("--config=")]
     for path in paths:
         if not path.is_file():
             raise InputError(f"-c {path}: no such file{did_you_mean(str(path), map(str, path.parent.glob('*.yaml')))}")
-    return paths
+    return {path: read_config(path) for path in paths}
 
 
-def chooses_data(argv: list[str], configs: list[Path]) -> bool:
+def chooses_data(argv: list[str], configs: Iterable[dict[str, Any]]) -> bool:
     """Tell whether a flag or a file names the class of the data."""
-    chosen = [read_config(path).get("data") for path in configs] + [option(argv, "--data")]
+    chosen = [content.get("data") for content in configs] + [option(argv, "--data")]
     return any(isinstance(value, str) or (isinstance(value, dict) and "class_path" in value) for value in chosen)
+
+
+class UniqueKeys(yaml.SafeLoader):
+    """Loader for which a key written twice is an error; YAML's own keeps the last one without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                if key.value in seen:
+                    raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} is written twice", key.start_mark)
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
 
 
 def read_config(path: Path) -> dict[str, Any]:
     """Content of a YAML file that must hold a mapping."""
     try:
-        content = yaml.safe_load(path.read_text())
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        content = yaml.load(path.read_text(encoding="utf-8"), UniqueKeys)
+    except UnicodeDecodeError as error:
+        raise InputError(f"-c {path} is not UTF-8 text: {error.reason} at byte {error.start}") from error
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1
+        raise InputError(f"-c {path} is not valid YAML in line {line}: {error.problem}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InputError(f"-c {path} is not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
         held = "nothing" if content is None else type(content).__name__
         raise InputError(f"-c {path} must hold a mapping such as `model: ...`, not {held}")
+    if odd := next((key for key in content if not isinstance(key, str)), None):
+        raise InputError(f"-c {path} has the key {odd!r}; expected names such as model, data and trainer")
     return content
 
 
 def load_plugins(text: str) -> None:
-    """Import the datamodules whose short names occur in `text`, so that jsonargparse finds their classes."""
+    """Import the datamodules and models whose short names occur in `text`, so that jsonargparse finds their classes."""
+    for name, module in MODELS.items():
+        if re.search(rf"\b{name}\b", text):
+            import_module(module)
     for plugin in entry_points(group=PLUGINS):
         if re.search(rf"\b{re.escape(plugin.name)}\b", text):
             try:
@@ -66,8 +115,8 @@ def load_plugins(text: str) -> None:
                 warnings.warn(f"plug-in {plugin.name} ({plugin.value}) fails to import: {error}", stacklevel=2)
 
 
-def import_data(name: str | None) -> None:
-    """Import the module of a datamodule given by its class path, so that its own failure is told."""
+def import_class(flag: str, name: str | None) -> None:
+    """Import the module of a class given by its path with --data or --model, so that its own failure is told."""
     module, _, _ = (name or "").rpartition(".")
     if not module or name.endswith((".yaml", ".yml", ".json")):
         return
@@ -75,18 +124,19 @@ def import_data(name: str | None) -> None:
         import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not module.startswith(error.name):
-            raise InputError(f"--data {name}: importing it fails: {error}") from error
-        raise InputError(f"--data {name}: there is no module {error.name}; install it, or see PYTHONPATH") from error
+            raise InputError(f"{flag} {name}: importing it fails: {error}") from error
+        raise InputError(f"{flag} {name}: there is no module {error.name}; install it, or see PYTHONPATH") from error
     except Exception as error:
-        raise InputError(f"--data {name}: importing it fails: {type(error).__name__}: {error}") from error
+        raise InputError(f"{flag} {name}: importing it fails: {type(error).__name__}: {error}") from error
 
 
-def refuse_linked_keys(argv: list[str], configs: list[Path]) -> None:
+def refuse_linked_keys(argv: list[str], configs: Iterable[dict[str, Any]]) -> None:
     """A fact of the data typed under model would be silently overridden: name its owner instead."""
     typed = {word.partition("=")[0].removeprefix("--") for word in argv if word.startswith("--model.")}
-    for path in configs:
-        model = read_config(path).get("model") or {}
-        typed |= {f"model.{key}" for key in {**model, **(model.get("init_args") or {})}}
+    for content in configs:
+        model = content.get("model")
+        held = [model, model.get("init_args")] if isinstance(model, dict) else []
+        typed |= {f"model.{key}" for part in held if isinstance(part, dict) for key in part}
     for name in LINKED:
         if typed & {f"model.{name}", f"model.init_args.{name}"}:
             raise InputError(f"model.{name} comes from the data and is not set here; see data.{name}")

@@ -19,10 +19,12 @@ from lightning.pytorch.plugins.io import TorchCheckpointIO
 from vit_lightning import runs
 from vit_lightning.arguments import (
     LINKED,
+    MODELS,
     PLUGINS,
+    after_class,
     chooses_data,
     config_files,
-    import_data,
+    import_class,
     load_plugins,
     option,
     read_facts,
@@ -37,6 +39,8 @@ from vit_lightning.early_stopping import EarlyStopping
 from vit_lightning.errors import InputError
 from vit_lightning.finite_guard import FiniteGuard
 from vit_lightning.loggers import MetricsCSV
+from vit_lightning.monitors import check_monitors, direction
+from vit_lightning.notices import silence
 from vit_lightning.parser_errors import shorten
 from vit_lightning.throughput import Throughput
 from vit_lightning.weights.shards import is_sharded
@@ -45,7 +49,14 @@ set_parsing_settings(docstring_parse_attribute_docstrings=True)
 
 DEFAULT_MODEL = "vit_lightning.classifier.Classifier"
 DEFAULT_DATA = "datamodules.digits.Digits"
+MONITORING = ("checkpoint", "early_stopping")
 SCORING = ("validate", "test", "predict")
+LAST_SEED = 2**32 - 1
+HELP = {
+    "seed_everything": f"Seed of all that is random, 0 to {LAST_SEED}; true draws one, false sets none",
+    "ckpt_path": "Checkpoint of a run: a path, or last or best of the newest run of this experiment",
+}
+"""What Lightning's own words would say wrongly of our verbs."""
 CHOSEN = "Flags of the default model and of every datamodule; --data.help NAME lists those of one."
 
 
@@ -57,9 +68,14 @@ class ViTParser(LightningArgumentParser):
 
     def format_help(self) -> str:
         """Add the flags of the default model and of every datamodule, which a class chosen at run time would hide."""
-        text = super().format_help()
         if "trainer" not in self.groups:
-            return text
+            return super().format_help()
+        self.prog = self.prog.replace(" [options]", "")
+        needed = "".join(f" {action.option_strings[0]} VALUE" for action in self._actions if action.required)
+        self.usage = f"{self.prog} [-c EXPERIMENT.yaml ...]{needed} [--flag value ...]"
+        for action in self._actions:
+            action.help = HELP.get(action.dest, action.help)
+        text = super().format_help()
         from vit_lightning.classifier import Classifier
         from vit_lightning.data import ImageDataModule
 
@@ -86,7 +102,7 @@ class RunRecord(SaveConfigCallback):
 
 
 class VerbTrainer(WholeCheckpoints):
-    """Trainer with our run verbs."""
+    """Lightning's Trainer, with our run verbs."""
 
     doctor = doctor
     benchmark = benchmark
@@ -98,6 +114,7 @@ class ViTCLI(LightningCLI):
 
     def __init__(self, args: ArgsType = None) -> None:
         self.argv = list(sys.argv[1:] if args is None else args)
+        silence()
         super().__init__(
             model_class=LightningModule,
             datamodule_class=LightningDataModule,
@@ -105,7 +122,7 @@ class ViTCLI(LightningCLI):
             save_config_callback=None,  # ours needs the run folder: see instantiate_trainer
             trainer_defaults={"enable_model_summary": False, "log_every_n_steps": 10},
             seed_everything_default=0,
-            parser_kwargs={"parser_mode": "yaml"},
+            parser_kwargs={"parser_mode": "yaml", "prog": "python -m vit_lightning"},
             parser_class=ViTParser,
             subclass_mode_model=True,
             subclass_mode_data=True,
@@ -125,6 +142,7 @@ class ViTCLI(LightningCLI):
         parser.set_defaults({"model": {"class_path": DEFAULT_MODEL}})
         parser.add_lightning_class_args(ModelCheckpoint, "checkpoint")
         parser.set_defaults({"checkpoint.filename": "best", "checkpoint.enable_version_counter": False})
+        parser.set_defaults({"checkpoint.mode": "auto"})
         parser.add_lightning_class_args(LastCheckpoint, "last")
         parser.add_lightning_class_args(EarlyStopping, "early_stopping")
         for name in LINKED:
@@ -138,9 +156,11 @@ class ViTCLI(LightningCLI):
         So flags beat YAML, YAML beats the checkpoint, and the checkpoint beats the code.
         """
         configs = config_files(self.argv)
-        load_plugins(" ".join(self.argv) + "\n".join(path.read_text() for path in configs))
-        import_data(option(self.argv, "--data"))
-        refuse_linked_keys(self.argv, configs)
+        load_plugins(" ".join(self.argv) + "\n".join(map(str, configs.values())))
+        for flag in ("--data", "--model"):
+            self.argv = after_class(self.argv, flag)
+            import_class(flag, option(self.argv, flag))
+        refuse_linked_keys(self.argv, configs.values())
         self.experiment = next((path.stem for path in configs if path.parent.name != "hardware"), "default")
         self.root = Path(option(self.argv, "--trainer.default_root_dir") or "runs")
         self.trained: dict[str, Any] = {}
@@ -151,7 +171,7 @@ class ViTCLI(LightningCLI):
             self.trained = read_facts(checkpoint)
             own = {key: value for key, value in self.trained["hyper_parameters"].items() if key not in LINKED}
             self._parser(verb).set_defaults({"model": {"class_path": self.trained["model"], "init_args": own}})
-        if verb and not chooses_data(self.argv, configs):
+        if verb and not chooses_data(self.argv, configs.values()):
             # No parser default: the values of its arguments would leak into those of the class chosen instead.
             self.argv.insert(self.argv.index(verb) + 1, f"--data={DEFAULT_DATA}")
         try:
@@ -159,7 +179,10 @@ class ViTCLI(LightningCLI):
         except InputError as error:
             flags = self._parser(verb).get_defaults(skip_validation=True).keys() if verb else []
             flags = [name.replace("init_args.", "") for name in flags]
-            raise InputError(shorten(str(error), flags, entry_points(group=PLUGINS).names)) from None
+            raise InputError(shorten(str(error), flags, entry_points(group=PLUGINS).names, MODELS)) from None
+        seed = self.config.get(f"{verb}.seed_everything", 0)
+        if not 0 <= seed <= LAST_SEED:
+            raise InputError(f"--seed_everything {seed} must lie between 0 and {LAST_SEED}; true draws one")
 
     def _checkpoint(self, verb: str | None) -> Path | None:
         """The one that --ckpt_path names, or that of this very job before SLURM requeued it."""
@@ -189,15 +212,23 @@ class ViTCLI(LightningCLI):
             config.model.init_args.weights = None
         module, _, name = config.model.class_path.rpartition(".")
         monitor = getattr(getattr(import_module(module), name), "monitor", None)
-        for watching in (config.checkpoint, config.early_stopping):
+        for name in MONITORING:
+            watching = config[name]
             if watching.monitor is None and monitor:
                 watching.monitor, watching.mode = monitor
+            elif watching.mode not in ("min", "max"):
+                watching.mode = direction(watching.monitor or "loss")
+            if watching.mode is None:
+                raise InputError(f"--{name}.monitor {watching.monitor} needs --{name}.mode: min or max, whichever is best")
 
     def after_instantiate_classes(self) -> None:
         """What the data does not know, as with unlabelled images, comes from the checkpoint."""
         for name in LINKED:
             if self.trained and self.model.hparams.get(name) is None:
                 self.model.hparams[name] = self.trained["hyper_parameters"].get(name)
+        if self.subcommand == "fit":
+            flags = {id(self._get(self.config_init, name)): f"--{name}.monitor" for name in MONITORING}
+            check_monitors(self.trainer, self.model, flags)
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         config = self._get(self.config_init, "trainer")

@@ -29,13 +29,14 @@ class ShortParser(ArgumentParser):
         raise InputError(shorten(message, self.get_defaults(skip_validation=True).keys(), [])) from ex
 
 
-def shorten(message: str, flags: Iterable[str], plugins: Iterable[str]) -> str:
+def shorten(message: str, flags: Iterable[str], plugins: Iterable[str], models: Iterable[str] = ()) -> str:
     """Say in one sentence what a parser's message reports.
 
     Args:
         message: What jsonargparse says.
         flags: Known flags with their dotted names, such as model.optim.lr.
         plugins: Short names of the datamodules at hand.
+        models: Short names of the models.
     """
     key = ".".join(part for part in KEY.findall(message) if part)
     for pattern in UNKNOWN:
@@ -47,9 +48,9 @@ def shorten(message: str, flags: Iterable[str], plugins: Iterable[str]) -> str:
         flag, teacher = (f"--{key}.{found[1]}", f"--{key.partition('.')[0]}.help NAME") if key else (found[1], "--help")
         return f"{flag} is missing; {teacher} says what it is"
     if found := CLASS.search(message):
-        return unknown_class(key, found[1] or found[2], list(plugins))
+        return unknown_class(key, found[1] or found[2], list(plugins), list(models))
     if found := CLASS_PATH.search(message):
-        return unknown_class(key, found[1], list(plugins), found[2])
+        return unknown_class(key, found[1], list(plugins), list(models), found[2])
     given = [text for text in GIVEN.findall(message) if "NestedArg" not in text and len(text) < 200]
     wanted = [re.sub(r"<class '(?:\w+\.)*(\w+)'>", r"\1", text) for text in EXPECTED.findall(message)]
     wanted = [text.removeprefix("typing.Literal[").rstrip("]").replace("'", "") for text in wanted]
@@ -73,11 +74,13 @@ def unknown_flag(flag: str, flags: list[str]) -> str:
     return f"there is no flag --{flag}{held}"
 
 
-def unknown_class(key: str, name: str, plugins: list[str], reason: str = "") -> str:
-    """Name a class that does not exist; a datamodule's nearest name follows."""
-    if key.partition(".")[0] != "data":
+def unknown_class(key: str, name: str, plugins: list[str], models: list[str], reason: str = "") -> str:
+    """Name a class that does not exist; the nearest name of a datamodule or a model follows."""
+    flag = key.partition(".")[0]
+    if flag not in ("data", "model"):
         return f"--{key} {name}: no such class" + (f" ({reason})" if reason else "; give its full class path")
-    return f"--data {name}: no such datamodule{did_you_mean(name, plugins)} (known: {', '.join(sorted(plugins))})"
+    kind, known = ("datamodule", plugins) if flag == "data" else ("model", models)
+    return f"--{flag} {name}: no such {kind}{did_you_mean(name, known)} (known: {', '.join(sorted(known))})"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -2,14 +2,11 @@
 
 import json
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
-
-from vit_lightning.commands import doctor as module
 
 NET = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
 
@@ -145,25 +142,6 @@ def test_one_set_in_two_roles_is_no_leak(app, tmp_path, monkeypatch):
     assert done.code == 0, done.err
     assert "looked at 20 of 20 validation images" in done.out
     assert "0 errors, 0 warnings" in done.out
-
-
-def test_progress_is_a_bar_in_a_terminal(monkeypatch, capsys):
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    with module._progress("training", 3) as tell:
-        tell(3)
-    assert "training" in capsys.readouterr().out
-
-
-def test_progress_in_lines(capsys, monkeypatch):
-    with module._progress("test", 1000) as tell:
-        tell(500)
-        monkeypatch.setattr(module, "PAUSE", 0)
-        tell(400)
-        tell(100)
-    assert capsys.readouterr().out.splitlines() == [
-        "looked at 900 of 1,000 test images",
-        "looked at 1,000 of 1,000 test images",
-    ]
 
 
 def test_other_data_are_refused(app, tmp_path, monkeypatch):

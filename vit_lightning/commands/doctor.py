@@ -3,17 +3,12 @@
 import json as notation
 import math
 import os
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import torch
 from lightning.pytorch import LightningDataModule, LightningModule, Trainer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from vit_lightning.checkup import findings
 from vit_lightning.checkup.findings import Finding
@@ -23,14 +18,13 @@ from vit_lightning.data import ImageDataModule
 from vit_lightning.errors import InputError
 from vit_lightning.images import is_hidden
 from vit_lightning.models import build
+from vit_lightning.progress import progress
 from vit_lightning.runs import write_atomically
 
-SPLITS = {"training": "train_set", "validation": "val_set", "test": "test_set"}
+SPLITS = {"training": "train_part", "validation": "val_set", "test": "test_set"}
 SEVERITIES = ("error", "warning", "note")
 SHOWN = 3
 """Files or classes that a finding names on the screen."""
-PAUSE = 30.0
-"""Seconds between two lines of progress where there is no terminal."""
 
 
 def doctor(
@@ -81,7 +75,7 @@ def _examine(trainer: Trainer, model: LightningModule, data: ImageDataModule) ->
         if images is None or any(images is other for other in seen):  # validation and test are one set in some data
             continue
         seen.append(images)
-        with _progress(split, len(images)) as tell:
+        with progress(split, "looked at", len(images)) as tell:
             surveys.append(survey(images, split, data.num_classes or 0, data.workers, tell))
     return surveys, found
 
@@ -139,27 +133,6 @@ def _hidden_folders(root: Path | None) -> Iterator[str]:
     for path, folders, _ in os.walk(root) if root else ():
         yield from (os.path.join(os.path.relpath(path, root), folder) for folder in folders if is_hidden(folder))
         folders[:] = [folder for folder in folders if not is_hidden(folder)]
-
-
-@contextmanager
-def _progress(split: str, total: int) -> Iterator[Callable[[int], Any]]:
-    """Show how many images of a split were looked at: a bar in a terminal, else a line now and then."""
-    if sys.stdout.isatty():
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns) as bar:
-            task = bar.add_task(split, total=total)
-            yield lambda more: bar.advance(task, more)
-        return
-    done, told = 0, time.monotonic()
-
-    def tell(more: int) -> None:
-        nonlocal done, told
-        done += more
-        if done == total or time.monotonic() - told >= PAUSE:
-            told = time.monotonic()
-            print(f"looked at {done:,} of {total:,} {split} images", flush=True)
-
-    yield tell
 
 
 def _lines(found: list[Finding]) -> Iterator[str]:

@@ -1,0 +1,224 @@
+"""Shards of images that the verb `prepare` has written, read from a folder, S3, GCS or HTTP."""
+
+import io
+import json
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from lightning.pytorch.utilities import rank_zero_warn
+from torch import Tensor
+
+from datamodules.pieces import Piece, Pieces, cache_folder, content, is_remote, sha256
+from vit_lightning import chunks
+from vit_lightning.data import ImageDataModule
+from vit_lightning.errors import InputError
+from vit_lightning.images import BrokenImage
+from vit_lightning.subsets import hold_out
+
+SPLITS = ("train", "val", "test")
+
+
+class Chunks:
+    """Records of LitData chunks by number, in the order in which they were written.
+
+    Args:
+        pieces: the chunks.
+        sizes: number of records in each.
+        layout: what a record is made of.
+        num_classes: length of label vectors, where images may show several classes.
+        labels: the class of each record, where that is known beforehand.
+    """
+
+    def __init__(
+        self, pieces: Pieces, sizes: Sequence[int], layout: chunks.Layout, num_classes: int, labels: np.ndarray | None
+    ) -> None:
+        self.pieces = pieces
+        self.starts = np.cumsum([0, *sizes])
+        self.layout = layout
+        self.num_classes = num_classes
+        if labels is not None:
+            self.labels = labels
+        if layout.key is not None:
+            self.keys = Keys(self)
+        if pieces.remote:
+            self.blocks = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def __getitem__(self, number: int) -> tuple[bytes, int | Tensor]:
+        fields = self.fields(number)
+        label = np.frombuffer(fields[self.layout.label], np.int32 if self.layout.several else np.int64)
+        if not self.layout.several:
+            return fields[self.layout.image], int(label[0])
+        target = torch.zeros(self.num_classes)
+        target[torch.from_numpy(label.astype(np.int64))] = 1
+        return fields[self.layout.image], target
+
+    def fields(self, number: int) -> list[bytes]:
+        """Return the parts of a record.
+
+        Raises:
+            BrokenImage: if it does not lie where its chunk says.
+        """
+        chunk = int(np.searchsorted(self.starts, number, side="right")) - 1
+        place = number - int(self.starts[chunk])
+        begin, end = np.frombuffer(self.pieces.read(chunk, 4 + 4 * place, 8).ljust(8, b"\0"), np.uint32).tolist()
+        if begin == end:
+            raise InputError(
+                f"{self.pieces.pieces[chunk].url} holds no records but Arrow rows, which LitData alone reads"
+            )
+        try:
+            return chunks.fields(self.pieces.read(chunk, begin, max(0, end - begin)), len(self.layout.formats))
+        except ValueError as error:
+            url = self.pieces.pieces[chunk].url
+            raise BrokenImage(f"record {place} of {url}", f"{error}; the shard is damaged") from error
+
+    def announce(self, numbers: np.ndarray) -> None:
+        """Begin to fetch what records that come soon lie in."""
+        found = np.searchsorted(self.starts, numbers, side="right") - 1
+        self.pieces.announce(dict.fromkeys(found.tolist()))
+
+
+class Keys(Sequence[str]):
+    """Names of the records, which the chunks hold."""
+
+    def __init__(self, source: Chunks) -> None:
+        self.source = source
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __getitem__(self, number: int) -> str:
+        if not 0 <= number < len(self):
+            raise IndexError(number)
+        return self.source.fields(number)[self.source.layout.key].decode(errors="surrogateescape")
+
+
+class Shards(ImageDataModule):
+    """Images in shards, as the verb `prepare` writes them from any other data, in the chunk format of LitData.
+
+    Under root, a folder or an address (s3://, gs://, https:// and whatever else fsspec knows), lie
+
+        manifest.json
+        train/{index.json, chunk-0-0.bin, chunk-0-1.bin, ...}   and likewise val/, test/
+
+    Shards from afar are fetched ahead of their use, compared with their checksums, and kept on this machine for the
+    next epoch. Every record can be read by its number, so that a run resumes with the very next image, whatever the
+    number of workers. Training images from a folder come in any order; those from afar are mixed across about 32
+    shards at a time, which wants shards in a random order: `prepare --mix true`. An endpoint and keys come from the
+    environment (AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID ...). S3 needs
+    `pip install 'vit-lightning[s3]'`, GCS `[gcs]`.
+
+    Sets that LitData's own `optimize` wrote can be read too, if a record is an encoded image and a class and they are
+    not compressed; name their classes in a class_map.
+
+    Args:
+        root: folder or address.
+        val_fraction: share of the training images held out for validation if there are no val shards; 0: none.
+        class_map: text file with one class per line, for a set without a manifest.json.
+        cache: folder for shards from afar; unset: vit_lightning in the user's cache folder.
+        cache_limit: GiB to keep there; what was used longest ago makes room. Unset: everything.
+        verify: compare all shards in a folder with their checksums before anything else.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        val_fraction: float = 0.1,
+        class_map: Path | None = None,
+        cache: Path | None = None,
+        cache_limit: float | None = None,
+        verify: bool = False,
+        **kwargs,
+    ) -> None:
+        super().__init__(root=None if is_remote(str(root)) else Path(root), **kwargs)
+        self.address = str(root if self.root is None else self.root).rstrip("/")
+        self.val_fraction = val_fraction
+        self.class_map = class_map
+        self.cache = cache
+        self.cache_limit = cache_limit
+        self.verify = verify
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.class_names)
+
+    @cached_property
+    def class_names(self) -> list[str]:
+        if self.class_map is not None:
+            data = content(str(self.class_map))
+            if data is None:
+                raise InputError(f"--data.class_map {self.class_map} does not exist")
+            return [line.strip() for line in data.decode().splitlines() if line.strip()]
+        if "classes" not in self._manifest:
+            raise InputError(
+                f"{self.address} holds no manifest.json with classes: expected what `prepare --out` has written; give "
+                "--data.root, or --data.class_map for a set that LitData wrote"
+            )
+        return self._manifest["classes"]
+
+    @cached_property
+    def _manifest(self) -> dict[str, Any]:
+        return json.loads(content(f"{self.address}/manifest.json") or "{}")
+
+    def prepare_data(self) -> None:
+        if self.verify:
+            for split in SPLITS:
+                found = self._read(split)
+                for piece in found.pieces.pieces if found is not None and not found.pieces.remote else ():
+                    if piece.sha256 and sha256(Path(piece.url)) != piece.sha256:
+                        raise InputError(f"{piece.url} is damaged; remove it and run prepare again to make it anew")
+
+    def setup(self, stage: str) -> None:
+        self.train_set, self.val_set, self.test_set = map(self._read, SPLITS)
+        if self.train_set is None and self.val_set is None and self.test_set is None:
+            raise InputError(f"{self.address} holds no train, val or test with an index.json; give --data.root")
+        if self.val_set is None and self.train_set is not None:
+            self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction)
+        made = self._manifest.get("splits", {}).get("train", {})
+        if is_remote(self.address) and made and not made["mixed"]:
+            rank_zero_warn(
+                "the training shards are in the order of their source, and from afar a batch mixes some 32 of them; "
+                "prepare them with --mix true, or copy them to a folder"
+            )
+
+    def _read(self, split: str) -> Chunks | None:
+        folder = f"{self.address}/{self._manifest.get('splits', {}).get(split, {}).get('folder', split)}"
+        data = content(f"{folder}/{chunks.INDEX}")
+        if data is None:
+            return None
+        index = json.loads(data)
+        try:
+            layout = chunks.Layout.of(index["config"])
+        except ValueError as error:
+            raise InputError(f"{folder}/{chunks.INDEX} cannot be read as images with classes: {error}") from error
+        ours = [entry for entry in index["chunks"] if "sha256" in entry]
+        pieces = [
+            Piece(f"{folder}/{entry['filename']}", entry["chunk_bytes"] if ours else None, entry.get("sha256"))
+            for entry in index["chunks"]
+        ]
+        _check(pieces)
+        labels = content(f"{folder}/labels.npy")
+        return Chunks(
+            Pieces(pieces, cache_folder(self.cache, self.address), self.cache_limit),
+            [entry["chunk_size"] for entry in index["chunks"]],
+            layout,
+            self.num_classes,
+            None if labels is None else np.load(io.BytesIO(labels)),
+        )
+
+
+def _check(pieces: Iterable[Piece]) -> None:
+    """Find shards in a folder that are missing or incomplete, before the first step."""
+    for piece in pieces:
+        if is_remote(piece.url):
+            return
+        file = Path(piece.url)
+        if not file.is_file() or piece.size not in (None, file.stat().st_size):
+            state = "incomplete" if file.is_file() else "missing"
+            raise InputError(f"{file} is {state}; copy it again, or remove it and run prepare again")

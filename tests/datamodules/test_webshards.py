@@ -1,0 +1,204 @@
+"""WebDataset tars, near and afar, written here member by member and read beside the webdataset library's rules."""
+
+import gzip
+import io
+import json
+import shutil
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from datamodules import webshards as module
+from datamodules.webshards import WebShards, expand
+from tests import servers
+from vit_lightning.augment import Augment
+from vit_lightning.errors import InputError
+from vit_lightning.images import BrokenImage
+from vit_lightning.testing import check_datamodule
+
+CHANCE = np.random.default_rng(0)
+
+
+def picture(kind: str = "PNG") -> bytes:
+    content = io.BytesIO()
+    Image.fromarray(CHANCE.integers(0, 256, (9, 12, 3), dtype=np.uint8)).save(content, kind)
+    return content.getvalue()
+
+
+def pack(file: Path, members: list[tuple[str, bytes]]) -> dict[str, bytes]:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(file, "w") as tar:
+        for name, data in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return dict(members)
+
+
+def write(root: Path) -> dict[str, bytes]:
+    """Four training tars of five samples and a validation tar, each labelled in another way; returns all files."""
+    files = {}
+    for tar in range(4):
+        members = [("__readme__", b"no sample")]
+        for number in range(5):
+            key, label = f"./part{tar}/{number:04d}", (tar * 5 + number) % 3
+            ending = ("png", "jpg", "webp", "seg.png", "JPEG")[number]
+            members.append((f"{key}.{ending}", picture({"webp": "WEBP", "png": "PNG"}.get(ending[-4:], "JPEG"))))
+            if number % 2:
+                members.append((f"{key}.cls", f"{label}\n".encode()))
+            else:
+                members.append((f"{key}.json", json.dumps({"label": label, "caption": "x"}).encode()))
+                members.append((f"{key}.txt", b"a caption"))
+        files |= pack(root / f"train-{tar:03d}.tar", members)
+    members = [(f"{number}.{ending}", data) for number in range(6) for ending, data in (("png", picture()), ("cls", b"2"))]
+    files |= pack(root / "val.tar", members)
+    return files
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> tuple[Path, dict[str, bytes]]:
+    root = tmp_path_factory.mktemp("tars") / "set"
+    return root, write(root)
+
+
+@pytest.fixture(scope="module")
+def website(files) -> Iterator[str]:
+    with servers.http(files[0]) as address:
+        yield address
+
+
+@pytest.fixture
+def shards(tmp_path):
+    def make(root: Path | str, **options) -> WebShards:
+        options = {"train": "train-{000..003}.tar", "cache": tmp_path / "cache", **options}
+        return WebShards(
+            root=str(root), image_size=8, batch_size=4, augment=Augment(crop="none"), in_memory=False, **options
+        )
+
+    return make
+
+
+def ready(data: WebShards) -> WebShards:
+    data.setup("fit")
+    return data
+
+
+def test_contract(files, website, shards):
+    check_datamodule(shards(files[0], val="val.tar", test="val.tar"))
+    check_datamodule(shards(website, val="val.tar", val_fraction=0))
+
+
+def test_samples_are_files_of_one_name(files, shards):
+    root, content = files
+    data = ready(shards(root, val="val.tar"))
+    assert data.class_names == ["0", "1", "2"]
+    assert len(data.train_set) == 20 and len(data.val_set) == 6
+    assert data.train_set.labels.tolist() == [number % 3 for number in range(20)]
+    assert data.train_set.keys[7] == "part1/0002"
+    endings = ("png", "jpg", "webp", "seg.png", "JPEG")
+    for number in range(20):
+        assert data.train_set[number][0] == content[f"./{data.train_set.keys[number]}.{endings[number % 5]}"]
+    assert data.val_set.labels.tolist() == [2] * 6
+
+
+def test_afar_as_near_and_read_once(files, website, shards, monkeypatch):
+    near, far = ready(shards(files[0], val="val.tar")), ready(shards(website, val="val.tar"))
+    for split in ("train_set", "val_set"):
+        ours, theirs = getattr(far, split), getattr(near, split)
+        assert [ours[number] for number in range(len(ours))] == [theirs[number] for number in range(len(theirs))]
+    assert far.train_set.blocks.tolist() == [number // 5 for number in range(20)]
+    monkeypatch.setattr(module, "build", None)
+    assert len(ready(shards(website, val="val.tar")).train_set) == 20
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_epoch_resumes_with_the_very_next_image(website, shards, workers):
+    whole = list(ready(shards(website, val="val.tar", num_workers=workers)).train_dataloader())
+    data = ready(shards(website, val="val.tar", num_workers=workers))
+    data._batches_seen = lambda: 2
+    rest = list(data.train_dataloader())
+    assert len(whole) == 5 and len(rest) == 3
+    assert all(torch.equal(a, b) for one, other in zip(rest, whole[2:], strict=True) for a, b in zip(one, other, strict=True))
+
+
+def test_two_devices_share_the_samples_equally(website, shards, monkeypatch):
+    seen = []
+    for rank in (0, 1):
+        data = ready(shards(website, val="val.tar"))
+        monkeypatch.setattr(WebShards, "_share", {"num_replicas": 2, "rank": rank})
+        seen.append([draw.index for draw in data.train_dataloader().sampler])
+    assert len(seen[0]) == len(seen[1]) == 10
+    assert sorted(seen[0] + seen[1]) == list(range(20))
+
+
+def test_patterns(files, shards, tmp_path):
+    assert expand("a-{008..010}.tar") == ["a-008.tar", "a-009.tar", "a-010.tar"]
+    assert expand("{a,b}{0..1}") == ["a0", "a1", "b0", "b1"]
+    assert expand("plain.tar") == ["plain.tar"]
+    root = files[0]
+    assert len(ready(shards(root, train="train-*.tar", val_fraction=0)).train_set) == 20
+    assert len(ready(shards(root, train="train-000.tar::train-{002..003}.tar", val_fraction=0)).train_set) == 15
+    with pytest.raises(InputError, match=r"none-\*.tar: no such tar; give --data.root and --data.train"):
+        ready(shards(root, train="none-*.tar"))
+    with pytest.raises(InputError, match=r"none.tar is missing"):
+        ready(shards(root, train="none.tar"))
+
+
+def test_packed_tars(files, shards, tmp_path):
+    for number in range(4):
+        (tmp_path / f"train-{number:03d}.tgz").write_bytes(
+            gzip.compress((files[0] / f"train-{number:03d}.tar").read_bytes())
+        )
+    data = ready(shards(tmp_path, train="train-{000..003}.tgz", val_fraction=0))
+    theirs = ready(shards(files[0], val_fraction=0))
+    assert [data.train_set[number] for number in range(20)] == [theirs.train_set[number] for number in range(20)]
+
+
+def test_named_classes(tmp_path, shards):
+    pack(tmp_path / "train.tar", [("a.png", picture()), ("a.json", b'{"species": "cat"}'), ("b.png", picture()), ("b.cls", b"ant")])
+    data = ready(shards(tmp_path, train="train.tar", label_field="species", val_fraction=0))
+    assert data.class_names == ["ant", "cat"] and data.train_set.labels.tolist() == [1, 0]
+    (tmp_path / "map").write_text("cat\nant\n")
+    data = ready(shards(tmp_path, train="train.tar", label_field="species", val_fraction=0, class_map=tmp_path / "map"))
+    assert data.train_set.labels.tolist() == [0, 1]
+    (tmp_path / "map").write_text("cat\n")
+    with pytest.raises(InputError, match=r"the train tars under .* have the label 'ant', which .*map lacks"):
+        ready(shards(tmp_path, train="train.tar", label_field="species", class_map=tmp_path / "map"))
+
+
+def test_what_is_no_sample_is_named(tmp_path, shards):
+    pack(tmp_path / "bare.tar", [("a.png", picture()), ("b.png", picture()), ("b.cls", b"0")])
+    with pytest.raises(InputError, match=r"bare.tar: sample a has no class in a .cls or in the field 'label' of a .json"):
+        ready(shards(tmp_path, train="bare.tar"))
+    pack(tmp_path / "blind.tar", [("a.cls", b"0"), ("a.wav", b"")])
+    with pytest.raises(InputError, match=r"blind.tar: sample a has no image, but .cls, .wav"):
+        ready(shards(tmp_path, train="blind.tar"))
+    pack(tmp_path / "cut.tar", [("a.png", picture()), ("a.cls", b"0")])
+    (tmp_path / "cut.tar").write_bytes((tmp_path / "cut.tar").read_bytes()[:2048])  # without its end mark
+    with pytest.raises(InputError, match=r"cut.tar cannot be read as a tar"):
+        ready(shards(tmp_path, train="cut.tar"))
+
+
+def test_tars_that_change(files, shards, tmp_path):
+    root = tmp_path / "set"
+    shutil.copytree(files[0], root)
+    data = ready(shards(root, val_fraction=0))
+    whole = (root / "train-003.tar").read_bytes()
+    (root / "train-003.tar").write_bytes(whole[:1024])
+    with pytest.raises(BrokenImage, match=r"part3/0004: .*train-003.tar ends before it"):
+        data.train_set[19]
+    pack(root / "train-003.tar", [("new.png", picture()), ("new.cls", b"1")])
+    assert ready(shards(root, val_fraction=0)).train_set.keys[15] == "new"  # read anew
+
+
+def test_the_kits_sample(kit, shards):
+    data = shards(kit / "webdataset", train="mnist-sample.tgz")
+    check_datamodule(data)
+    data.setup("fit")
+    assert data.num_classes == 10
+    assert len(data.train_set) + len(data.val_set) == 90

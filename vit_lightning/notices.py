@@ -1,0 +1,30 @@
+"""Notices of Lightning and torch that teach nothing here, silenced one by one by what they say."""
+
+import logging
+import re
+import warnings
+
+from lightning_utilities.core import rank_zero
+
+WARNINGS = (
+    r"`isinstance\(treespec, LeafSpec\)` is deprecated",  # Lightning's own code does that
+    r"Checkpoint directory .* exists and is not empty",  # so it is whenever a run goes on
+    r"The dirpath has changed from ",  # LastCheckpoint has put right what this would lose
+    r".* Please add the following callbacks: \[('(RandomState|Throughput|EarlyStopping)'(, )?)+\]",  # only fit has them
+)
+MESSAGES = (
+    r".*try installing \[litlogger\]",
+    r"GPU available: (False, used: False|True \(\w+\), used: True)",  # the plan names the device
+    r"TPU available: False, using: 0 TPU cores",
+)
+
+
+def silence() -> None:
+    """Keep those notices away from the user, and nothing else."""
+    for text in WARNINGS:
+        warnings.filterwarnings("ignore", text)
+    rank_zero.log.addFilter(_teaches)
+
+
+def _teaches(record: logging.LogRecord) -> bool:
+    return not any(re.match(text, record.getMessage()) for text in MESSAGES)
