@@ -85,7 +85,7 @@ class CIFAR10(ImageDataModule):
     def _read(self, train: bool) -> CIFARImages:
         try:
             return CIFARImages(self.archive(self.root, train=train))
-        except RuntimeError as error:  # torchvision's word for both missing and damaged
+        except (OSError, RuntimeError) as error:  # torchvision's word for both missing and damaged
             raise InputError(
                 f"{type(self).__name__} is missing or damaged under {self.root}: expected "
                 f"{self.root / self.layout}; give --data.root, or --data.download true to fetch it"

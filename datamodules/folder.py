@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 
+from datamodules.damage import reason
 from vit_lightning.data import ImageDataModule
 from vit_lightning.errors import InputError
 from vit_lightning.images import is_hidden
@@ -93,8 +94,8 @@ class ImageFolder(ImageDataModule):
         if self.class_map is not None:
             try:
                 lines = Path(self.class_map).read_text(encoding="utf-8").splitlines()
-            except OSError as error:
-                raise InputError(f"--data.class_map {self.class_map} cannot be read: {error.strerror}") from error
+            except (OSError, UnicodeDecodeError) as error:
+                raise InputError(f"--data.class_map {self.class_map} cannot be read: {reason(error)}") from error
             return [line.strip() for line in lines if line.strip()]
         names = _class_folders(self.root / "train")
         if not names:

@@ -13,7 +13,7 @@ from datamodules import objectnet, synsets
 from datamodules.folder import Strings
 from datamodules.index import Index, IndexedData, IndexedImages
 from datamodules.multihot import MultiHot
-from datamodules.parquet import Rows, _open
+from datamodules.parquet import Rows, read_columns
 from vit_lightning.data import ImageSet
 from vit_lightning.errors import InputError
 from vit_lightning.sampling import tfds_order
@@ -54,6 +54,8 @@ class ImageNet1k(IndexedData):
             class that an image shows counts as correct and images without any are left out; v2: ImageNet-V2, matched
             frequency; objectnet: the 113 classes of ObjectNet that ImageNet has, usually at image_size 480 with
             augment.evaluation center and augment.zoom 1.0667.
+        also: what is scored in the same pass as the validation and the test images, as [real, v2]; the accuracies are
+            val/real, test/real and so on.
         allow_incomplete: accept another number of images than was published.
     """
 
@@ -64,12 +66,14 @@ class ImageNet1k(IndexedData):
         root: Path,
         val_fraction: float = 0.01,
         test: Literal["val", "real", "v2", "objectnet"] = "val",
+        also: tuple[Literal["real", "v2", "objectnet"], ...] = (),
         allow_incomplete: bool = False,
         **kwargs,
     ) -> None:
         super().__init__(root=root, **kwargs)
         self.val_fraction = val_fraction
         self.test = test
+        self.also = also
         self.allow_incomplete = allow_incomplete
 
     @cached_property
@@ -77,12 +81,14 @@ class ImageNet1k(IndexedData):
         return synsets.names(synsets.wnids("1k"))
 
     def places(self) -> list[Path]:
-        further = {"v2": self.root / V2, "objectnet": self.root / objectnet.IMAGES}.get(self.test)
-        return [place for place in (self._place("train"), self._place("val"), further) if place and place.exists()]
+        further = {"v2": self.root / V2, "objectnet": self.root / objectnet.IMAGES}
+        places = [self._place("train"), self._place("val"), *map(further.get, {self.test, *self.also})]
+        return [place for place in places if place and place.exists()]
 
     def setup(self, stage: str) -> None:
         official = self._read("val")
-        self.test_set = self._test(official)
+        self.test_set = self._test(self.test, official)
+        self.further_sets = {name: self._test(name, official) for name in self.also}
         if stage in ("test", "predict"):
             return
         whole = self._read("train")
@@ -112,8 +118,8 @@ class ImageNet1k(IndexedData):
             )
         return found
 
-    def _test(self, official: ImageSet | None) -> ImageSet | None:
-        match self.test:
+    def _test(self, name: str, official: ImageSet | None) -> ImageSet | None:
+        match name:
             case "val":
                 return official
             case "real":
@@ -220,7 +226,7 @@ def _absent(root: Path, what: str) -> InputError:
 
 def _there(place: Path) -> Path:
     if not place.is_dir():
-        raise InputError(f"{place} is missing: unpack the set there, or link to it, for --data.test")
+        raise InputError(f"{place} is missing: unpack the set there, or link to it, for --data.test or also")
     return place
 
 
@@ -235,7 +241,7 @@ def _rows(root: Path, split: str) -> _NamedRows | None:
     files = next(filter(None, (sorted(folder.glob(f"{split}*.parquet")) for folder in (root, root / "data"))), [])
     if not files:
         return None
-    tables = [_open(file).read(["image.path", "label"]) for file in files]
+    tables = [read_columns(file, ["image.path", "label"]) for file in files]
     labels = np.concatenate([table["label"].to_numpy() for table in tables])
     keys = [path or "" for table in tables for path in table["image"].combine_chunks().field("path").to_pylist()]
     if split == "validation":

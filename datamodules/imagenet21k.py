@@ -7,6 +7,7 @@ import numpy as np
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 
 from datamodules import synsets
+from datamodules.damage import reason
 from datamodules.imagenet import wnid_labels
 from datamodules.index import IndexedData, IndexedImages
 from datamodules.multihot import MultiHot
@@ -77,10 +78,10 @@ class ImageNet21k(IndexedData):
             return synsets.wnids(self.label_set)
         try:
             lines = Path(self.label_set).read_text().split()
-        except OSError as error:
+        except (OSError, UnicodeDecodeError) as error:
             raise InputError(
                 f"--data.label_set {self.label_set} is neither one of {', '.join(LABEL_SETS)} nor a text file "
-                f"({error.strerror})"
+                f"({reason(error)})"
             ) from error
         wrong = next((line for line in lines if not synsets.WNID.fullmatch(line)), None)
         if wrong is not None or len(set(lines)) < len(lines) or not lines:

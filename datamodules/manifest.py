@@ -11,17 +11,17 @@ import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules import store
+from datamodules.damage import reading, reason
 from datamodules.folder import Strings
 from datamodules.index import IndexedImages
 from datamodules.multihot import MultiHot
-from datamodules.parquet import _open
+from datamodules.parquet import MOST_CLASSES, open_table
 from datamodules.store import Mapped, Ragged
 from vit_lightning.data import ImageDataModule, ImageSet
 from vit_lightning.errors import InputError
 from vit_lightning.subsets import hold_out
 
 VERSION = "manifest 1"
-MOST_CLASSES = 1_000_000
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
@@ -105,8 +105,8 @@ class Manifest(ImageDataModule):
             return _classes(list(Mapped(self._file("train"), "names")))
         try:
             lines = Path(self.class_map).read_text(encoding="utf-8").splitlines()
-        except OSError as error:
-            raise InputError(f"--data.class_map {self.class_map} cannot be read: {error.strerror}") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"--data.class_map {self.class_map} cannot be read: {reason(error)}") from error
         return [line.strip() for line in lines if line.strip()]
 
     def prepare_data(self) -> None:
@@ -239,14 +239,15 @@ def _classes(labels: list[str]) -> list[str]:
 def _rows(table: Path, columns: tuple[str, str]) -> Iterator[tuple[str, Any]]:
     """Yield path and labels of each row."""
     if table.suffix == ".parquet":
-        opened = _open(table)
+        opened = open_table(table)
         _check_columns(table, opened.schema_arrow.names, columns)
-        for batch in opened.iter_batches(columns=list(columns)):
-            yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
+        with reading(table):
+            for batch in opened.iter_batches(columns=list(columns)):
+                yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
         return
     if table.suffix not in DELIMITERS:
         raise InputError(f"{table} must end in .csv, .tsv or .parquet")
-    with table.open(newline="", encoding="utf-8-sig") as file:
+    with reading(table), table.open(newline="", encoding="utf-8-sig") as file:
         lines = csv.DictReader(file, delimiter=DELIMITERS[table.suffix])
         _check_columns(table, lines.fieldnames or [], columns)
         for line in lines:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from datamodules.damage import reading
 from datamodules.index import Index, IndexedImages
 from datamodules.multihot import MultiHot
 from datamodules.store import Ragged
@@ -16,6 +17,12 @@ from vit_lightning.subsets import Subset
 
 IMAGES = "objectnet-1.0/images"
 MAPPINGS = "objectnet-1.0/mappings"
+FILES = (
+    "folder_to_objectnet_label.json",
+    "objectnet_to_imagenet_1k.json",
+    "pytorch_to_imagenet_2012_id.json",
+    "imagenet_to_label_2012_v2",
+)
 FRAME = 2
 """Pixels of red frame around each image, which the authors ask to take off before a test."""
 
@@ -57,17 +64,16 @@ def imagenet_classes(mappings: Path) -> dict[str, list[int]]:
     They name the ImageNet classes of an object by words, number those words in an order of their own, and say which
     number each class has in the usual order.
     """
-    try:
-        folders = json.loads((mappings / "folder_to_objectnet_label.json").read_text())
-        objects = json.loads((mappings / "objectnet_to_imagenet_1k.json").read_text())
-        numbers = json.loads((mappings / "pytorch_to_imagenet_2012_id.json").read_text())
-        words = (mappings / "imagenet_to_label_2012_v2").read_text().splitlines()
-    except OSError as error:
-        raise InputError(f"{error.filename} is missing ({error.strerror}); it comes with ObjectNet") from error
-    usual = {number: int(label) for label, number in numbers.items()}
-    label_of = {line.strip(): usual[number] for number, line in enumerate(words) if number in usual}
-    return {
-        folder: [label_of[word.strip()] for word in objects[name].split(";")]
-        for folder, name in folders.items()
-        if name in objects
-    }
+    files = [mappings / name for name in FILES]
+    if missing := next((file for file in files if not file.is_file()), None):
+        raise InputError(f"{missing} is missing (no such file); it comes with ObjectNet")
+    with reading(mappings):
+        folders, objects, numbers = (json.loads(file.read_bytes()) for file in files[:3])
+        words = files[3].read_bytes().decode().splitlines()
+        usual = {number: int(label) for label, number in numbers.items()}
+        label_of = {line.strip(): usual[number] for number, line in enumerate(words) if number in usual}
+        return {
+            folder: [label_of[word.strip()] for word in objects[name].split(";")]
+            for folder, name in folders.items()
+            if name in objects
+        }

@@ -4,17 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
+from datamodules.damage import reason
 from vit_lightning.data import ImageDataModule, ImageSet, OnError
 from vit_lightning.errors import InputError
 from vit_lightning.sampling import tfds_order
 from vit_lightning.subsets import hold_out
-
-DAMAGE = (OSError, RuntimeError, ValueError, LookupError, EOFError, BadZipFile)
-"""What reading files that are missing, cut short or of another kind may raise."""
 
 
 class Labelled:
@@ -71,9 +68,9 @@ class Original:
             found = self.read(root, split)
         except ImportError as error:
             raise InputError(f"{self.name} needs {error.name}: pip install 'vit-lightning[vtab]'") from error
-        except DAMAGE as error:
+        except Exception as error:  # see damage.reading
             raise InputError(
-                f"{self.name} is missing or damaged ({_reason(error)}): expected {self.layout} under {root}; "
+                f"{self.name} is missing or damaged ({reason(error)}): expected {self.layout} under {root}; "
                 "give --data.root"
             ) from error
         if len(found) == 0 or not (allow_incomplete or len(found) == self.sizes[split]):
@@ -95,7 +92,7 @@ class Original:
         try:
             self.fetch(root)
         except (OSError, RuntimeError, ImportError) as error:
-            raise InputError(f"{self.name} could not be downloaded ({_reason(error)}); {by_hand}") from error
+            raise InputError(f"{self.name} could not be downloaded ({reason(error)}); {by_hand}") from error
 
 
 class OriginalData(ImageDataModule):
@@ -153,9 +150,3 @@ class HeldOutData(OriginalData):
 def home(root: Path, folder: str) -> Path:
     """Return the set's own folder in root, or root itself where the files lie loose in it."""
     return root / folder if (root / folder).is_dir() else root
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, OSError) and error.filename:
-        return f"{error.filename}: {error.strerror}"
-    return " ".join(str(error).split())

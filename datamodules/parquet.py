@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from datamodules.damage import reading, reason
 from vit_lightning.data import ImageDataModule
 from vit_lightning.errors import InputError
 from vit_lightning.images import BrokenImage
 from vit_lightning.sampling import IGNORE
 from vit_lightning.subsets import hold_out
 
+MOST_CLASSES = 1_000_000
 CACHE_BYTES = 256 * 2**20
 """How many bytes of row groups one process keeps; a shuffled order comes back to each of them."""
 
@@ -35,7 +37,7 @@ class Rows:
         sizes = [0]
         largest = 1
         for number, file in enumerate(files):
-            metadata = _open(file).metadata
+            metadata = open_table(file).metadata
             for group in range(metadata.num_row_groups):
                 self.groups.append((number, group))
                 sizes.append(metadata.row_group(group).num_rows)
@@ -49,9 +51,13 @@ class Rows:
 
     def __getitem__(self, index: int) -> tuple[bytes, int]:
         group = int(np.searchsorted(self.starts, index, side="right")) - 1
-        data = self._images(group)[index - int(self.starts[group])].as_py()
+        file = self.files[self.groups[group][0]]
+        try:
+            data = self._images(group)[index - int(self.starts[group])].as_py()
+        except Exception as error:  # see damage.reading
+            raise BrokenImage(f"row {index} in {file}", reason(error)) from error
         if data is None:
-            raise BrokenImage(f"row {index} of {self.files[0].parent}", f"the column {self.image!r} holds no bytes")
+            raise BrokenImage(f"row {index} in {file}", f"the column {self.image!r} holds no bytes")
         return data, int(self.labels[index])
 
     def __getstate__(self) -> dict[str, Any]:
@@ -62,7 +68,7 @@ class Rows:
             if len(self.cache) >= self.keep:
                 self.cache.pop(next(iter(self.cache)))
             file, number = self.groups[group]
-            table = _open(self.files[file]).read_row_group(number, columns=[self.image], use_threads=False)
+            table = open_table(self.files[file]).read_row_group(number, columns=[self.image], use_threads=False)
             column = table.column(0).combine_chunks()
             self.cache[group] = column.field("bytes") if hasattr(column, "field") else column
         return self.cache[group]
@@ -113,13 +119,17 @@ class Parquet(ImageDataModule):
                 f"{self.root} holds no train*.parquet: expected train*.parquet, and perhaps val*.parquet and "
                 "test*.parquet, in it or in its folder data; give --data.root"
             )
-        metadata = _open(files[0]).schema_arrow.metadata or {}
-        features = json.loads(metadata.get(b"huggingface", "{}")).get("info", {}).get("features", {})
-        if names := features.get(self.label_column, {}).get("names"):
-            return names
+        metadata = open_table(files[0]).schema_arrow.metadata or {}
+        with reading(files[0]):
+            features = json.loads(metadata.get(b"huggingface", "{}")).get("info", {}).get("features", {})
+            if names := features.get(self.label_column, {}).get("names"):
+                return list(map(str, names))
         labels = self._labels("train")
         if labels.dtype.kind == "i":
-            return [str(label) for label in range(labels.max(initial=-1) + 1)]
+            greatest = labels.max(initial=-1)
+            if greatest >= MOST_CLASSES:
+                raise InputError(f"{files[0].parent} has the label {greatest}, which is no class below {MOST_CLASSES}")
+            return [str(label) for label in range(greatest + 1)]
         return sorted(set(labels))
 
     def setup(self, stage: str) -> None:
@@ -147,23 +157,41 @@ class Parquet(ImageDataModule):
     def _labels(self, split: str) -> np.ndarray:
         columns = []
         for file in self._files(split):
-            parquet = _open(file)
+            parquet = open_table(file)
             for column in (self.image_column, self.label_column):
                 if column not in parquet.schema_arrow.names:
                     raise InputError(
                         f"{file} has no column {column!r} but {', '.join(parquet.schema_arrow.names)}; "
                         "give --data.image_column and --data.label_column"
                     )
-            column = parquet.read([self.label_column]).column(0)
+            column = read_columns(file, [self.label_column]).column(0)
             if column.null_count:
                 raise InputError(f"{file} has {column.null_count} rows without a {self.label_column}")
-            columns.append(column.to_numpy())
-        return np.concatenate(columns)
+            with reading(file):
+                columns.append(column.to_numpy())
+            if columns[-1].dtype.kind not in "iu" and not all(isinstance(label, str) for label in columns[-1]):
+                raise InputError(
+                    f"{file} has {column.type} in its column {self.label_column!r}; expected whole numbers or text"
+                )
+        labels = np.concatenate(columns)
+        return labels.astype(np.int64) if labels.dtype.kind == "u" else labels
 
 
-def _open(file: Path):
+def open_table(file: Path):
+    """Return a Parquet file whose content is read when it is asked for."""
     try:
         from pyarrow.parquet import ParquetFile
     except ImportError as error:
         raise InputError("Parquet files need pyarrow: pip install 'vit-lightning[parquet]'") from error
-    return ParquetFile(file, memory_map=True)
+    with reading(file):
+        return ParquetFile(file, memory_map=True)
+
+
+def read_columns(file: Path, columns: Sequence[str]):
+    """Return whole columns of a Parquet file, a field of a struct being named as image.path is."""
+    opened = open_table(file)
+    with reading(file):
+        table = opened.read(list(columns))
+    if table.num_columns < len(columns):
+        raise InputError(f"{file} has no {' and '.join(columns)} but {', '.join(opened.schema_arrow.names)}")
+    return table

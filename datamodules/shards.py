@@ -68,15 +68,13 @@ class Chunks:
         chunk = int(np.searchsorted(self.starts, number, side="right")) - 1
         place = number - int(self.starts[chunk])
         begin, end = np.frombuffer(self.pieces.read(chunk, 4 + 4 * place, 8).ljust(8, b"\0"), np.uint32).tolist()
-        if begin == end:
-            raise InputError(
-                f"{self.pieces.pieces[chunk].url} holds no records but Arrow rows, which LitData alone reads"
-            )
+        file = self.pieces.pieces[chunk]
+        if begin == end and file.sha256 is None:
+            raise InputError(f"{file.url} holds no records but Arrow rows, which LitData alone reads")
         try:
             return chunks.fields(self.pieces.read(chunk, begin, max(0, end - begin)), len(self.layout.formats))
         except ValueError as error:
-            url = self.pieces.pieces[chunk].url
-            raise BrokenImage(f"record {place} of {url}", f"{error}; the shard is damaged") from error
+            raise BrokenImage(f"record {place} of {file.url}", f"{error}; the shard is damaged") from error
 
     def announce(self, numbers: np.ndarray) -> None:
         """Begin to fetch what records that come soon lie in."""
@@ -111,11 +109,10 @@ class Shards(ImageDataModule):
     next epoch. Every record can be read by its number, so that a run resumes with the very next image, whatever the
     number of workers. Training images from a folder come in any order; those from afar are mixed across about 32
     shards at a time, which wants shards in a random order: `prepare --mix true`. An endpoint and keys come from the
-    environment (AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID ...). S3 needs
-    `pip install 'vit-lightning[s3]'`, GCS `[gcs]`.
+    environment (AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID ...). S3 needs `pip install 'vit-lightning[s3]'`, GCS `[gcs]`.
 
-    Sets that LitData's own `optimize` wrote can be read too, if a record is an encoded image and a class and they are
-    not compressed; name their classes in a class_map.
+    Sets that LitData's own `optimize` wrote can be read too, if a record is an encoded image and a class, they are not
+    compressed, and not the Arrow rows that it makes of a dict with bytes; name their classes in a class_map.
 
     Args:
         root: folder or address.
@@ -164,7 +161,7 @@ class Shards(ImageDataModule):
 
     @cached_property
     def _manifest(self) -> dict[str, Any]:
-        return json.loads(content(f"{self.address}/manifest.json") or "{}")
+        return _read_json(f"{self.address}/manifest.json") or {}
 
     def prepare_data(self) -> None:
         if self.verify:
@@ -189,10 +186,9 @@ class Shards(ImageDataModule):
 
     def _read(self, split: str) -> Chunks | None:
         folder = f"{self.address}/{self._manifest.get('splits', {}).get(split, {}).get('folder', split)}"
-        data = content(f"{folder}/{chunks.INDEX}")
-        if data is None:
+        index = _read_json(f"{folder}/{chunks.INDEX}")
+        if index is None:
             return None
-        index = json.loads(data)
         try:
             layout = chunks.Layout.of(index["config"])
         except ValueError as error:
@@ -211,6 +207,14 @@ class Shards(ImageDataModule):
             self.num_classes,
             None if labels is None else np.load(io.BytesIO(labels)),
         )
+
+
+def _read_json(url: str) -> dict[str, Any] | None:
+    data = content(url)
+    try:
+        return None if data is None else json.loads(data)
+    except ValueError as error:
+        raise InputError(f"{url} is damaged: {error}") from error
 
 
 def _check(pieces: Iterable[Piece]) -> None:

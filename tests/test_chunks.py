@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from vit_lightning import chunks
+from vit_lightning.errors import InputError
 
 
 def test_the_bytes_of_a_chunk(tmp_path):
@@ -21,6 +22,13 @@ def test_the_bytes_of_a_chunk(tmp_path):
     assert (tmp_path / "chunk-0-0.bin").read_bytes() == expected
     assert digest == hashlib.sha256(expected).hexdigest()
     assert [path.name for path in tmp_path.iterdir()] == ["chunk-0-0.bin"]
+
+
+def test_a_shard_has_its_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(chunks, "LARGEST", 30)
+    with pytest.raises(InputError, match=r"2 images of 36 bytes together exceed the 4 GiB of a shard; give fewer"):
+        chunks.write(tmp_path / "chunk-0-0.bin", [b"x" * 10] * 2)
+    assert not list(tmp_path.iterdir())
 
 
 def test_fields_come_back_and_nonsense_does_not():

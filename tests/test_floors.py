@@ -43,6 +43,8 @@ FLOORS = {
     "early_stopping": 3,
     "checkpoints": 3,
     "loggers": 3,
+    "monitors": 3,
+    "notices": 3,
     "throughput": 3,
     "runs": 2,
     "parser_errors": 2,

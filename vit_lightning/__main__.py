@@ -33,7 +33,7 @@ def main() -> int:
         fault = input_error(error) or trainer_error(error)
         if fault is None:
             raise
-        print(f"error: {fault}", file=sys.stderr)
+        print(f"error: {' '.join(str(fault).split())}", file=sys.stderr)
         return 1
     return 0
 

@@ -20,6 +20,8 @@ PLUGINS = "vit_lightning.datamodules"
 MODELS = {"Classifier": "vit_lightning.classifier", "MaskedPatch": "vit_lightning.masked_patch"}
 """Modules of the models that --model knows by name."""
 LINKED = ("num_classes", "image_size", "mean", "std")
+PARTS = ("model", "data", "trainer", "checkpoint", "last", "early_stopping")
+"""What a config is made of."""
 FACTS = {"hyper_parameters": {}, "global_step": 0, "model": "vit_lightning.classifier.Classifier"}
 """What is read of a checkpoint before its run is set up, and what stands for it in a converted one."""
 
@@ -64,6 +66,16 @@ def config_files(argv: list[str]) -> dict[Path, dict[str, Any]]:
     return {path: read_config(path) for path in paths}
 
 
+def nested_files(argv: list[str]) -> list[dict[str, Any]]:
+    """What the files hold that are given for one part of the config, such as `--trainer mine.yaml`."""
+    given = [word.split("=", 1) for word in argv if "=" in word] + [list(pair) for pair in pairwise(argv)]
+    return [
+        {flag.removeprefix("--"): read_config(Path(value), flag)}
+        for flag, value in given
+        if flag.removeprefix("--") in PARTS and value.endswith((".yaml", ".yml")) and Path(value).is_file()
+    ]
+
+
 def chooses_data(argv: list[str], configs: Iterable[dict[str, Any]]) -> bool:
     """Tell whether a flag or a file names the class of the data."""
     chosen = [content.get("data") for content in configs] + [option(argv, "--data")]
@@ -83,23 +95,30 @@ class UniqueKeys(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def read_config(path: Path) -> dict[str, Any]:
-    """Content of a YAML file that must hold a mapping."""
+def read_config(path: Path, flag: str = "-c") -> dict[str, Any]:
+    """Content of a YAML file that must hold a mapping; `flag` is what it was given with."""
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), UniqueKeys)
     except UnicodeDecodeError as error:
-        raise InputError(f"-c {path} is not UTF-8 text: {error.reason} at byte {error.start}") from error
+        raise InputError(f"{flag} {path} is not UTF-8 text: {error.reason} at byte {error.start}") from error
     except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1
-        raise InputError(f"-c {path} is not valid YAML in line {line}: {error.problem}") from error
+        line, hint = error.problem_mark.line + 1, "; indent with spaces" * ("'\\t'" in error.problem)
+        raise InputError(f"{flag} {path} is not valid YAML in line {line}: {error.problem}{hint}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InputError(f"-c {path} is not valid YAML: {' '.join(str(error).split())}") from error
+        reason = getattr(error, "reason", error)
+        raise InputError(f"{flag} {path} is not valid YAML: {' '.join(str(reason).split())}") from error
     if not isinstance(content, dict):
-        held = "nothing" if content is None else type(content).__name__
-        raise InputError(f"-c {path} must hold a mapping such as `model: ...`, not {held}")
+        raise InputError(f"{flag} {path} must hold a mapping such as `model: ...`, not {_kind(content)}")
     if odd := next((key for key in content if not isinstance(key, str)), None):
-        raise InputError(f"-c {path} has the key {odd!r}; expected names such as model, data and trainer")
+        raise InputError(f"{flag} {path} has the key {odd!r}; expected names such as model, data and trainer")
+    for part in PARTS:
+        if not isinstance(content.get(part, {}), (dict, str)):
+            raise InputError(f"{flag} {path} must hold a mapping below {part}, not {_kind(content[part])}")
     return content
+
+
+def _kind(content: Any) -> str:
+    return "nothing" if content is None else type(content).__name__
 
 
 def load_plugins(text: str) -> None:

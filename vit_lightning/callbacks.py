@@ -13,7 +13,10 @@ from lightning.pytorch.callbacks import ModelCheckpoint, ProgressBar
 from lightning.pytorch.utilities import rank_zero_info
 
 from vit_lightning.analysis.cost import macs
+from vit_lightning.analysis.peaks import device_name
+from vit_lightning.augment import Augment
 from vit_lightning.errors import InputError
+from vit_lightning.optim import decay_line
 from vit_lightning.runs import write_atomically
 from vit_lightning.sampling import BROKEN
 
@@ -53,11 +56,27 @@ def plan(trainer: Trainer, model: LightningModule) -> list[str]:
     decay = f", warm-up {schedule.warmup_steps}, then {schedule.decay}" if schedule else ""
     epochs = f"{trainer.max_epochs} epochs of " if trainer.max_epochs and trainer.max_epochs > 0 else "epochs of "
     lines.append(f"steps    {epochs}{batches} batches, {trainer.estimated_stepping_batches} optimiser steps{decay}")
+    lines.append(f"device   {device_name(trainer.strategy.root_device)}, precision {trainer.precision}")
+    if hasattr(model, "objective"):
+        lines.append(f"loss     {model.objective}")
+    if decay := decay_line(trainer.optimizers[0]) if trainer.optimizers else None:
+        lines.append(f"decay    {decay}")
+    if warning := _unsmoothed(trainer, model):
+        lines.append(f"warning  {warning}")
     if accumulation > batches:
         lines.append(f"warning  accumulation {accumulation} exceeds the {batches} batches of an epoch: one step each")
     if trainer.log_dir:
         lines.append(f"run      {trainer.log_dir}")
     return lines
+
+
+def _unsmoothed(trainer: Trainer, model: LightningModule) -> str | None:
+    """Say that a smoothing has no effect: targets that were mixed are finished."""
+    smoothing = model.hparams.get("label_smoothing")
+    augment = getattr(getattr(trainer, "datamodule", None), "augment", None)
+    if not smoothing or not isinstance(augment, Augment) or not (augment.mixup or augment.cutmix_alpha):
+        return None
+    return f"--model.label_smoothing {smoothing:g} has no effect: labels that MixUp or CutMix has mixed are not smoothed"
 
 
 def _net_line(model: LightningModule) -> str:
@@ -147,10 +166,13 @@ class SkippedImages(Callback):
     def on_predict_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._add_up(trainer, trainer.predict_dataloaders)
 
-    def _add_up(self, trainer: Trainer, loader: Any) -> None:
-        skipped = getattr(getattr(loader, "dataset", None), "skipped", None)
-        if skipped is None:
-            return
+    def _add_up(self, trainer: Trainer, loaders: Any) -> None:
+        for loader in loaders if isinstance(loaders, list) else [loaders]:
+            skipped = getattr(getattr(loader, "dataset", None), "skipped", None)
+            if skipped is not None:
+                self._add_up_one(trainer, skipped)
+
+    def _add_up_one(self, trainer: Trainer, skipped: Any) -> None:
         flags = skipped.flags.to(trainer.strategy.root_device, torch.uint8)
         skipped.flags.copy_(trainer.strategy.reduce(flags, reduce_op="max"))
         skipped.check()

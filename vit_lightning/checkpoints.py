@@ -28,7 +28,7 @@ class LastCheckpoint(Checkpoint):
 
     Args:
         every_n_steps: Optimiser steps between two saves, beside the end of every epoch and of the run.
-        dirpath: Folder; None: checkpoints/ in the run folder.
+        dirpath: Folder; unset: checkpoints/ in the run folder.
     """
 
     def __init__(self, every_n_steps: int = 1000, dirpath: Path | None = None) -> None:
@@ -86,6 +86,14 @@ class LastCheckpoint(Checkpoint):
             count.update(ready=done, started=done, processed=done, completed=done - begun)
         progress["is_last_batch"] = False
         state["epoch_loop.state_dict"]["_batches_that_stepped"] -= 1
+
+    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        """Let a run whose folder was moved keep its best: with the old paths, Lightning would forget its score."""
+        for callback in trainer.checkpoint_callbacks:
+            state = checkpoint["callbacks"].get(callback.state_key, {})
+            old, new = state.get("dirpath"), getattr(callback, "dirpath", None)
+            if old and new and old != new and Path(new, Path(state["best_model_path"]).name).is_file():
+                checkpoint["callbacks"][callback.state_key] = _moved(state, old, str(new))
 
     def _listen(self, trainer: Trainer) -> None:
         environment = trainer._accelerator_connector.cluster_environment  # one device's strategy does not know it
@@ -150,6 +158,13 @@ class CheckpointFiles(TorchCheckpointIO):
         if is_sharded(Path(path)):
             return read_sharded_run(Path(path))
         return super().load_checkpoint(path, *args, **kwargs)
+
+
+def _moved(state: Any, old: str, new: str) -> Any:
+    """Return a callback's state with the paths of another folder."""
+    if isinstance(state, dict):
+        return {_moved(key, old, new): _moved(value, old, new) for key, value in state.items()}
+    return new + state.removeprefix(old) if isinstance(state, str) and state.startswith(old) else state
 
 
 def _replace(source: Path, target: Path) -> None:

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from vit_lightning.errors import InputError
+
 INDEX = "index.json"
 FIELDS = ("image", "label", "key")
 ONE = "int"
@@ -35,7 +37,9 @@ def write(file: Path, items: Sequence[bytes]) -> str:
     """Write a chunk, completely or not at all, and return its sha256."""
     ends = 4 * (len(items) + 2) + np.cumsum([0, *map(len, items)])
     if ends[-1] > LARGEST:
-        raise ValueError(f"{len(items)} images of {ends[-1]:,} bytes together exceed the 4 GiB of a shard")
+        raise InputError(
+            f"{len(items)} images of {ends[-1]:,} bytes together exceed the 4 GiB of a shard; give fewer --shard_images"
+        )
     return put(file, [np.array([len(items), *ends], dtype=np.uint32).tobytes(), *items])
 
 

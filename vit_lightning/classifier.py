@@ -27,7 +27,7 @@ class Classifier(RecipeModel):
             of the weights.
         optim: Optimiser and its numbers.
         schedule: Learning rate over the run, in optimiser steps.
-        averaging: Average of the weights that validates and leaves, beside those that train.
+        averaging: Average of the weights over the steps, validated and exported in place of the trained ones.
         loss: softmax cross-entropy, or sigmoid cross-entropy summed over classes (the paper's pre-training on many
             labels, with --model.net.head_bias -10).
         label_smoothing: softmax: share of the target spread over all classes; sigmoid: distance of the targets from
@@ -139,6 +139,11 @@ class Classifier(RecipeModel):
 
     # Steps -----------------------------------------------------------------------------------------------------------
 
+    @property
+    def objective(self) -> str:
+        """What training minimises, in words."""
+        return f"{self.hparams.loss} cross-entropy, label smoothing {self.hparams.label_smoothing:g}"
+
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
         loss = self.training_loss(*batch)
         self.log_training_loss(loss, len(batch[0]))
@@ -148,11 +153,11 @@ class Classifier(RecipeModel):
         """Mean loss of images (b, c, y, x) with labels (b), or targets (b, classes)."""
         return self.loss(self(images), labels, smoothing=self.hparams.label_smoothing)
 
-    def validation_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:
-        self._evaluate("val", *batch)
+    def validation_step(self, batch: tuple[Tensor, Tensor], batch_idx: int, dataloader_idx: int = 0) -> None:
+        self._evaluate("val", *batch, dataloader_idx)
 
-    def test_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:
-        self._evaluate("test", *batch)
+    def test_step(self, batch: tuple[Tensor, Tensor], batch_idx: int, dataloader_idx: int = 0) -> None:
+        self._evaluate("test", *batch, dataloader_idx)
 
     def predict_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
         """Class probabilities (b, classes)."""
@@ -175,8 +180,11 @@ class Classifier(RecipeModel):
         losses = (F.softplus(logits) - labels * logits).sum(-1)
         return losses.mean() if reduction == "mean" else losses
 
-    def _evaluate(self, split: str, images: Tensor, labels: Tensor) -> None:
-        """Update the exact, unsmoothed scores; a record whose label is negative is padding and counts nothing."""
+    def _evaluate(self, split: str, images: Tensor, labels: Tensor, number: int = 0) -> None:
+        """Update the exact, unsmoothed scores; a record whose label is negative is padding and counts nothing.
+
+        Of the data's further sets, whose numbers begin at 1, the score is the top-1 accuracy.
+        """
         logits = self(images)
         scores = self.scores[split]
         valid = (labels if labels.ndim == 1 else labels[:, 0]) >= 0
@@ -184,11 +192,15 @@ class Classifier(RecipeModel):
         weight = valid.float()
         ranked = logits.topk(min(5, logits.shape[-1]), dim=-1).indices
         hits = ranked == labels[:, None] if labels.ndim == 1 else labels.gather(1, ranked) > 0.5
-        scores["loss"].update(self.loss(logits, labels, reduction="none"), weight)
-        scores["top1"].update(hits[:, 0].float(), weight)
-        scores["top5"].update(hits.any(-1).float(), weight)
-        for name, score in scores.items():
-            self.log(f"{split}/{name}", score, prog_bar=name == "top1", on_step=False, on_epoch=True)
+        if number:
+            values = {self.further[number - 1]: hits[:, 0].float()}
+        else:
+            losses = self.loss(logits, labels, reduction="none")
+            values = {"loss": losses, "top1": hits[:, 0].float(), "top5": hits.any(-1).float()}
+        for name, value in values.items():
+            scores[name].update(value, weight)
+            shown = {"prog_bar": name == "top1", "add_dataloader_idx": False}
+            self.log(f"{split}/{name}", scores[name], on_step=False, on_epoch=True, **shown)
 
     def on_train_epoch_start(self) -> None:
         if self.hparams.freeze_trunk:
@@ -198,6 +210,9 @@ class Classifier(RecipeModel):
 
     def setup(self, stage: str) -> None:
         self.class_names = list(getattr(self.trainer.datamodule, "class_names", []))
+        self.further = list(getattr(self.trainer.datamodule, "further_sets", ()))
+        for scores in self.scores.values():
+            scores.update({name: WeightedMean() for name in self.further if name not in scores})
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)

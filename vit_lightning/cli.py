@@ -5,6 +5,7 @@ import sys
 from argparse import SUPPRESS
 from importlib import import_module
 from importlib.metadata import entry_points
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from vit_lightning.arguments import (
     config_files,
     import_class,
     load_plugins,
+    nested_files,
     option,
     read_facts,
     refuse_linked_keys,
@@ -39,7 +41,7 @@ from vit_lightning.early_stopping import EarlyStopping
 from vit_lightning.errors import InputError
 from vit_lightning.finite_guard import FiniteGuard
 from vit_lightning.loggers import MetricsCSV
-from vit_lightning.monitors import check_monitors, direction
+from vit_lightning.monitors import Monitors, direction
 from vit_lightning.notices import silence
 from vit_lightning.parser_errors import shorten
 from vit_lightning.throughput import Throughput
@@ -55,6 +57,11 @@ LAST_SEED = 2**32 - 1
 HELP = {
     "seed_everything": f"Seed of all that is random, 0 to {LAST_SEED}; true draws one, false sets none",
     "ckpt_path": "Checkpoint of a run: a path, or last or best of the newest run of this experiment",
+    "checkpoint.monitor": "Metric that chooses the best checkpoint; unset: the model's own",
+    "checkpoint.mode": "Whether max or min of the metric is best; auto: what its name tells",
+    "trainer.default_root_dir": "Folder of all runs; unset: runs",
+    "trainer.max_epochs": "Epochs after which the run ends, -1: never; unset: 1, if max_steps and max_time are too",
+    "trainer.logger": "Loggers; unset: metrics.csv and TensorBoard in the run folder; false: none",
 }
 """What Lightning's own words would say wrongly of our verbs."""
 CHOSEN = "Flags of the default model and of every datamodule; --data.help NAME lists those of one."
@@ -71,7 +78,8 @@ class ViTParser(LightningArgumentParser):
         if "trainer" not in self.groups:
             return super().format_help()
         self.prog = self.prog.replace(" [options]", "")
-        needed = "".join(f" {action.option_strings[0]} VALUE" for action in self._actions if action.required)
+        flags = signature(getattr(VerbTrainer, self.prog.rpartition(" ")[2])).parameters.values()
+        needed = "".join(f" --{f.name} VALUE" for f in flags if f.kind is f.KEYWORD_ONLY and f.default is f.empty)
         self.usage = f"{self.prog} [-c EXPERIMENT.yaml ...]{needed} [--flag value ...]"
         for action in self._actions:
             action.help = HELP.get(action.dest, action.help)
@@ -156,15 +164,18 @@ class ViTCLI(LightningCLI):
         So flags beat YAML, YAML beats the checkpoint, and the checkpoint beats the code.
         """
         configs = config_files(self.argv)
-        load_plugins(" ".join(self.argv) + "\n".join(map(str, configs.values())))
+        contents = [*configs.values(), *nested_files(self.argv)]
+        load_plugins(" ".join(self.argv) + "\n".join(map(str, contents)))
         for flag in ("--data", "--model"):
             self.argv = after_class(self.argv, flag)
             import_class(flag, option(self.argv, flag))
-        refuse_linked_keys(self.argv, configs.values())
+        refuse_linked_keys(self.argv, contents)
         self.experiment = next((path.stem for path in configs if path.parent.name != "hardware"), "default")
         self.root = Path(option(self.argv, "--trainer.default_root_dir") or "runs")
         self.trained: dict[str, Any] = {}
         verb = next((word for word in self.argv if word in self.subcommands()), None)
+        if file := next((path for path, content in configs.items() if verb in content), None):
+            raise InputError(f"-c {file} has the key {verb!r}; write model, data and trainer without it")
         checkpoint = self._checkpoint(verb)
         if checkpoint:
             self.argv += ["--ckpt_path", str(checkpoint)]
@@ -212,23 +223,22 @@ class ViTCLI(LightningCLI):
             config.model.init_args.weights = None
         module, _, name = config.model.class_path.rpartition(".")
         monitor = getattr(getattr(import_module(module), name), "monitor", None)
+        self.undirected = []
         for name in MONITORING:
             watching = config[name]
             if watching.monitor is None and monitor:
                 watching.monitor, watching.mode = monitor
             elif watching.mode not in ("min", "max"):
                 watching.mode = direction(watching.monitor or "loss")
-            if watching.mode is None:
-                raise InputError(f"--{name}.monitor {watching.monitor} needs --{name}.mode: min or max, whichever is best")
+                if watching.mode is None:
+                    self.undirected.append(name)
+                    watching.mode = "min"
 
     def after_instantiate_classes(self) -> None:
         """What the data does not know, as with unlabelled images, comes from the checkpoint."""
         for name in LINKED:
             if self.trained and self.model.hparams.get(name) is None:
                 self.model.hparams[name] = self.trained["hyper_parameters"].get(name)
-        if self.subcommand == "fit":
-            flags = {id(self._get(self.config_init, name)): f"--{name}.monitor" for name in MONITORING}
-            check_monitors(self.trainer, self.model, flags)
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         config = self._get(self.config_init, "trainer")
@@ -245,7 +255,8 @@ class ViTCLI(LightningCLI):
         if self.subcommand != "fit":
             kwargs["logger"] = config.get("logger") or False
         else:
-            callbacks += [Plan(), FinalValidation(), RandomState(), Throughput()]
+            watching = {name: self._get(self.config_init, name) for name in MONITORING}
+            callbacks += [Monitors(watching, self.undirected), Plan(), FinalValidation(), RandomState(), Throughput()]
             if not config.get("fast_dev_run"):
                 self.folder = self.folder or runs.claim(self.root, self.experiment)
                 kwargs["logger"] = self._loggers(config.get("logger"))

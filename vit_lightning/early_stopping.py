@@ -16,8 +16,8 @@ class EarlyStopping(Callback):
     Args:
         patience: Validations in a row without a better value after which the run ends; 0: never.
         min_delta: Change of the metric that does not count yet as better.
-        monitor: Metric; None: the model's own, as for the best checkpoint.
-        mode: Whether max or min of the metric is best; None: the model's own.
+        monitor: Metric; unset: the model's own, as for the best checkpoint.
+        mode: Whether max or min of the metric is best; unset: what its name tells.
     """
 
     def __init__(

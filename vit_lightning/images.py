@@ -75,8 +75,8 @@ def read(path: str | Path, *, name: str) -> bytes:
     """Return the content of an image file, or raise BrokenImage."""
     try:
         return Path(path).read_bytes()
-    except OSError as error:
-        raise BrokenImage(name, error.strerror or str(error)) from error
+    except (OSError, ValueError) as error:  # ValueError: no path may hold a zero byte
+        raise BrokenImage(name, getattr(error, "strerror", None) or str(error)) from error
 
 
 def is_hidden(name: str) -> bool:

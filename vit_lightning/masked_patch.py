@@ -40,7 +40,7 @@ class MaskedPatch(RecipeModel):
         net: Architecture: a variant such as B/16, any single field of which may be overridden.
         optim: Optimiser and its numbers.
         schedule: Learning rate over the run, in optimiser steps.
-        averaging: Average of the weights that validates and leaves, beside those that train.
+        averaging: Average of the weights over the steps, validated and exported in place of the trained ones.
         target: What is predicted of a patch. mean_colour: its mean colour in 3 bits per channel, one of 512 classes
             (the paper's reported choice); mean_colour_4x4: that of each of its 4 x 4 parts; pixels: its normalised
             pixels, by mean squared error.
@@ -136,6 +136,11 @@ class MaskedPatch(RecipeModel):
         return rearrange(self.normalise(images), "b c (y p) (x q) -> b (y x) (p q c)", p=patch, q=patch)
 
     # Steps -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def objective(self) -> str:
+        """What training minimises, in words."""
+        return f"{'cross-entropy' if self.target in CELLS else 'mean squared error'} of {self.target}"
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
         images, _ = batch

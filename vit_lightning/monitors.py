@@ -1,15 +1,15 @@
-"""The metrics that choose the best checkpoint and end a run early, checked before the run begins."""
+"""The metrics that choose the best checkpoint and end a run early, checked before the first step."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
-from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch import Callback, LightningModule, Trainer
 
 from vit_lightning.errors import InputError
 from vit_lightning.parser_errors import did_you_mean
 
 OURS = ("lightning", "vit_lightning")
-"""Packages whose callbacks and models log no other metrics than those known here."""
+"""Packages whose models and callbacks log no other metrics in validation than the model's scores."""
 
 
 def direction(metric: str) -> Literal["min", "max"] | None:
@@ -17,33 +17,37 @@ def direction(metric: str) -> Literal["min", "max"] | None:
     match metric.rpartition("/")[2]:
         case "loss":
             return "min"
-        case "top1" | "top5" | "real":
+        case "top1" | "top5" | "real" | "v2" | "objectnet":
             return "max"
     return None
 
 
-def check_monitors(trainer: Trainer, model: LightningModule, flags: Mapping[int, str]) -> None:
-    """Find a callback that would wait for a metric which nobody logs, as far as the names can be known.
+class Monitors(Callback):
+    """Find the callbacks that would wait for a metric which nobody logs, or do not know what is best of it.
+
+    Names are known of our own models alone, and only if no callback from elsewhere may log more.
 
     Args:
-        trainer: The trainer with its callbacks.
-        model: The model; one from elsewhere may log anything.
-        flags: The flag that names the metric, by the id of the callback.
-
-    Raises:
-        InputError: naming the metric, and those there are.
+        flags: The callbacks that flags describe, by the name before .monitor and .mode.
+        undirected: Those of them whose metric has no known direction and was given none.
     """
-    if not all(_package(part) in OURS for part in (model, *trainer.callbacks)) or not hasattr(model, "scores"):
-        return
-    known = [f"val/{name}" for name in model.scores["val"]]
-    for callback in trainer.callbacks:
-        metric = getattr(callback, "monitor", None)
-        if metric not in (None, "train/loss", "lr", *known):
-            flag = flags.get(id(callback), f"{type(callback).__name__}'s monitor")
-            hint = did_you_mean(metric, known)
-            raise InputError(
-                f"{flag} {metric} is nothing that {type(model).__name__} logs{hint} (known: {', '.join(known)})"
-            )
+
+    def __init__(self, flags: Mapping[str, Callback], undirected: Collection[str]) -> None:
+        self.flags = {id(callback): name for name, callback in flags.items()}
+        self.undirected = undirected
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        known = None
+        if hasattr(pl_module, "scores") and all(_package(part) in OURS for part in (pl_module, *trainer.callbacks)):
+            known = [f"val/{name}" for name in pl_module.scores["val"]]
+        for callback in trainer.callbacks:
+            metric, name = getattr(callback, "monitor", None), self.flags.get(id(callback))
+            flag = f"--{name}.monitor" if name else f"{type(callback).__name__}'s monitor"
+            if known and metric not in (None, "train/loss", "lr", *known):
+                hint = f"{did_you_mean(metric, known)} (known: {', '.join(known)})"
+                raise InputError(f"{flag} {metric} is not logged by {type(pl_module).__name__}{hint}")
+            if name in self.undirected:
+                raise InputError(f"{flag} {metric} needs --{name}.mode: min or max, whichever is best")
 
 
 def _package(part: Any) -> str:

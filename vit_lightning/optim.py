@@ -27,7 +27,7 @@ class Optim:
     betas: tuple[float, float] = (0.9, 0.999)
     """Decay rates of Adam's two moments."""
     decay_on: Literal["all", "kernels"] | None = None
-    """Parameters that decay; None: the optimiser's own choice. Kernels are the weights of linear maps and convolutions:
+    """Parameters that decay; unset: the optimiser's own choice. Kernels are the weights of linear maps and convolutions:
     no bias, norm, token, position table or layer scale."""
     layer_decay: float = 1.0
     """Factor on the learning rate per layer below the head: block l of d learns at lr * layer_decay^(d + 1 - l)."""
@@ -159,6 +159,37 @@ def parameter_groups(net: nn.Module, optim: Optim) -> list[dict[str, Any]]:
 def is_kernel(name: str, parameter: torch.Tensor) -> bool:
     """Tell the weights of linear maps and convolutions from biases, norms, tokens and tables."""
     return name.rpartition(".")[2] == "weight" and parameter.ndim >= 2
+
+
+def kind_of(name: str, parameter: torch.Tensor) -> str:
+    """Return which kind of parameter the one called `name` is, in the plural."""
+    last = name.rpartition(".")[2]
+    if is_kernel(name, parameter):
+        return "kernels"
+    if last in ("weight", "bias"):
+        return "biases" if last == "bias" else "norms"
+    if "pos" in name:
+        return "positions"
+    return "layer scales" if last.startswith(("scale", "gamma")) else "tokens"
+
+
+def decay_line(optimizer: torch.optim.Optimizer) -> str | None:
+    """Say which kinds of parameters an optimiser of `Optim` decays, how much, and how many; None of another one."""
+    sums: dict[float, tuple[dict[str, None], int, int]] = {}
+    for group in optimizer.param_groups:
+        if "parameter_names" not in group:
+            return None
+        kinds, tensors, parameters = sums.get(group["weight_decay"], ({}, 0, 0))
+        kinds |= dict.fromkeys(map(kind_of, group["parameter_names"], group["params"]))
+        sums[group["weight_decay"]] = (
+            kinds,
+            tensors + len(group["params"]),
+            parameters + sum(parameter.numel() for parameter in group["params"]),
+        )
+    return "; ".join(
+        f"{decay:g} on {', '.join(sorted(kinds))} ({tensors} tensors, {parameters:,} parameters)"
+        for decay, (kinds, tensors, parameters) in sorted(sums.items(), reverse=True)
+    )
 
 
 def _depths(net: nn.Module) -> dict[str, int]:

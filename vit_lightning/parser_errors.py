@@ -15,6 +15,8 @@ UNKNOWN = (
     re.compile(r"[Kk]ey '?\"?(?P<option>[\w.]+)'?\"? is not expected"),
 )
 CLASS = re.compile(r"Expected a dot import path string: (\S+)|Unexpected import path format: (\S+)")
+NO_SUBCLASS = re.compile(r"Import path does not correspond to a subclass of (\w+)")
+NO_MAPPING = re.compile(r"Unable to load config '([^']*)'|'\w+' object has no attribute 'keys'")
 CLASS_PATH = re.compile(r"Problem with given class_path '([^']+)':\s*(?:- )?(.*)")
 KEY = re.compile(r'Parser key "([^"]+)"')
 EXPECTED = re.compile(r"Expected an? (<class '[^']+'>|typing\.Literal\[[^\]]*\]|[^.\n]+)")
@@ -38,7 +40,7 @@ def shorten(message: str, flags: Iterable[str], plugins: Iterable[str], models: 
         plugins: Short names of the datamodules at hand.
         models: Short names of the models.
     """
-    key = ".".join(part for part in KEY.findall(message) if part)
+    key = ".".join(part for part in dict.fromkeys(KEY.findall(message)) if part)
     for pattern in UNKNOWN:
         if found := pattern.search(message):
             parts = found.groupdict()
@@ -47,14 +49,21 @@ def shorten(message: str, flags: Iterable[str], plugins: Iterable[str], models: 
     if found := REQUIRED.search(message):
         flag, teacher = (f"--{key}.{found[1]}", f"--{key.partition('.')[0]}.help NAME") if key else (found[1], "--help")
         return f"{flag} is missing; {teacher} says what it is"
+    given = [text for text in GIVEN.findall(message) if "NestedArg" not in text and len(text) < 200]
+    if found := NO_MAPPING.search(message):
+        value = found[1] or "".join(given)
+        return f"--{key} {value}: expected keys and values below it, or a YAML file that holds them"
+    if found := NO_SUBCLASS.search(message):
+        return f"--{key} {''.join(given)}: that is no {found[1]}"
     if found := CLASS.search(message):
         return unknown_class(key, found[1] or found[2], list(plugins), list(models))
     if found := CLASS_PATH.search(message):
         return unknown_class(key, found[1], list(plugins), list(models), found[2])
-    given = [text for text in GIVEN.findall(message) if "NestedArg" not in text and len(text) < 200]
     wanted = [re.sub(r"<class '(?:\w+\.)*(\w+)'>", r"\1", text) for text in EXPECTED.findall(message)]
     wanted = [text.removeprefix("typing.Literal[").rstrip("]").replace("'", "") for text in wanted]
     wanted = [text for text in dict.fromkeys(wanted) if text != "NoneType" and not text.startswith("path but")]
+    if key in ("data", "model") and given and not wanted:
+        return f"--{key} {given[0]}: expected a class, or a mapping of class_path and init_args"
     if key and given and wanted:
         return f"--{key} {given[0]}: expected {' or '.join(wanted)}"
     lines = [line.strip(" -") for line in message.splitlines() if line.strip(" -")]

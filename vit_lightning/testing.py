@@ -95,6 +95,7 @@ def _loader(data: ImageDataModule, split: str, num_workers: int = 0, epoch: int 
     data = copy.copy(data)
     data.num_workers = num_workers
     data.in_memory = False  # the set itself is what is looked at
+    data.further_sets = {}
     loader = getattr(data, f"{split}_dataloader")()
     loader.sampler.set_epoch(epoch)
     return loader

@@ -12,7 +12,9 @@ from torch import Tensor
 from torchvision import datasets
 
 from datamodules.cifar import CIFARImages
+from datamodules.damage import reason
 from datamodules.original import Labelled, Original, home
+from vit_lightning.images import BrokenImage
 
 CIFAR100 = Original(
     "CIFAR-100",
@@ -57,8 +59,11 @@ class HDF5Images:
     def __getitem__(self, index: int) -> Tensor:
         import h5py
 
-        with h5py.File(self.file) as archive:
-            return rearrange(torch.from_numpy(archive[self.name][index]), "y x c -> c y x")
+        try:
+            with h5py.File(self.file) as archive:
+                return rearrange(torch.from_numpy(archive[self.name][index]), "y x c -> c y x")
+        except Exception as error:  # see damage.reading
+            raise BrokenImage(f"image {index} in {self.file}", reason(error)) from error
 
 
 PCAM_SPLITS = {"train": "train", "validation": "valid", "test": "test"}

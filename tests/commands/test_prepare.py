@@ -93,6 +93,11 @@ def test_what_it_writes(prepare, folder):
     assert (large.format, large.size) == ("JPEG", (32, 48))
 
 
+def test_a_share_of_the_training_images(prepare):
+    assert prepare("--data.fraction", 0.5).code == 0
+    assert len(read()) == 6 and len(read("test")) == 3
+
+
 def test_nothing_is_resized_on_request(prepare, folder):
     assert prepare("--short_side", "null").code == 0
     assert all(data == (folder / "train" / key).read_bytes() for key, data, _ in read())
@@ -131,7 +136,8 @@ def test_a_killed_run_goes_on(tmp_path, monkeypatch, app):
     (tmp_path / "slow.py").write_text(
         "import time\nfrom datamodules.digits import Digits\n\n\n"
         "class Slow(Digits):\n"
-        "    def setup(self, stage):\n        super().setup(stage)\n        self.train_set = Waiting(self.train_set)\n\n\n"
+        "    def setup(self, stage):\n        super().setup(stage)\n"
+        "        self.train_set = Waiting(self.train_set)\n\n\n"
         "class Waiting:\n"
         "    def __init__(self, source):\n        self.source = source\n\n"
         "    def __len__(self):\n        return 60\n\n"

@@ -309,6 +309,37 @@ def test_case_c9_scored_by_the_model(tree, monkeypatch):
     }
     (scores,) = Trainer(accelerator="cpu", **quiet).test(model, imagenet(tree, test="real"), verbose=False)
     assert scores["test/top1"] == pytest.approx(2 / 3)
+    # The same in one pass with the labels that the images were published with, none of which is 1, 5, 3 or 2.
+    both = imagenet(tree, also=("real",), val_fraction=0)
+    seen = Trainer(accelerator="cpu", **quiet).validate(model, both, verbose=False)
+    scores = {name: value for scores in seen for name, value in scores.items()}
+    assert scores.keys() == {"val/loss", "val/top1", "val/top5", "val/real"}
+    assert (scores["val/top1"], scores["val/real"]) == (0, pytest.approx(2 / 3))
+
+
+def test_further_sets_are_scored_through_the_cli(tree, monkeypatch, app):
+    real(monkeypatch, REAL)
+    for folder in range(3):
+        put(tree / V2 / str(folder) / "a.jpeg", picture(folder))
+    words = ("--data", "ImageNet1k", "--data.root", tree, "--data.cache", tree.parent / "cache", "--data.image_size", 8)
+    words += ("--data.allow_incomplete", "true", "--data.val_fraction", 0, "--data.also", "[real,v2]")
+    words += ("--data.num_workers", 0, "--data.batch_size", 2, "--data.on_error", "skip")
+    net = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--trainer.logger", "false")
+    done = app("fit", *net, *words, "--trainer.max_steps", 2, "--trainer.limit_train_batches", 2)
+    assert done.code == 0, done.err
+    done = app("test", *words, "--trainer.accelerator", "cpu", "--ckpt_path", "last")
+    assert done.code == 0, done.err
+    assert all(name in done.out for name in ("test/top1", "test/real", "test/v2"))
+    masked = ("--model", "vit_lightning.masked_patch.MaskedPatch", *net)
+    done = app("fit", *masked, *words, "--trainer.max_steps", 1, "--data.image_size", 16)
+    assert "error: MaskedPatch scores no further sets such as real" in done.err
+    done = app("fit", *net, *words[:-6], "--data.also", "[imagined]")
+    assert "--data.also" in done.err and "imagined" in done.err
+
+
+def test_contract_with_further_sets(tree, monkeypatch):
+    real(monkeypatch, REAL)
+    check_datamodule(imagenet(tree, also=("real",), val_fraction=0.2))
 
 
 def test_case_c9_without_any_label(tree, monkeypatch):

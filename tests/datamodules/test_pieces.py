@@ -27,8 +27,9 @@ def remote(tmp_path_factory) -> str:
         yield address
 
 
-def listed(remote: str, **options) -> list[Piece]:
-    return [Piece(f"{remote}/{number}.bin", 1000, hashlib.sha256(data).hexdigest()) for number, data in enumerate(CONTENTS)]
+def listed(remote: str) -> list[Piece]:
+    digests = [hashlib.sha256(data).hexdigest() for data in CONTENTS]
+    return [Piece(f"{remote}/{number}.bin", 1000, digest) for number, digest in enumerate(digests)]
 
 
 def kept(folder: Path) -> list[str]:
@@ -124,7 +125,9 @@ def test_small_files_and_addresses(remote, tmp_path):
     assert content(f"{remote}/absent.json") is None and content(str(tmp_path / "absent.json")) is None
     with pytest.raises(InputError, match="nowhere://x"):
         content("nowhere://x")
-    with pytest.raises(InputError, match=r"gs://x/y needs a package that is missing: pip install 'vit-lightning\[gcs\]'"):
+    with pytest.raises(
+        InputError, match=r"gs://x/y needs a package that is missing: pip install 'vit-lightning\[gcs\]'"
+    ):
         content("gs://x/y")
     assert is_remote("s3://a/b") and not is_remote("/a/b")
     assert cache_folder(tmp_path, "s3://a/set") != cache_folder(tmp_path, "s3://b/set")

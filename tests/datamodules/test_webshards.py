@@ -55,7 +55,9 @@ def write(root: Path) -> dict[str, bytes]:
                 members.append((f"{key}.json", json.dumps({"label": label, "caption": "x"}).encode()))
                 members.append((f"{key}.txt", b"a caption"))
         files |= pack(root / f"train-{tar:03d}.tar", members)
-    members = [(f"{number}.{ending}", data) for number in range(6) for ending, data in (("png", picture()), ("cls", b"2"))]
+    members = [
+        (f"{number}.{ending}", data) for number in range(6) for ending, data in (("png", picture()), ("cls", b"2"))
+    ]
     files |= pack(root / "val.tar", members)
     return files
 
@@ -123,7 +125,9 @@ def test_an_epoch_resumes_with_the_very_next_image(website, shards, workers):
     data._batches_seen = lambda: 2
     rest = list(data.train_dataloader())
     assert len(whole) == 5 and len(rest) == 3
-    assert all(torch.equal(a, b) for one, other in zip(rest, whole[2:], strict=True) for a, b in zip(one, other, strict=True))
+    assert all(
+        torch.equal(a, b) for one, other in zip(rest, whole[2:], strict=True) for a, b in zip(one, other, strict=True)
+    )
 
 
 def test_two_devices_share_the_samples_equally(website, shards, monkeypatch):
@@ -160,7 +164,10 @@ def test_packed_tars(files, shards, tmp_path):
 
 
 def test_named_classes(tmp_path, shards):
-    pack(tmp_path / "train.tar", [("a.png", picture()), ("a.json", b'{"species": "cat"}'), ("b.png", picture()), ("b.cls", b"ant")])
+    pack(
+        tmp_path / "train.tar",
+        [("a.png", picture()), ("a.json", b'{"species": "cat"}'), ("b.png", picture()), ("b.cls", b"ant")],
+    )
     data = ready(shards(tmp_path, train="train.tar", label_field="species", val_fraction=0))
     assert data.class_names == ["ant", "cat"] and data.train_set.labels.tolist() == [1, 0]
     (tmp_path / "map").write_text("cat\nant\n")
@@ -173,7 +180,9 @@ def test_named_classes(tmp_path, shards):
 
 def test_what_is_no_sample_is_named(tmp_path, shards):
     pack(tmp_path / "bare.tar", [("a.png", picture()), ("b.png", picture()), ("b.cls", b"0")])
-    with pytest.raises(InputError, match=r"bare.tar: sample a has no class in a .cls or in the field 'label' of a .json"):
+    with pytest.raises(
+        InputError, match=r"bare.tar: sample a has no class in a .cls or in the field 'label' of a .json"
+    ):
         ready(shards(tmp_path, train="bare.tar"))
     pack(tmp_path / "blind.tar", [("a.cls", b"0"), ("a.wav", b"")])
     with pytest.raises(InputError, match=r"blind.tar: sample a has no image, but .cls, .wav"):

@@ -68,7 +68,7 @@ def _prepare(data: ImageDataModule, out: Path, form: Form, mix: bool) -> None:
     if data.test_set is None:
         data.setup("test")
     splits: dict[str, Any] = {}
-    sets = {"train": data.train_set, "val": data.val_set, "test": data.test_set}
+    sets = {"train": data.train_part, "val": data.val_set, "test": data.test_set}
     for split, source in sets.items():
         if source is None or not len(source):
             continue

@@ -1,0 +1,71 @@
+"""What the plan says of a run's recipe."""
+
+import pytest
+import torch
+from torch import nn
+
+from vit_lightning.models import NetConfig, build
+from vit_lightning.optim import Optim, decay_line, kind_of
+
+TINY = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--data", "Synthetic")
+SMALL = ("--data.train_size", 32, "--data.eval_size", 8, "--data.batch_size", 16, "--data.num_workers", 0)
+FIT = ("fit", *TINY, *SMALL)
+NET = build(NetConfig("mu/8", registers=2, layer_scale=0.1), image_size=16, num_classes=3)
+
+
+def line(out: str, word: str) -> str | None:
+    return next((text.partition(" ")[2].strip() for text in out.splitlines() if text.startswith(word)), None)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("patches.proj.weight", "kernels"),
+        ("blocks.0.mlp.up.weight", "kernels"),
+        ("blocks.0.mlp.up.bias", "biases"),
+        ("blocks.0.norm1.weight", "norms"),
+        ("norm.bias", "biases"),
+        ("blocks.0.scale1", "layer scales"),
+        ("class_token", "tokens"),
+        ("registers", "tokens"),
+        ("position.table", "positions"),
+    ],
+)
+def test_kinds(name, kind):
+    assert kind_of(name, dict(NET.named_parameters())[name]) == kind
+
+
+def test_the_decay_groups_add_up():
+    text = decay_line(Optim(name="adamw", weight_decay=0.1, layer_decay=0.5).build(NET))
+    kernels = [parameter for parameter in NET.parameters() if parameter.ndim == 2]
+    others = [parameter for parameter in NET.parameters() if parameter.ndim != 2]
+    count = [(len(some), sum(parameter.numel() for parameter in some)) for some in (kernels, others)]
+    assert text == (
+        f"0.1 on kernels ({count[0][0]} tensors, {count[0][1]:,} parameters); 0 on biases, layer scales, norms, "
+        f"positions, tokens ({count[1][0]} tensors, {count[1][1]:,} parameters)"
+    )
+    everything = sum(parameter.numel() for parameter in NET.parameters())
+    assert f"{everything:,} parameters)" in decay_line(Optim(weight_decay=0.3).build(NET))
+    assert decay_line(torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=1)) is None
+
+
+def test_the_plan_names_device_loss_and_decay(app):
+    done = app(*FIT, "--model.label_smoothing", 0.1, "--model.optim.name", "adamw", "--model.optim.weight_decay", 0.05)
+    assert done.code == 0, done.err
+    assert line(done.out, "device") == "cpu, precision 32-true"
+    assert line(done.out, "loss") == "softmax cross-entropy, label smoothing 0.1"
+    assert line(done.out, "decay").startswith("0.05 on kernels (")
+    assert line(done.out, "warning") is None
+
+
+def test_smoothing_of_mixed_labels_is_a_warning(app):
+    for mixing in (("--data.augment.cutmix_alpha", 1), ("--data.augment.preset", "medium1")):
+        done = app(*FIT, "--model.label_smoothing", 0.1, *mixing, "--trainer.fast_dev_run", "true")
+        assert done.code == 0, done.err
+        assert line(done.out, "warning").startswith("--model.label_smoothing 0.1 has no effect")
+
+
+def test_masked_patches_say_what_they_predict(app):
+    done = app(*FIT, "--model", "MaskedPatch", "--model.target", "pixels", "--trainer.fast_dev_run", "true")
+    assert done.code == 0, done.err
+    assert line(done.out, "loss") == "mean squared error of pixels"
