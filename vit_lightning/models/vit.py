@@ -6,8 +6,7 @@ Letters, here and in the whole package:
 """
 
 import math
-from functools import cache, partial
-from importlib.util import find_spec
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -17,6 +16,7 @@ from torch.nn.functional import linear, scaled_dot_product_attention, silu
 
 from vit_lightning.models.config import NetConfig, check_images, grid_of
 from vit_lightning.models.dense import Dense, lecun_normal_, normal_, xavier_
+from vit_lightning.models.fast_path import fusible
 from vit_lightning.models.position import STD, Relative, additive
 
 if TYPE_CHECKING:
@@ -372,27 +372,3 @@ class ViT(nn.Module):
             return int(rest[0]) * self.config.depth // len(self.blocks) + 1
         before = ("stem", "patches", "class_token", "registers", "position", "embed_norm")
         return 0 if first in before else self.config.depth + 1
-
-
-def fusible(config: NetConfig, tokens: Tensor) -> bool:
-    """Whether the blocks can take these tokens on the fast path: half precision on a GPU, and no rarer part."""
-    usual = config.attention == "global" and config.position != "relative" and config.position_at == "stem"
-    width = config.width // config.heads
-    plain = usual and not config.dropout and not config.swiglu and width in (16, 32, 64, 128)
-    return plain and half_on_gpu(tokens) is not None
-
-
-def half_on_gpu(tensor: Tensor) -> torch.dtype | None:
-    """Returns the half-precision type that this tensor's consumers compute in if our kernels can serve them.
-
-    They cannot without Triton, and the compiler gets the plain path, which it fuses by itself.
-    """
-    if not tensor.is_cuda or torch.compiler.is_compiling() or not _has_triton():
-        return None
-    dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else tensor.dtype
-    return dtype if dtype in (torch.bfloat16, torch.float16) else None
-
-
-@cache
-def _has_triton() -> bool:
-    return find_spec("triton") is not None and torch.cuda.get_device_capability() >= (8, 0)

@@ -1,0 +1,33 @@
+"""Where the fast path of `fused` can be taken, asked without importing it."""
+
+from functools import cache
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor
+
+from vit_lightning.models.config import NetConfig
+
+
+def fusible(config: NetConfig, tokens: Tensor) -> bool:
+    """Whether the blocks can take these tokens on the fast path: half precision on a GPU, and no rarer part."""
+    usual = config.attention == "global" and config.position != "relative" and config.position_at == "stem"
+    width = config.width // config.heads
+    plain = usual and not config.dropout and not config.swiglu and width in (16, 32, 64, 128)
+    return plain and half_on_gpu(tokens) is not None
+
+
+def half_on_gpu(tensor: Tensor) -> torch.dtype | None:
+    """Returns the half-precision type that this tensor's consumers compute in if our kernels can serve them.
+
+    They cannot without Triton, and the compiler gets the plain path, which it fuses by itself.
+    """
+    if not tensor.is_cuda or torch.compiler.is_compiling() or not _has_triton():
+        return None
+    dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else tensor.dtype
+    return dtype if dtype in (torch.bfloat16, torch.float16) else None
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None and torch.cuda.get_device_capability() >= (8, 0)
