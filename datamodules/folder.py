@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 
-from datamodules.damage import reason
 from vit_lightning.data import ImageDataModule
 from vit_lightning.errors import InputError
 from vit_lightning.images import is_hidden
@@ -95,7 +94,8 @@ class ImageFolder(ImageDataModule):
             try:
                 lines = Path(self.class_map).read_text(encoding="utf-8").splitlines()
             except (OSError, UnicodeDecodeError) as error:
-                raise InputError(f"--data.class_map {self.class_map} cannot be read: {reason(error)}") from error
+                why = getattr(error, "strerror", "it is not UTF-8 text")
+                raise InputError(f"--data.class_map {self.class_map} cannot be read: {why}") from error
             return [line.strip() for line in lines if line.strip()]
         names = _class_folders(self.root / "train")
         if not names:

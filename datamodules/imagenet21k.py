@@ -7,7 +7,6 @@ import numpy as np
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 
 from datamodules import synsets
-from datamodules.damage import reason
 from datamodules.imagenet import wnid_labels
 from datamodules.index import IndexedData, IndexedImages
 from datamodules.multihot import MultiHot
@@ -79,9 +78,9 @@ class ImageNet21k(IndexedData):
         try:
             lines = Path(self.label_set).read_text().split()
         except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", "it is not UTF-8 text")
             raise InputError(
-                f"--data.label_set {self.label_set} is neither one of {', '.join(LABEL_SETS)} nor a text file "
-                f"({reason(error)})"
+                f"--data.label_set {self.label_set} is neither one of {', '.join(LABEL_SETS)} nor a text file ({why})"
             ) from error
         wrong = next((line for line in lines if not synsets.WNID.fullmatch(line)), None)
         if wrong is not None or len(set(lines)) < len(lines) or not lines:

@@ -11,7 +11,7 @@ import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules import store
-from datamodules.damage import reading, reason
+from datamodules.damage import reading
 from datamodules.folder import Strings
 from datamodules.index import IndexedImages
 from datamodules.multihot import MultiHot
@@ -106,7 +106,8 @@ class Manifest(ImageDataModule):
         try:
             lines = Path(self.class_map).read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"--data.class_map {self.class_map} cannot be read: {reason(error)}") from error
+            why = getattr(error, "strerror", "it is not UTF-8 text")
+            raise InputError(f"--data.class_map {self.class_map} cannot be read: {why}") from error
         return [line.strip() for line in lines if line.strip()]
 
     def prepare_data(self) -> None:

@@ -55,9 +55,9 @@ class Rows:
         try:
             data = self._images(group)[index - int(self.starts[group])].as_py()
         except Exception as error:  # see damage.reading
-            raise BrokenImage(f"row {index} in {file}", reason(error)) from error
+            raise BrokenImage(f"row {index} of {file}", reason(error)) from error
         if data is None:
-            raise BrokenImage(f"row {index} in {file}", f"the column {self.image!r} holds no bytes")
+            raise BrokenImage(f"row {index} of {file}", f"the column {self.image!r} holds no bytes")
         return data, int(self.labels[index])
 
     def __getstate__(self) -> dict[str, Any]:

@@ -65,7 +65,6 @@ def test_the_count_survives_a_resume(app):
             ("--early_stopping.patience", 2, "--early_stopping.monitor", "val/lss", "--early_stopping.mode", "min"),
             "val/lss",
         ),
-        (("--early_stopping.patience", 2, "--early_stopping.monitor", "val/loss"), "--early_stopping.mode"),
         (("--early_stopping.patience", 2, "--trainer.limit_val_batches", 0), "needs a validation set"),
     ],
 )

@@ -11,6 +11,7 @@ TINY = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--data",
 SMALL = ("--data.train_size", 32, "--data.eval_size", 8, "--data.batch_size", 16, "--data.num_workers", 0)
 FIT = ("fit", *TINY, *SMALL)
 COLOURS = ("--model", "MaskedPatch", "--model.target", "pixels")
+LIGHTNINGS = "--trainer.callbacks+=lightning.pytorch.callbacks.EarlyStopping"
 LOGGING = """
 from lightning.pytorch import Callback
 
@@ -31,13 +32,13 @@ def best() -> dict:
     [
         (
             ("--checkpoint.monitor", "val/acc"),
-            "--checkpoint.monitor val/acc is not logged by Classifier (known: val/loss",
+            "val/acc is not logged by Classifier (known: val/loss, val/top1",
         ),
         (("--early_stopping.monitor", "val/tpo1", "--early_stopping.patience", 2), "did you mean val/top1?"),
         ((*COLOURS, "--checkpoint.monitor", "val/top1"), "val/top1 is not logged by MaskedPatch"),
         (
-            ("--trainer.callbacks+=EarlyStopping", "--trainer.callbacks.monitor=val/f1"),
-            "EarlyStopping's monitor val/f1",
+            (LIGHTNINGS, "--trainer.callbacks.monitor=val/f1"),
+            "EarlyStopping's monitor val/f1 is not logged",
         ),
     ],
 )
@@ -52,12 +53,7 @@ def test_the_name_of_a_metric_tells_what_is_best(app):
     assert best()["monitor"] == "val/top5"
     config = Path("runs/default/0/config.yaml").read_text()
     assert "mode: max" in config and "mode: auto" not in config
-    assert [direction(name) for name in ("val/loss", "train/loss", "val/real", "val/own")] == [
-        "min",
-        "min",
-        "max",
-        None,
-    ]
+    assert list(map(direction, ("val/loss", "train/loss", "val/real", "val/own"))) == ["min", "min", "max", None]
 
 
 def test_a_metric_of_a_callback_from_elsewhere_needs_a_direction(app, tmp_path, monkeypatch):

@@ -76,7 +76,7 @@ def _unsmoothed(trainer: Trainer, model: LightningModule) -> str | None:
     augment = getattr(getattr(trainer, "datamodule", None), "augment", None)
     if not smoothing or not isinstance(augment, Augment) or not (augment.mixup or augment.cutmix_alpha):
         return None
-    return f"--model.label_smoothing {smoothing:g} has no effect: labels that MixUp or CutMix has mixed are not smoothed"
+    return f"--model.label_smoothing {smoothing:g} has no effect: labels mixed by MixUp or CutMix are not smoothed"
 
 
 def _net_line(model: LightningModule) -> str:

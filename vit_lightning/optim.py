@@ -27,8 +27,8 @@ class Optim:
     betas: tuple[float, float] = (0.9, 0.999)
     """Decay rates of Adam's two moments."""
     decay_on: Literal["all", "kernels"] | None = None
-    """Parameters that decay; unset: the optimiser's own choice. Kernels are the weights of linear maps and convolutions:
-    no bias, norm, token, position table or layer scale."""
+    """Parameters that decay; unset: the optimiser's own choice. Kernels are the weights of linear maps and
+    convolutions: no bias, norm, token, position table or layer scale."""
     layer_decay: float = 1.0
     """Factor on the learning rate per layer below the head: block l of d learns at lr * layer_decay^(d + 1 - l)."""
 

@@ -16,6 +16,7 @@ UNKNOWN = (
 )
 CLASS = re.compile(r"Expected a dot import path string: (\S+)|Unexpected import path format: (\S+)")
 NO_SUBCLASS = re.compile(r"Import path does not correspond to a subclass of (\w+)")
+AMBIGUOUS = re.compile(r"Multiple subclasses with name \w+\. Give the full class path to avoid ambiguity: (.*)\.")
 NO_MAPPING = re.compile(r"Unable to load config '([^']*)'|'\w+' object has no attribute 'keys'")
 CLASS_PATH = re.compile(r"Problem with given class_path '([^']+)':\s*(?:- )?(.*)")
 KEY = re.compile(r'Parser key "([^"]+)"')
@@ -53,6 +54,8 @@ def shorten(message: str, flags: Iterable[str], plugins: Iterable[str], models: 
     if found := NO_MAPPING.search(message):
         value = found[1] or "".join(given)
         return f"--{key} {value}: expected keys and values below it, or a YAML file that holds them"
+    if found := AMBIGUOUS.search(message):
+        return f"--{key} {''.join(given)}: several classes have that name; give one of {found[1]}"
     if found := NO_SUBCLASS.search(message):
         return f"--{key} {''.join(given)}: that is no {found[1]}"
     if found := CLASS.search(message):

@@ -15,6 +15,7 @@ from PIL import Image
 from pyarrow import parquet
 
 from datamodules import objectnet
+from datamodules.folder import ImageFolder
 from datamodules.index import IndexedImages, open_index
 from datamodules.manifest import Manifest
 from datamodules.parquet import Parquet
@@ -179,3 +180,10 @@ def test_labels_may_be_unsigned(tmp_path):
     labels = pa.array([0, 2], pa.uint8())
     parquet.write_table(pa.table({"image": [picture()] * 2, "label": labels}), tmp_path / "train.parquet")
     assert Parquet(root=tmp_path).class_names == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize("make", [ImageFolder, Manifest])
+def test_a_class_map_that_is_no_text(tmp_path, make):
+    (tmp_path / "classes.txt").write_bytes(b"caf\xe9\n")
+    with pytest.raises(InputError, match=r"classes\.txt cannot be read: it is not UTF-8 text"):
+        make(root=tmp_path, class_map=tmp_path / "classes.txt").class_names  # noqa: B018
