@@ -16,7 +16,7 @@ from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from vit_lightning.errors import InputError
 from vit_lightning.runs import LAST, NEW, PREVIOUS
-from vit_lightning.signals import Stop, requeue
+from vit_lightning.signals import Agreement, Stop, requeue
 from vit_lightning.weights.shards import is_sharded, read_sharded_run
 
 
@@ -47,12 +47,13 @@ class LastCheckpoint(Checkpoint):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._listen(trainer)
+        self.agreement = Agreement(trainer.strategy)
         self._saved = trainer.global_step
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         if batch_idx % trainer.accumulate_grad_batches:
             return  # a checkpoint holds no gradients
-        if trainer.strategy.reduce_boolean_decision(self.stop.received is not None, all=False):
+        if self.agreement.any(self.stop.received is not None):
             self._save(trainer)
             self._leave(trainer)
         elif trainer.global_step % self.every_n_steps == 0:

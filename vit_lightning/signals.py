@@ -4,10 +4,18 @@ import os
 import signal
 import subprocess
 import threading
+from collections import deque
 from collections.abc import Iterable
 from types import FrameType
 
+import torch
+from lightning.pytorch.strategies import Strategy
+from torch.distributed import ReduceOp
+
 from vit_lightning.errors import InputError
+
+DELAY = 8
+"""Steps after which GPUs' processes read what they asked each other."""
 
 
 class Stop:
@@ -39,6 +47,37 @@ class Stop:
         if signum == signal.SIGINT and self.received == signal.SIGINT:
             raise KeyboardInterrupt
         self.received = self.received or signum
+
+
+class Agreement:
+    """Asks all processes whether one of them wants something; all hear the same answer at the same step.
+
+    With several GPUs the answer is that of some steps ago, so that no host waits for its device.
+
+    Args:
+        strategy: Says which processes there are.
+    """
+
+    def __init__(self, strategy: Strategy) -> None:
+        self.strategy = strategy
+        self._asked: deque[tuple[torch.cuda.Event, torch.Tensor]] = deque()
+
+    def any(self, wish: bool) -> bool:
+        """Whether any process wishes it, or, on GPUs, wished it `DELAY` calls ago."""
+        device = self.strategy.root_device
+        if device.type != "cuda" or not torch.distributed.is_initialized():
+            return self.strategy.reduce_boolean_decision(wish, all=False)
+        flag = torch.full((), int(wish), dtype=torch.int32, device=device)
+        torch.distributed.all_reduce(flag, ReduceOp.MAX)
+        answer, copied = torch.empty((), dtype=torch.int32, pin_memory=True), torch.cuda.Event()
+        answer.copy_(flag, non_blocking=True)
+        copied.record()
+        self._asked.append((copied, answer))
+        if len(self._asked) <= DELAY:
+            return False
+        copied, answer = self._asked.popleft()
+        copied.synchronize()
+        return bool(answer)
 
 
 def shield_worker(number: int) -> None:
