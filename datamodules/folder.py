@@ -12,7 +12,7 @@ from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 from vit_lightning.data import ImageDataModule
 from vit_lightning.errors import InputError
 from vit_lightning.images import is_hidden
-from vit_lightning.subsets import hold_out
+from vit_lightning.subsets import check_share, hold_out
 
 ENDINGS = (".jpg", ".jpeg", ".jfif", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
 """Endings, in any case, of the files that are taken for images; what they hold decides how they are decoded."""
@@ -81,7 +81,7 @@ class ImageFolder(ImageDataModule):
 
     def __init__(self, root: Path, val_fraction: float = 0.1, class_map: Path | None = None, **kwargs) -> None:
         super().__init__(root=root, **kwargs)
-        self.val_fraction = val_fraction
+        self.val_fraction = check_share(val_fraction)
         self.class_map = class_map
 
     @property

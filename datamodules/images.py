@@ -32,14 +32,15 @@ class Unlabelled:
 
 
 class Images(ImageDataModule):
-    """Images without labels: a folder, a pattern, one file, or a list of those, for predict.
+    """Images without labels: a folder, a pattern, one file, a text file of such lines, or a list of those, for predict.
 
     They come in the order given, those of a folder (at any depth) or of a pattern sorted as text; one that cannot be
     read keeps its place. The classes and, unless given, the image size are those of the checkpoint; give --data.augment
     as it was when the model was evaluated.
 
     Args:
-        files: a folder, a pattern such as 'photos/*.jpg' or 'photos/**/*.jpg', one image, or a list of those.
+        files: a folder, a pattern such as 'photos/*.jpg' or 'photos/**/*.jpg', one image, a .txt file with one of these
+            on each line, or a list of those.
         root: folder that their paths start from; unset: the current one.
         image_size: height and width of the images given to the model; unset: those it was trained with.
         on_error: what an image does that cannot be read. skip: it keeps its place, marked as broken; raise: it ends
@@ -72,8 +73,11 @@ class Images(ImageDataModule):
         self.test_set = Unlabelled(root, [path for given in self.files for path in _matches(root, given)])
 
 
-def _matches(root: Path, given: str) -> list[str]:
+def _matches(root: Path, given: str, may_list: bool = True) -> list[str]:
     given = os.path.expanduser(given)
+    if may_list and given.endswith(".txt") and (root / given).is_file():
+        lines = (root / given).read_text(errors="replace").splitlines()
+        return [path for line in lines if line.strip() for path in _matches(root, line.strip(), may_list=False)]
     if (root / given).is_file():
         return [given]
     if (root / given).is_dir():

@@ -19,7 +19,7 @@ from datamodules.parquet import MOST_CLASSES, open_table
 from datamodules.store import Mapped, Ragged
 from vit_lightning.data import ImageDataModule, ImageSet
 from vit_lightning.errors import InputError
-from vit_lightning.subsets import hold_out
+from vit_lightning.subsets import check_share, hold_out
 
 VERSION = "manifest 1"
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -92,7 +92,7 @@ class Manifest(ImageDataModule):
         self.multi_label = multi_label
         self.separator = separator
         self.class_map = class_map
-        self.val_fraction = val_fraction
+        self.val_fraction = check_share(val_fraction)
         self.cache = cache
 
     @property

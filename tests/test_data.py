@@ -227,7 +227,7 @@ def test_no_validation_set_is_said_and_not_an_error(capsys, caplog):
 
 @pytest.mark.parametrize("wrong", [{"image_size": 0}, {"image_size": (8, -1)}, {"batch_size": 0}, {"num_workers": -1}])
 def test_sizes_below_their_least(wrong):
-    with pytest.raises(InputError, match=f"--data.{next(iter(wrong))} is -?[01], which is less than"):
+    with pytest.raises(InputError, match=f"--data.{next(iter(wrong))} is -?[01], expected [01] or more"):
         tiny(**wrong)
 
 

@@ -1,20 +1,16 @@
 import io
 import pickle
 from contextlib import suppress
-from pathlib import Path
 
 import numpy as np
 import pytest
-import sklearn.datasets
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 from torch.nn import functional as F
 
-from datamodules.folder import ImageFolder
 from vit_lightning import images
-from vit_lightning.augment import Augment
 from vit_lightning.errors import InputError
 from vit_lightning.images import BrokenImage, decode, load
 
@@ -252,18 +248,3 @@ def test_other_odd_files_of_the_kit(kit):
     for file in ("truncated.jpg", "not_an_image.jpg", "empty.jpg"):
         with pytest.raises(BrokenImage, match=file):
             decode((kit / "odd-made" / file).read_bytes(), name=file)
-
-
-def test_fast_decoding_is_close_and_never_evaluates(tmp_path):
-    photo = (Path(sklearn.datasets.__file__).parent / "images" / "china.jpg").read_bytes()
-    exact, fast = (decode(photo, name="china", fast=fast).int() for fast in (False, True))
-    assert 0 < (exact - fast).abs().float().mean() < 2
-    assert (exact - fast).abs().max() <= 32
-    for split in ("train", "val"):
-        (tmp_path / split / "china").mkdir(parents=True)
-        (tmp_path / split / "china" / "1.jpg").write_bytes(photo)
-    options = {"root": tmp_path, "image_size": exact.shape[1:], "batch_size": 1, "num_workers": 0}
-    data = ImageFolder(**options, augment=Augment(crop="none", flip=False), fast_decode=True)
-    data.setup("fit")
-    for loader, expected in ((data.train_dataloader(), fast), (data.val_dataloader(), exact)):
-        assert torch.equal(next(iter(loader))[0][0].int(), expected)

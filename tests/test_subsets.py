@@ -120,7 +120,7 @@ def test_a_run_says_what_part_it_trains_on(app, flag, records):
     [
         (("--data.fraction", 0), "--data.fraction is 0.0, expected a share above 0 and at most 1"),
         (("--data.fraction", 1.5), "--data.fraction is 1.5, expected a share above 0 and at most 1"),
-        (("--data.per_class", 0), "--data.per_class is 0, which is less than 1"),
+        (("--data.per_class", 0), "--data.per_class is 0, expected 1 or more"),
         (("--data.per_class", 5, "--data.fraction", 0.5), "cannot both be; give one"),
         (("--data.per_class", 500), "class 8 has 120 training images; give 120 or less"),
     ],

@@ -184,6 +184,8 @@ class SkippedImages(Callback):
 class Predictions(Callback):
     """Write the best classes of each image to a CSV file: one row per image, in the order of the data.
 
+    An earlier file stays: the next one is called predictions-2.csv.
+
     The row of an image that was skipped because it cannot be read says why in its column error.
 
     Args:
@@ -216,11 +218,15 @@ class Predictions(Callback):
             columns = [rearrange(pl_module.all_gather(column), "r n ... -> (n r) ...") for column in columns]
         if trainer.is_global_zero:
             dataset = trainer.predict_dataloaders.dataset
-            self._write(dataset, pl_module, *(column.tolist() for column in columns))
-            print(f"wrote    {self.path}: {len(dataset)} images", flush=True)
+            path = _unused(self.path)
+            self._write(path, dataset, pl_module, *(column.tolist() for column in columns))
+            print(f"wrote    {path}: {len(dataset)} images", flush=True)
+            if bool(columns[-1].all()):
+                raise InputError(f"none of the {len(dataset)} images can be read; {path} says why")
 
     def _write(
         self,
+        path: Path,
         dataset: Any,
         model: LightningModule,
         values: list[list[float]],
@@ -237,4 +243,12 @@ class Predictions(Callback):
             pairs = zip(best, probabilities, strict=True)
             cells = [cell for index, p in pairs for cell in (names[index], f"{p:.6f}")]
             writer.writerow([key, *[""] * len(cells), dataset.reason(number)] if broken[number] else [key, *cells, ""])
-        write_atomically(self.path, text.getvalue())
+        write_atomically(path, text.getvalue())
+
+
+def _unused(path: Path) -> Path:
+    """Return the path, or the first numbered one beside it that is not taken."""
+    taken = 1
+    while (chosen := path if taken == 1 else path.with_stem(f"{path.stem}-{taken}")).exists():
+        taken += 1
+    return chosen

@@ -17,6 +17,8 @@ import numpy as np
 from vit_lightning.errors import InputError
 
 INDEX = "index.json"
+JOURNAL = "prepared.jsonl"
+"""What is done: first of which set and how, then a line per finished shard; a later line for a shard counts."""
 FIELDS = ("image", "label", "key")
 ONE = "int"
 """LitData's name for the label of an image of one class, an int64."""
@@ -65,7 +67,7 @@ def fields(data: bytes, count: int) -> list[bytes]:
     """
     sizes = np.frombuffer(data[: 4 * count].ljust(4 * count, b"\0"), dtype=np.uint32)
     ends = 4 * count + np.cumsum(sizes, dtype=np.int64)
-    if ends[-1] > len(data):
+    if ends[-1] != len(data):
         raise ValueError("its sizes do not add up")
     return [data[end - size : end] for size, end in zip(sizes.tolist(), ends.tolist(), strict=True)]
 

@@ -251,7 +251,8 @@ class ViTCLI(LightningCLI):
         checkpoint = self._get(self.config, "ckpt_path")
         self.folder = runs.folder_of(Path(checkpoint)) if checkpoint else None
         if self.subcommand == "predict":
-            callbacks.append(Predictions((self.folder or Path()) / "predictions.csv"))
+            chosen = option(self.argv, "--trainer.default_root_dir")
+            callbacks.append(Predictions(Path(chosen or self.folder or "") / "predictions.csv"))
         if self.subcommand != "fit":
             kwargs["logger"] = config.get("logger") or False
         else:

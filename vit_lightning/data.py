@@ -54,8 +54,6 @@ class ImageDataModule(LightningDataModule, ABC):
             next readable one takes its place, and in evaluation it does not count; fix: a JPEG that is damaged inside
             is shown with the parts that the decoder makes up, any other ends the run.
         max_broken: share of a set above which skipped images end the run after all.
-        fast_decode: decode training JPEGs by libjpeg's fast transform: 2.4 times as fast, and 1 of 255 off on average;
-            images for evaluation, and those kept in memory, are always exact.
         mean: per-channel mean that the model subtracts, for pixels in [0, 1]; unset: the weights' own, else 0.5.
         std: per-channel standard deviation that the model divides by; unset: the weights' own, else 0.5.
     """
@@ -77,7 +75,6 @@ class ImageDataModule(LightningDataModule, ABC):
         per_class: int | None = None,
         on_error: OnError = "raise",
         max_broken: float = 0.01,
-        fast_decode: bool = False,
         mean: tuple[float, ...] | None = None,
         std: tuple[float, ...] | None = None,
     ) -> None:
@@ -93,7 +90,6 @@ class ImageDataModule(LightningDataModule, ABC):
         self.per_class = per_class
         self.on_error = on_error
         self.max_broken = max_broken
-        self.fast_decode = fast_decode
         self.mean = mean
         self.std = std
         self.further_sets: dict[str, ImageSet] = {}
@@ -106,7 +102,9 @@ class ImageDataModule(LightningDataModule, ABC):
             ("per_class", 1, 1 if per_class is None else per_class),
         ):
             if value < least:
-                raise InputError(f"--data.{name} is {value}, which is less than {least}")
+                raise InputError(f"--data.{name} is {value}, expected {least} or more")
+        if std is not None and min(std) <= 0:
+            raise InputError(f"--data.std is {tuple(std)}, expected a value above 0 for every channel")
         if not 0 <= max_broken <= 1:
             raise InputError(f"--data.max_broken is {max_broken}, expected a share from 0 to 1")
         if not 0 < fraction <= 1:
@@ -145,7 +143,8 @@ class ImageDataModule(LightningDataModule, ABC):
         if len(sampler) < self.batch_size:
             devices = self._share["num_replicas"]
             raise InputError(
-                f"the training set has {len(records)} images, too few for one batch of {self.batch_size} on each of "
+                f"{self._of_part}the training set has {_count(len(records))}, too few for one batch of "
+                f"{self.batch_size} on each of "
                 f"{devices} device{'s' * (devices > 1)}; give --data.batch_size {max(1, len(sampler))} or less"
             )
         return self._loader(records, sampler, drop_last=True)
@@ -199,6 +198,13 @@ class ImageDataModule(LightningDataModule, ABC):
         return subsets.some_of_each(self.train_set, self.per_class, self.class_names)
 
     @property
+    def _of_part(self) -> str:
+        """What left the training set smaller than it is, to begin a message with."""
+        if self.per_class is not None:
+            return f"with --data.per_class {self.per_class} "
+        return f"with --data.fraction {self.fraction} " if self.fraction < 1 else ""
+
+    @property
     def size(self) -> Size:
         """The image size as (height, width)."""
         return (self.image_size, self.image_size) if isinstance(self.image_size, int) else tuple(self.image_size)
@@ -237,7 +243,7 @@ class ImageDataModule(LightningDataModule, ABC):
         held, source = self._source("train_set", settings)
         why_not = self._why_not_batches(held)
         if self.augment_on_device and why_not:
-            raise InputError(f"--data.augment_on_device true is impossible: {why_not}")
+            raise InputError(f"--data.augment_on_device true is impossible: {why_not}; leave it out to vary one by one")
         if held is None or why_not or self.augment_on_device is False:
             return _checked(Records(source, *settings))
         on_device = self.trainer is not None and self.trainer.strategy.root_device.type != "cpu"
@@ -268,8 +274,7 @@ class ImageDataModule(LightningDataModule, ABC):
 
     def _settings(self, attribute: str, transform: Transform) -> tuple[Any, ...]:
         split = _SPLITS.get(attribute, attribute)
-        fast_decode = self.fast_decode and split == "training"
-        return transform, self.size, self.num_classes, split, self.on_error, self.max_broken, fast_decode
+        return transform, self.size, self.num_classes, split, self.on_error, self.max_broken
 
     def _source(self, attribute: str, settings: tuple[Any, ...]) -> tuple[Held | None, ImageSet]:
         """Return a set in memory, or None, and what is to be loaded from."""
@@ -333,6 +338,10 @@ class ResumableLoader(DataLoader):
 
 
 _SPLITS = {"train_set": "training", "val_set": "validation", "test_set": "test"}
+
+
+def _count(images: int) -> str:
+    return f"{images} image{'s' * (images != 1)}"
 
 
 def _cores() -> int:

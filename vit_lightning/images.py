@@ -44,16 +44,13 @@ class BrokenImage(InputError):  # noqa: N818
         self.reason = reason
 
 
-def load(
-    image: bytes | str | Path | Image.Image | Tensor, *, name: str, strict: bool = True, fast: bool = False
-) -> Tensor:
+def load(image: bytes | str | Path | Image.Image | Tensor, *, name: str, strict: bool = True) -> Tensor:
     """Return any form of image that a set may hold as uint8 `(c, y, x)`; encoded ones always have 3 channels.
 
     Args:
         image: encoded bytes, a file's path, a Pillow image, or a uint8 tensor `(c, y, x)`.
         name: what to call the image in an error.
         strict: see `decode`.
-        fast: see `decode`.
     """
     match image:
         case Tensor():
@@ -66,9 +63,9 @@ def load(
         case Image.Image():
             return _guarded(lambda: _pixels(image), name)
         case bytes():
-            return decode(image, name=name, strict=strict, fast=fast)
+            return decode(image, name=name, strict=strict)
         case _:
-            return decode(read(image, name=name), name=name, strict=strict, fast=fast)
+            return decode(read(image, name=name), name=name, strict=strict)
 
 
 def read(path: str | Path, *, name: str) -> bytes:
@@ -84,7 +81,7 @@ def is_hidden(name: str) -> bool:
     return name.startswith(".") or name in ("__MACOSX", "Thumbs.db", "desktop.ini")
 
 
-def decode(data: bytes, *, name: str, strict: bool = True, fast: bool = False) -> Tensor:
+def decode(data: bytes, *, name: str, strict: bool = True) -> Tensor:
     """Decode an encoded image of any format that Pillow reads, by its content and not by its name's ending.
 
     The EXIF orientation is applied, 16 bits are scaled to 8, gray, palette and CMYK become RGB, transparency is put on
@@ -95,8 +92,6 @@ def decode(data: bytes, *, name: str, strict: bool = True, fast: bool = False) -
         name: what to call the image in an error.
         strict: refuse a JPEG that is whole but damaged inside; False: show it with the wrong or grey parts that a
             decoder makes up for it, as most libraries silently do.
-        fast: decode a JPEG by libjpeg's fast integer transform: 2.4 times as fast, and on photographs 1 of 255 off on
-            average, 24 at most.
 
     Returns:
         uint8 `(3, y, x)`.
@@ -106,7 +101,7 @@ def decode(data: bytes, *, name: str, strict: bool = True, fast: bool = False) -
     """
     if not data:
         raise BrokenImage(name, "the file is empty")
-    return _guarded(lambda: _decode(data, strict, fast), name)
+    return _guarded(lambda: _decode(data, strict), name)
 
 
 def _guarded(work: Callable[[], Tensor], name: str) -> Tensor:
@@ -120,12 +115,12 @@ def _guarded(work: Callable[[], Tensor], name: str) -> Tensor:
         raise BrokenImage(name, " ".join(str(error).split()) or type(error).__name__) from error
 
 
-def _decode(data: bytes, strict: bool, fast: bool) -> Tensor:
+def _decode(data: bytes, strict: bool) -> Tensor:
     image = Image.open(io.BytesIO(data))
     if image.width * image.height > MAX_PIXELS:
         raise ValueError(f"{image.width} x {image.height} pixels are more than the {MAX_PIXELS} allowed")
     if image.format in ("JPEG", "MPO") and image.mode in ("RGB", "L"):
-        pixels = _decode_jpeg(data, strict, fast)
+        pixels = _decode_jpeg(data, strict)
         if pixels is not None:
             return _upright(pixels, image)
     if image.format == "PNG":
@@ -134,7 +129,7 @@ def _decode(data: bytes, strict: bool, fast: bool) -> Tensor:
     return _pixels(image)
 
 
-def _decode_jpeg(data: bytes, strict: bool, fast: bool) -> Tensor | None:
+def _decode_jpeg(data: bytes, strict: bool) -> Tensor | None:
     """Decode with libjpeg-turbo itself, which is faster than through Pillow and does not hide its warnings.
 
     Returns:
@@ -146,7 +141,7 @@ def _decode_jpeg(data: bytes, strict: bool, fast: bool) -> Tensor | None:
     from simplejpeg import decode_jpeg  # here, since sets of tensors do without
 
     try:
-        return rearrange(torch.from_numpy(decode_jpeg(data, fastdct=fast)), "y x c -> c y x")
+        return rearrange(torch.from_numpy(decode_jpeg(data)), "y x c -> c y x")
     except ValueError as error:
         if strict and not HARMLESS.search(str(error)):
             raise

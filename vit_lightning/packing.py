@@ -26,8 +26,6 @@ from vit_lightning.images import BrokenImage
 from vit_lightning.sampling import IGNORE
 from vit_lightning.signals import shield_worker
 
-JOURNAL = "prepared.jsonl"
-"""What is done: first of which set and how, then a line per finished shard; a later line for a shard counts."""
 LISTED = ("filename", "chunk_size", "chunk_bytes", "sha256")
 """What the index says of a shard."""
 TOTALS = {"images": "chunk_size", "skipped": "skipped", "bytes": "chunk_bytes"}
@@ -231,7 +229,7 @@ class Packing:
             InputError: if they are of another set, or have another form.
         """
         now = {"images": len(self.encoding), "digest": self._digest(), **asdict(self.encoding.form)}
-        file = self.folder / JOURNAL
+        file = self.folder / chunks.JOURNAL
         text = file.read_text() if file.exists() else ""
         whole = text[: text.rfind("\n") + 1]  # a stop may have cut off the last line
         if whole != text:
@@ -255,7 +253,7 @@ class Packing:
         return file.is_file() and file.stat().st_size == entry["chunk_bytes"]
 
     def _add(self, line: dict[str, Any]) -> None:
-        with (self.folder / JOURNAL).open("a") as opened:
+        with (self.folder / chunks.JOURNAL).open("a") as opened:
             opened.write(json.dumps(line) + "\n")
 
     def _digest(self) -> str:

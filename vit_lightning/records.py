@@ -91,7 +91,6 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
             takes its place, in evaluation a black image whose label is BROKEN; fix: raise, unless it is a JPEG that
             can be shown in part.
         max_broken: share of the records that may be skipped.
-        fast_decode: decode JPEGs faster and a little less exactly, see `images.decode`.
     """
 
     def __init__(
@@ -103,7 +102,6 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
         split: str,
         on_error: OnError = "raise",
         max_broken: float = 0.01,
-        fast_decode: bool = False,
     ) -> None:
         self.source = source
         self.transform = transform
@@ -111,7 +109,6 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
         self.num_classes = num_classes
         self.split = split
         self.strict = on_error != "fix"
-        self.fast_decode = fast_decode
         self.skipped = Skipped(len(source), max_broken, split) if on_error == "skip" else None
         self.seed = run_seed()
         self.blank = torch.zeros((3, *size), dtype=torch.uint8), torch.tensor(BROKEN)
@@ -176,7 +173,7 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
         """Return a record, or None if it is broken and that is allowed."""
         try:
             image, label = self.source[draw.index]
-            pixels = images.load(image, name=self.name(draw.index), strict=self.strict, fast=self.fast_decode)
+            pixels = images.load(image, name=self.name(draw.index), strict=self.strict)
         except BrokenImage as error:
             if self.skipped is None:
                 raise BrokenImage(error.name, f"{error.reason}; --data.on_error skip goes on without it") from error

@@ -42,6 +42,15 @@ class Subset:
             self.source.announce(self.indices[numbers])
 
 
+def check_share(fraction: float) -> float:
+    """Return the share to hold out if it is one."""
+    if not 0 <= fraction < 1:
+        raise InputError(
+            f"--data.val_fraction is {fraction}, expected a share of the training images from 0 to below 1"
+        )
+    return fraction
+
+
 def hold_out(
     source: Sequence[Any], fraction: float, order: np.ndarray | None = None, seed: int = 0
 ) -> tuple[Sequence[Any], Subset | None]:
@@ -56,11 +65,7 @@ def hold_out(
     Returns:
         The training set, and the validation set or None if the fraction is 0.
     """
-    if not 0 <= fraction < 1:
-        raise InputError(
-            f"--data.val_fraction is {fraction}, expected a share of the training images from 0 to below 1"
-        )
-    if fraction == 0:
+    if check_share(fraction) == 0:
         return source, None
     size = len(source)
     if order is None:

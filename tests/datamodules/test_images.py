@@ -15,7 +15,7 @@ def folder(tmp_path, monkeypatch) -> Path:
     for number, name in enumerate(("photos/b.jpg", "photos/a.PNG", "photos/deep/c.jpg", "one.gif")):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (9, 8), (number, 0, 0)).save(tmp_path / name)
-    for junk in ("photos/notes.txt", "photos/._b.jpg", "photos/.hidden/d.jpg"):
+    for junk in ("photos/notes.md", "photos/._b.jpg", "photos/.hidden/d.jpg"):
         (tmp_path / junk).parent.mkdir(exist_ok=True)
         (tmp_path / junk).write_bytes(b"")
     monkeypatch.chdir(tmp_path)
@@ -35,7 +35,7 @@ def ready(files, **options) -> Images:
         ("photos/*", ["photos/a.PNG", "photos/b.jpg"]),
         ("photos/**/*.jpg", ["photos/b.jpg", "photos/deep/c.jpg"]),
         ("one.gif", ["one.gif"]),
-        ("photos/notes.txt", ["photos/notes.txt"]),  # named by the user: decoding says what is wrong with it
+        ("photos/notes.md", ["photos/notes.md"]),  # named by the user: decoding says what is wrong with it
         (
             ["one.gif", "photos/b.jpg", "one.gif", "photos/deep"],
             ["one.gif", "photos/b.jpg", "one.gif", "photos/deep/c.jpg"],
@@ -106,3 +106,12 @@ def test_nothing_found(folder, files, message):
 def test_predict_alone(folder):
     with pytest.raises(InputError, match="Images have no labels, which fit needs"):
         Images("photos").setup("fit")
+
+
+def test_a_text_file_lists_images(tmp_path):
+    for name in ("b.png", "a.png"):
+        Image.new("RGB", (4, 4)).save(tmp_path / name)
+    (tmp_path / "list.txt").write_text("b.png\n\n*.png\n")
+    data = Images("list.txt", root=tmp_path, image_size=4)
+    data.setup("predict")
+    assert list(data.test_set.keys) == ["b.png", "a.png", "b.png"]

@@ -16,6 +16,8 @@ TINY = 4
 """How many times the image may be enlarged before it is worth a word."""
 HUGE = 64
 """How many times the pixels that the model sees are worth a word: decoding one takes the time of many."""
+MENDING = "mend or remove them"
+"""What to do about images that cannot be read, unless their datamodule has an attribute `mending` that knows better."""
 PREFETCHED = 2
 """Batches that each of a loader's workers keeps ready."""
 
@@ -35,14 +37,14 @@ class Finding:
 # Data ----------------------------------------------------------------------------------------------------------------
 
 
-def unreadable(found: Survey, on_error: str, max_broken: float) -> list[Finding]:
+def unreadable(found: Survey, on_error: str, max_broken: float, mending: str = MENDING) -> list[Finding]:
     """Images that cannot be read at all or only in part, judged by what the run will do about them."""
     findings = []
     broken = found.faults if on_error == "fix" else {**found.faults, **found.damages}
     if broken:
         allowed = on_error == "skip" and len(broken) / len(found) <= max_broken
         text = f"{_images(broken, found)} of {len(found):,} cannot be read"
-        fix = "mend or remove them" + (", or give --data.on_error skip" if on_error != "skip" else "")
+        fix = mending + (", or give --data.on_error skip" if on_error != "skip" else "")
         findings.append(Finding("warning" if allowed else "error", "broken", text, fix, _reasons(found, broken)))
     if found.damages and on_error == "fix":
         text = f"{_images(found.damages, found)} damaged inside, and shown in part"

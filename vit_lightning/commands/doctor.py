@@ -1,14 +1,17 @@
 """The verb `doctor`: one pass over data, config and machine, with a remedy for everything that it finds."""
 
 import json as notation
+import logging
 import math
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
 import torch
 from lightning.pytorch import LightningDataModule, LightningModule, Trainer
+from lightning_utilities.core import rank_zero
 
 from vit_lightning.checkup import findings
 from vit_lightning.checkup.findings import Finding
@@ -44,6 +47,8 @@ def doctor(
         raise InputError(f"doctor knows data that subclass ImageDataModule, which {type(datamodule).__name__} does not")
     if not trainer.is_global_zero:
         return
+    if json is not None:
+        _check_writable(json)
     here = machine(trainer)
     surveys, found = _examine(trainer, model, datamodule)
     found += _data(datamodule, surveys) + _config(trainer, model, datamodule, surveys) + _machine(here, datamodule)
@@ -57,16 +62,44 @@ def doctor(
         raise InputError(f"doctor found {len(errors)} error{'s' * (len(errors) > 1)}, listed above")
 
 
+def _check_writable(file: Path) -> None:
+    """Find out before the long look whether its findings can be written."""
+    if file.is_dir():
+        raise InputError(f"--json {file} is a folder; name a file in it")
+    if not file.parent.is_dir():
+        raise InputError(f"--json {file} cannot be written: there is no folder {file.parent}; make it first")
+    if not os.access(file.parent, os.W_OK):
+        raise InputError(f"--json {file} cannot be written: you may not write to {file.parent}; name another file")
+
+
+@contextmanager
+def _each_line_once() -> Iterator[None]:
+    """Drop what the data say again when they are set up for a second stage."""
+    said = set()
+
+    def is_new(record: logging.LogRecord) -> bool:
+        text, before = record.getMessage(), len(said)
+        said.add(text)
+        return len(said) > before
+
+    rank_zero.log.addFilter(is_new)
+    try:
+        yield
+    finally:
+        rank_zero.log.removeFilter(is_new)
+
+
 def _examine(trainer: Trainer, model: LightningModule, data: ImageDataModule) -> tuple[list[Survey], list[Finding]]:
     """Set the data up as a run would, and look at every image, also at those that are there before an error."""
     trainer.strategy.connect(model)
     data.trainer = trainer
     found = []
     try:
-        data.prepare_data()
-        data.setup("predict" if data.num_classes is None else "fit")
-        if data.test_set is None:
-            data.setup("test")
+        with _each_line_once():
+            data.prepare_data()
+            data.setup("predict" if data.num_classes is None else "fit")
+            if data.test_set is None:
+                data.setup("test")
     except InputError as error:
         found.append(Finding("error", "data", str(error)))
     surveys, seen = [], []
@@ -82,8 +115,9 @@ def _examine(trainer: Trainer, model: LightningModule, data: ImageDataModule) ->
 
 def _data(data: ImageDataModule, surveys: list[Survey]) -> list[Finding]:
     found = []
+    mending = getattr(data, "mending", findings.MENDING)
     for one in surveys:
-        found += findings.unreadable(one, data.on_error, data.max_broken) + findings.wrong_labels(one)
+        found += findings.unreadable(one, data.on_error, data.max_broken, mending) + findings.wrong_labels(one)
         found += findings.odd(one) + findings.sizes(one, data.size)
         if one.split == "training":
             found += findings.imbalance(one, data.class_names)

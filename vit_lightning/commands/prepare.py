@@ -1,6 +1,7 @@
 """The verb `prepare`: the sets of any data as shards of images of one short side."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import torch
 from filelock import FileLock, Timeout
 from lightning.pytorch import LightningDataModule, LightningModule, Trainer
 
+from vit_lightning import chunks
 from vit_lightning.data import ImageDataModule, ImageSet
 from vit_lightning.errors import InputError
 from vit_lightning.packing import Encoding, Form, Packing
@@ -15,6 +17,9 @@ from vit_lightning.progress import progress
 from vit_lightning.runs import write_atomically
 from vit_lightning.sampling import seed_from
 from vit_lightning.subsets import Subset
+
+
+SPLITS = ("train", "val", "test")
 
 
 def prepare(
@@ -52,7 +57,10 @@ def prepare(
             raise InputError(f"--{name} is {value}, expected 1 to {most}")
     if not trainer.is_global_zero:
         return
+    _check_apart(out, datamodule.root)
     try:
+        if strange := next(_strangers(out), None):
+            raise InputError(f"{out} holds {strange}, which prepare has not written; give a new or empty folder as --out")
         out.mkdir(parents=True, exist_ok=True)
         with FileLock(out / ".lock", timeout=0):
             _prepare(datamodule, out, Form(short_side, quality, shard_images), mix)
@@ -62,13 +70,38 @@ def prepare(
         raise InputError(f"{error.filename or out} cannot be written: {error.strerror or error}") from error
 
 
+def _check_apart(out: Path, root: Path | None) -> None:
+    """Keep shards out of the folders in which the images lie."""
+    if root is None:
+        return
+    ours, theirs = out.expanduser().resolve(), root.resolve()
+    if ours == theirs or theirs in ours.parents or ours in theirs.parents:
+        how = "is" if ours == theirs else "lies in" if theirs in ours.parents else "contains"
+        raise InputError(f"--out {out} {how} --data.root {root}, where the images are; give a folder beside it")
+
+
+def _strangers(out: Path) -> Iterator[str]:
+    """Yield what lies in a folder and is neither hidden nor written by prepare; beside shards, other files may lie."""
+    found = [path for path in out.iterdir() if path.name[0] != "."] if out.is_dir() else []
+    splits = [path for path in found if path.name in SPLITS and path.is_dir()]
+    if not any((folder / chunks.JOURNAL).is_file() for folder in splits):
+        yield from (path.name for path in found if path not in splits)
+    for folder in splits:
+        yield from (f"{folder.name}/{path.name}" for path in folder.iterdir() if not _is_ours(path))
+
+
+def _is_ours(path: Path) -> bool:
+    names = (chunks.JOURNAL, chunks.INDEX, "labels.npy", "chunk-*.bin", "*.part", ".*")
+    return path.is_file() and any(path.match(name) for name in names)
+
+
 def _prepare(data: ImageDataModule, out: Path, form: Form, mix: bool) -> None:
     data.prepare_data()
     data.setup("fit")
     if data.test_set is None:
         data.setup("test")
     splits: dict[str, Any] = {}
-    sets = {"train": data.train_part, "val": data.val_set, "test": data.test_set}
+    sets = dict(zip(SPLITS, (data.train_part, data.val_set, data.test_set), strict=True))
     for split, source in sets.items():
         if source is None or not len(source):
             continue

@@ -319,7 +319,7 @@ def _patches_along(config: NetConfig, size: int) -> int:
         stride = f" at stride {config.stride}" if config.stride != config.patch else ""
         stem = f" ({length} after the stem)" if config.stages else ""
         fit = scale * (config.patch + max(count, 0) * config.stride)
-        crop = ", or set net.crop_to_patch to ignore the last pixels" if count >= 0 else ""
+        crop = ", or set --model.net.crop_to_patch true to ignore the last pixels" if count >= 0 else ""
         raise InputError(
             f"Patches of {config.patch}{stride} do not divide the image size {size}{stem}: "
             f"choose another image_size, for example {fit}{crop}."
