@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
+from lightning.pytorch.utilities import rank_zero_info
 
 from vit_lightning.data import ImageDataModule
 from vit_lightning.errors import InputError
@@ -128,7 +128,7 @@ class ImageFolder(ImageDataModule):
             files = list(_files(folder, name))
             pictures = [file for file in files if is_image(file)]
             if not pictures and split == "train":
-                rank_zero_warn(f"class {name!r} has no images in {folder}; it keeps its number {label}")
+                rank_zero_info(f"class {name!r} has no images in {folder}; it keeps its number {label}")
             names += pictures
             labels += [label] * len(pictures)
             others += [file for file in files if not is_image(file)]

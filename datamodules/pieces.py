@@ -20,8 +20,14 @@ OPEN = 64
 """Files that a process keeps open."""
 THREADS = 4
 """Files that a process fetches at once, ahead of their use."""
+UPLOAD = "upload it again, with the index.json beside it, from the folder that prepare has written"
+"""What to do about a shard that does not arrive as it was written."""
 PAUSES = (1.0, 5.0, 15.0)
 """Seconds before each further attempt to fetch a file."""
+
+
+class MissingPiece(InputError):  # noqa: N818
+    """A file is not where it must be."""
 
 
 class Piece(NamedTuple):
@@ -84,7 +90,7 @@ class Pieces:
             if place.parent == self.folder:
                 os.utime(place)
         elif place.parent != self.folder:
-            raise InputError(f"{place} is missing")
+            raise MissingPiece(f"{place} is missing; put it there again, or correct --data.root")
         else:
             self._fetch(number, place)
         return place
@@ -205,14 +211,15 @@ def _get(piece: Piece, part: Path) -> None:
         try:
             system.get_file(path, str(part))
         except FileNotFoundError as error:
-            raise InputError(f"{piece.url} does not exist") from error
+            raise MissingPiece(f"{piece.url} does not exist; upload it, or correct --data.root") from error
     else:
         shutil.copyfile(piece.url, part)
     size = part.stat().st_size
     if piece.size is not None and size != piece.size:
-        raise OSError(f"it has {size:,} bytes where {piece.size:,} are expected")
+        fix = UPLOAD if piece.sha256 else "fetch it with another --data.cache if it was changed"
+        raise OSError(f"it has {size:,} bytes where {piece.size:,} are expected; {fix}")
     if piece.sha256 is not None and sha256(part) != piece.sha256:
-        raise OSError("its checksum is not the one that its index gives")
+        raise OSError(f"its checksum is not the one that its index gives; {UPLOAD}")
     if is_packed(piece.url):
         unpacked = part.with_name(f"{part.name}.unpacked")
         with gzip.open(part) as source, unpacked.open("wb") as target:

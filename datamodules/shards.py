@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from lightning.pytorch.utilities import rank_zero_warn
+from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor
 
 from datamodules.pieces import Piece, Pieces, cache_folder, content, is_remote, sha256
@@ -55,6 +55,9 @@ class Chunks:
         label = np.frombuffer(fields[self.layout.label], np.int32 if self.layout.several else np.int64)
         if not self.layout.several:
             return fields[self.layout.image], int(label[0])
+        if label.size and not 0 <= label.min() <= label.max() < self.num_classes:
+            wrong = label.max() if label.min() >= 0 else label.min()
+            raise InputError(f"{self.name(number)} has label {wrong}, outside the {self.num_classes} classes")
         target = torch.zeros(self.num_classes)
         target[torch.from_numpy(label.astype(np.int64))] = 1
         return fields[self.layout.image], target
@@ -65,16 +68,30 @@ class Chunks:
         Raises:
             BrokenImage: if it does not lie where its chunk says.
         """
-        chunk = int(np.searchsorted(self.starts, number, side="right")) - 1
-        place = number - int(self.starts[chunk])
+        chunk, place = self._place(number)
         begin, end = np.frombuffer(self.pieces.read(chunk, 4 + 4 * place, 8).ljust(8, b"\0"), np.uint32).tolist()
         file = self.pieces.pieces[chunk]
         if begin == end and file.sha256 is None:
             raise InputError(f"{file.url} holds no records but Arrow rows, which LitData alone reads")
+        end = min(end, file.size or end)  # a damaged place may ask for gigabytes
         try:
-            return chunks.fields(self.pieces.read(chunk, begin, max(0, end - begin)), len(self.layout.formats))
+            fields = chunks.fields(self.pieces.read(chunk, begin, max(0, end - begin)), len(self.layout.formats))
+            size = len(fields[self.layout.label])
+            if size % 4 if self.layout.several else size != 8:
+                raise ValueError(f"its label has {size} bytes")
         except ValueError as error:
-            raise BrokenImage(f"record {place} of {file.url}", f"{error}; the shard is damaged") from error
+            raise BrokenImage(self.name(number), f"{error}; the shard is damaged") from error
+        return fields
+
+    def name(self, number: int) -> str:
+        """Return what a record is called whose own name cannot be had."""
+        chunk, place = self._place(number)
+        return f"record {place} of {self.pieces.pieces[chunk].url}"
+
+    def _place(self, number: int) -> tuple[int, int]:
+        """Return the chunk of a record, and its number there."""
+        chunk = int(np.searchsorted(self.starts, number, side="right")) - 1
+        return chunk, number - int(self.starts[chunk])
 
     def announce(self, numbers: np.ndarray) -> None:
         """Begin to fetch what records that come soon lie in."""
@@ -83,7 +100,7 @@ class Chunks:
 
 
 class Keys(Sequence[str]):
-    """Names of the records, which the chunks hold."""
+    """Names of the records, which the chunks hold; where one is damaged, its place."""
 
     def __init__(self, source: Chunks) -> None:
         self.source = source
@@ -94,7 +111,11 @@ class Keys(Sequence[str]):
     def __getitem__(self, number: int) -> str:
         if not 0 <= number < len(self):
             raise IndexError(number)
-        return self.source.fields(number)[self.source.layout.key].decode(errors="surrogateescape")
+        try:
+            key = self.source.fields(number)[self.source.layout.key].decode()
+        except (BrokenImage, UnicodeDecodeError):
+            key = ""
+        return key if key and key.isprintable() else self.source.name(number)
 
 
 class Shards(ImageDataModule):
@@ -153,36 +174,54 @@ class Shards(ImageDataModule):
                 raise InputError(f"--data.class_map {self.class_map} does not exist")
             return [line.strip() for line in data.decode().splitlines() if line.strip()]
         if "classes" not in self._manifest:
+            self._check_whole()
             raise InputError(
                 f"{self.address} holds no manifest.json with classes: expected what `prepare --out` has written; give "
                 "--data.root, or --data.class_map for a set that LitData wrote"
             )
         return self._manifest["classes"]
 
+    @property
+    def mending(self) -> str:
+        """What to do about records that cannot be read; prepare has written none such."""
+        if "classes" not in self._manifest:
+            return "remove them, or write the set anew"
+        return "remove the damaged shards, which --data.verify true names, and run prepare again"
+
     @cached_property
     def _manifest(self) -> dict[str, Any]:
         return _read_json(f"{self.address}/manifest.json") or {}
 
     def prepare_data(self) -> None:
-        if self.verify:
-            for split in SPLITS:
-                found = self._read(split)
-                for piece in found.pieces.pieces if found is not None and not found.pieces.remote else ():
-                    if piece.sha256 and sha256(Path(piece.url)) != piece.sha256:
-                        raise InputError(f"{piece.url} is damaged; remove it and run prepare again to make it anew")
+        sets = filter(None, map(self._read, SPLITS)) if self.verify else ()
+        pieces = [piece for found in sets if not found.pieces.remote for piece in found.pieces.pieces]
+        damaged = [piece.url for piece in pieces if piece.sha256 and sha256(Path(piece.url)) != piece.sha256]
+        if damaged:
+            them, are = ("them", "are") if len(damaged) > 1 else ("it", "is")
+            raise InputError(f"{', '.join(damaged)} {are} damaged; remove {them} and run prepare again")
 
     def setup(self, stage: str) -> None:
         self.train_set, self.val_set, self.test_set = map(self._read, SPLITS)
         if self.train_set is None and self.val_set is None and self.test_set is None:
+            self._check_whole()
             raise InputError(f"{self.address} holds no train, val or test with an index.json; give --data.root")
         if self.val_set is None and self.train_set is not None:
             self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction)
         made = self._manifest.get("splits", {}).get("train", {})
         if is_remote(self.address) and made and not made["mixed"]:
-            rank_zero_warn(
+            rank_zero_info(
                 "the training shards are in the order of their source, and from afar a batch mixes some 32 of them; "
                 "prepare them with --mix true, or copy them to a folder"
             )
+
+    def _check_whole(self) -> None:
+        """Tell a set that prepare has not finished from a folder that holds none."""
+        for split in SPLITS:
+            folder = f"{self.address}/{split}"
+            begun = content(f"{folder}/{chunks.JOURNAL}") is not None
+            shards = any(Path(folder).glob("chunk-*.bin"))
+            if begun or (shards and not Path(folder, chunks.INDEX).exists()):
+                raise InputError(f"{self.address}: prepare was stopped before its end: run it again")
 
     def _read(self, split: str) -> Chunks | None:
         folder = f"{self.address}/{self._manifest.get('splits', {}).get(split, {}).get('folder', split)}"

@@ -6,6 +6,7 @@ import re
 import tarfile
 from array import array
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -19,13 +20,15 @@ from rich.progress import Progress
 from datamodules import store
 from datamodules.folder import ENDINGS, Strings
 from datamodules.manifest import _classes
-from datamodules.pieces import Piece, Pieces, cache_folder, file_system, is_packed, is_remote
+from datamodules.pieces import MissingPiece, Piece, Pieces, cache_folder, file_system, is_packed, is_remote
 from vit_lightning.data import ImageDataModule
 from vit_lightning.errors import InputError
 from vit_lightning.images import BrokenImage
 from vit_lightning.subsets import hold_out
 
 VERSION = "webshards 1"
+THREADS = 8
+"""Tars that are asked for at once."""
 
 
 class Sample(NamedTuple):
@@ -167,15 +170,31 @@ class WebShards(ImageDataModule):
         urls = list(chain.from_iterable(_found(self.address, one) for one in self.patterns[split].split("::")))
         if not urls:
             raise InputError(f"{self.address}/{self.patterns[split]}: no such tar; give --data.root and --data.{split}")
+        if not all(is_remote(url) or Path(url).is_file() for url in urls):
+            raise self._missing(split, urls)
         folder = cache_folder(self.cache, self.address)
         stamps = [(url, *_stamp(url)) for url in urls]
         source = Path(f"{folder.name}-{split}")
         file = store.place(self.cache, source, f"{VERSION}\n{self.label_field}\n{stamps}")
         if not file.exists():
-            build(Pieces([Piece(url) for url in urls], folder, self.cache_limit), file, self.label_field)
+            try:
+                build(Pieces([Piece(url) for url in urls], folder, self.cache_limit), file, self.label_field)
+            except MissingPiece as error:
+                raise self._missing(split, urls) from error
         lengths = store.load(file)["lengths"].tolist()
         pieces = [Piece(url, None if is_packed(url) else length) for url, length in zip(urls, lengths, strict=True)]
         return Pieces(pieces, folder, self.cache_limit), file
+
+    def _missing(self, split: str, urls: Sequence[str]) -> InputError:
+        """Say how many tars are missing, after asking for each, and what to do about it."""
+        with ThreadPoolExecutor(THREADS) as pool:
+            missing = [url for url, there in zip(urls, pool.map(_exists, urls), strict=True) if not there]
+        first = missing[0] if missing else urls[0]
+        remedy = "upload them" if is_remote(first) else "fetch them"
+        return InputError(
+            f"{first} is missing ({len(missing)} of {len(urls)} {split} tars are); {remedy}, or name in "
+            f"--data.{split} only those that are there"
+        )
 
 
 def expand(pattern: str) -> list[str]:
@@ -204,6 +223,13 @@ def _found(address: str, pattern: str) -> list[str]:
         else:
             found += sorted(map(str, Path(address).glob(url.removeprefix(f"{address}/"))))
     return found
+
+
+def _exists(url: str) -> bool:
+    if not is_remote(url):
+        return Path(url).is_file()
+    system, path = file_system(url)
+    return system.exists(path)
 
 
 def _stamp(url: str) -> tuple[int, int]:

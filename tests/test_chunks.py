@@ -33,7 +33,7 @@ def test_a_shard_has_its_limit(tmp_path, monkeypatch):
 
 def test_fields_come_back_and_nonsense_does_not():
     assert chunks.fields(chunks.item(b"abc", 7, "k"), 3) == [b"abc", struct.pack("<q", 7), b"k"]
-    for data in (b"", b"\0" * 11, chunks.item(b"abc", 7, "k")[:-1]):
+    for data in (b"", b"\0" * 11, chunks.item(b"abc", 7, "k")[:-1], chunks.item(b"abc", 7, "k") + b"x"):
         with pytest.raises(ValueError, match="do not add up"):
             chunks.fields(data, 3)
 

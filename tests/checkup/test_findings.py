@@ -55,6 +55,11 @@ def test_unreadable_images_are_judged_by_the_policy(on_error, max_broken, severi
     assert ("--data.on_error skip" in finding.fix) == (on_error != "skip")
 
 
+def test_data_may_know_a_better_remedy():
+    finding = only(findings.unreadable(survey(faults={1: "empty"}), "skip", 0, "fetch them again"))
+    assert finding.fix == "fetch them again"
+
+
 def test_damaged_images_are_broken_unless_fixed():
     damaged = survey(faults={2: "empty"}, damages={0: "premature end"})
     assert only(findings.unreadable(damaged, "raise", 0)).items == ("tr0: premature end", "tr2: empty")

@@ -144,6 +144,22 @@ def test_one_set_in_two_roles_is_no_leak(app, tmp_path, monkeypatch):
     assert "0 errors, 0 warnings" in done.out
 
 
+@pytest.mark.parametrize(
+    ("file", "said"), [("gone/x.json", "there is no folder gone; make it first"), (".", "a folder")]
+)
+def test_a_json_that_cannot_be_written_is_said_first(doctor, file, said):
+    done, _ = doctor("--json", file)
+    assert done.code == 1
+    assert said in done.err.splitlines()[-1]
+    assert "looked at" not in done.out and "Traceback" not in done.err
+
+
+def test_what_the_data_say_is_said_once(doctor, folder):
+    (folder / "train/cat/notes.txt").touch()
+    done, _ = doctor()
+    assert (done.out + done.err).count("hidden or other files") == 1
+
+
 def test_other_data_are_refused(app, tmp_path, monkeypatch):
     (tmp_path / "plain.py").write_text(
         "from lightning.pytorch import LightningDataModule\n"

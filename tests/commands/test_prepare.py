@@ -200,11 +200,12 @@ def test_a_damaged_jpeg_is_shown_in_part(prepare, folder):
 
 def test_wrong_wishes_are_one_sentence(prepare, folder):
     assert prepare().code == 0
+    Path("file").touch()
     for words, said in (
         (("--short_side", 64), "out/train holds shards with short_side 256, not 64; remove it or give another --out"),
         (("--short_side", 0), "--short_side is 0, expected 1 to 65500"),
         (("--quality", 101), "--quality is 101, expected 1 to 100"),
-        (("--out", folder / "train/dog/1.png"), "1.png cannot be written: File exists"),
+        (("--out", "file"), "file cannot be written: File exists"),
     ):
         done = prepare(*words)
         assert done.code == 1
@@ -213,6 +214,30 @@ def test_wrong_wishes_are_one_sentence(prepare, folder):
         assert "another process is writing to out" in prepare().err
     (folder / "train/cat/0.png").rename(folder / "train/cat/00.png")
     assert "out/train holds shards of images with other names or labels; remove it" in prepare().err
+
+
+@pytest.mark.parametrize(("out", "how"), [("set", "is"), ("set/train/new", "lies in"), (".", "contains")])
+def test_shards_do_not_go_among_the_images(prepare, folder, out, how):
+    before = sorted(folder.rglob("*"))
+    done = prepare("--out", out)
+    assert done.code == 1
+    assert done.err.splitlines()[-1] == (
+        f"error: --out {out} {how} --data.root {folder}, where the images are; give a folder beside it"
+    )
+    assert sorted(folder.rglob("*")) == before and not Path(".lock").exists()
+
+
+@pytest.mark.parametrize("strange", ["notes.txt", "train/cat"])
+def test_shards_do_not_go_among_other_files(prepare, strange):
+    Path("out", strange).mkdir(parents=True)
+    done = prepare()
+    assert done.code == 1
+    said = f"error: out holds {strange}, which prepare has not written; give a new or empty folder as --out"
+    assert done.err.splitlines()[-1] == said
+    Path("out", strange).rmdir()
+    assert prepare().code == 0  # an empty out/train may be there
+    Path("out/README.md").touch()
+    assert prepare().code == 0
 
 
 def test_images_without_classes_are_refused(app, folder):

@@ -1,7 +1,9 @@
 """Shards from a folder, from a plain HTTP server and from an S3 server, with one loader for all of them."""
 
 import json
+import re
 import shutil
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -201,9 +203,10 @@ def _index(address: str) -> dict:
     return json.loads(content(f"{address}/train/index.json"))
 
 
-def test_order_from_afar_is_that_of_blocks_and_said_so(website, tmp_path):
-    with pytest.warns(UserWarning, match="training shards are in the order of their source.*--mix true"):
+def test_order_from_afar_is_that_of_blocks_and_said_so(website, tmp_path, caplog):
+    with caplog.at_level("INFO"):
         ready(website, cache=tmp_path)
+    assert re.search("training shards are in the order of their source.*--mix true", caplog.text)
 
 
 def test_changed_files_are_errors_not_other_labels(root):
@@ -249,6 +252,65 @@ def test_a_set_that_litdata_wrote(tmp_path, root):
     assert sorted(both) == sorted(content_of(pictures)[:12])
     with pytest.raises(InputError, match=r"give --data.root, or --data.class_map for a set that LitData wrote"):
         ready(tmp_path / "theirs")
+
+
+def spoil(file: Path, place: int, offset: int, content: bytes) -> None:
+    """Write over a record of a chunk, from `offset` bytes after its begin."""
+    data = bytearray(file.read_bytes())
+    (begin,) = struct.unpack_from("<I", data, 4 + 4 * place)
+    data[begin + offset : begin + offset + len(content)] = content
+    file.write_bytes(data)
+
+
+def test_damaged_records_have_the_name_of_their_place(root):
+    file = root / "train/chunk-0-1.bin"
+    spoil(file, 2, 0, struct.pack("<I", 9))  # the image's size
+    data = ready(root).train_set
+    assert [data.keys[number] for number in (9, 10, 11)] == [
+        "class0/0-9.png",
+        f"record 2 of {file}",
+        "class2/0-11.png",
+    ]
+
+
+def test_a_key_or_label_that_is_none(root):
+    file = root / "train/chunk-0-1.bin"
+    image = len(ready(root).train_set[8 + 2][0])
+    spoil(file, 2, 12 + image + 8, b"\xff\xd8\0")  # the key's first bytes
+    assert ready(root).train_set.keys[10] == f"record 2 of {file}"
+    spoil(file, 2, 0, struct.pack("<2I", image + 4, 4))
+    with pytest.raises(BrokenImage, match=r"record 2 of .*chunk-0-1.bin: its label has 4 bytes; the shard is damaged"):
+        ready(root).train_set[10]
+
+
+def test_doctor_goes_on_after_a_damaged_record(app, root):
+    spoil(root / "train/chunk-0-1.bin", 2, 0, struct.pack("<I", 9))
+    spoil(root / "train/chunk-0-3.bin", 0, 12, b"nothing")  # the image itself
+    words = ("--data", "Shards", "--data.root", root, "--data.image_size", 8, "--data.batch_size", 4)
+    done = app("doctor", *NET[:4], *words, "--data.num_workers", 0, "--json", "found.json")
+    assert done.code == 1
+    assert done.err.splitlines()[-1] == "error: doctor found 1 error, listed above"
+    found = json.loads(Path("found.json").read_text())
+    assert found["images"]["training"] == {"images": COUNT, "unreadable": 2}
+    (broken,) = (finding for finding in found["findings"] if finding["topic"] == "broken")
+    assert broken["text"] == f"2 training images of {COUNT} cannot be read"
+    assert broken["items"][0].startswith(f"record 2 of {root}/train/chunk-0-1.bin: its sizes do not add up")
+    assert broken["items"][1].startswith("class0/0-24.png: ")
+    assert broken["fix"].startswith("remove the damaged shards, which --data.verify true names, and run prepare again")
+    with pytest.raises(InputError, match=r"chunk-0-1.bin, .*chunk-0-3.bin are damaged; remove them and run prepare"):
+        shards(root, verify=True).prepare_data()
+
+
+def test_a_set_whose_prepare_was_stopped(root):
+    (root / "manifest.json").unlink()
+    for split in SPLITS:
+        (root / split / "index.json").unlink()
+    with pytest.raises(InputError, match="set: prepare was stopped before its end: run it again"):
+        _ = shards(root).num_classes
+    for split in SPLITS:
+        (root / split / "prepared.jsonl").unlink()  # only chunks are there
+    with pytest.raises(InputError, match="set: prepare was stopped before its end: run it again"):
+        _ = shards(root).num_classes
 
 
 def content_of(source) -> list[tuple]:

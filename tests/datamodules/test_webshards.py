@@ -153,6 +153,13 @@ def test_patterns(files, shards, tmp_path):
         ready(shards(root, train="none.tar"))
 
 
+def test_missing_tars_are_counted(files, website, shards):
+    said = r"train-004.tar is missing \(2 of 6 train tars are\); {}, or name in --data.train only those that are there"
+    for root, remedy in ((files[0], "fetch them"), (website, "upload them")):
+        with pytest.raises(InputError, match=said.format(remedy)):
+            ready(shards(root, train="train-{000..005}.tar"))
+
+
 def test_packed_tars(files, shards, tmp_path):
     for number in range(4):
         (tmp_path / f"train-{number:03d}.tgz").write_bytes(

@@ -18,7 +18,6 @@ from vit_lightning.runs import write_atomically
 from vit_lightning.sampling import seed_from
 from vit_lightning.subsets import Subset
 
-
 SPLITS = ("train", "val", "test")
 
 
@@ -42,7 +41,7 @@ def prepare(
         trainer: The trainer that a run with these flags would have.
         model: Its model, which is left aside.
         datamodule: Its data.
-        out: Folder for the shards.
+        out: Folder for the shards, apart from the data's own.
         short_side: Larger images are resized to that many pixels, antialiased, their aspect kept, and become JPEG;
             others keep their bytes. null: every image keeps its bytes.
         quality: JPEG's, 1 to 100.
@@ -60,7 +59,9 @@ def prepare(
     _check_apart(out, datamodule.root)
     try:
         if strange := next(_strangers(out), None):
-            raise InputError(f"{out} holds {strange}, which prepare has not written; give a new or empty folder as --out")
+            raise InputError(
+                f"{out} holds {strange}, which prepare has not written; give a new or empty folder as --out"
+            )
         out.mkdir(parents=True, exist_ok=True)
         with FileLock(out / ".lock", timeout=0):
             _prepare(datamodule, out, Form(short_side, quality, shard_images), mix)
@@ -74,7 +75,7 @@ def _check_apart(out: Path, root: Path | None) -> None:
     """Keep shards out of the folders in which the images lie."""
     if root is None:
         return
-    ours, theirs = out.expanduser().resolve(), root.resolve()
+    ours, theirs = out.resolve(), root.resolve()
     if ours == theirs or theirs in ours.parents or ours in theirs.parents:
         how = "is" if ours == theirs else "lies in" if theirs in ours.parents else "contains"
         raise InputError(f"--out {out} {how} --data.root {root}, where the images are; give a folder beside it")
@@ -85,7 +86,7 @@ def _strangers(out: Path) -> Iterator[str]:
     found = [path for path in out.iterdir() if path.name[0] != "."] if out.is_dir() else []
     splits = [path for path in found if path.name in SPLITS and path.is_dir()]
     if not any((folder / chunks.JOURNAL).is_file() for folder in splits):
-        yield from (path.name for path in found if path not in splits)
+        yield from (path.name for path in found if path not in splits and path.name != "manifest.json")
     for folder in splits:
         yield from (f"{folder.name}/{path.name}" for path in folder.iterdir() if not _is_ours(path))
 
