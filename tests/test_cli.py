@@ -393,3 +393,9 @@ def test_a_third_partys_package_is_fitted_by_its_short_name(tmp_path):
     run[run.index("Flags")] = "Broken"
     done = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
     assert done.returncode == 1 and "plug-in Broken" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_no_accumulation_is_one_and_not_zero(app):
+    run = app("fit", "--trainer.accumulate_grad_batches", 0)
+    assert run.code == 1
+    assert "--trainer.accumulate_grad_batches is 0, expected 1 or more" in run.err

@@ -87,6 +87,26 @@ def test_accumulation_resumes_between_optimiser_steps(named, crashing):
     assert equal(last("whole"), last("killed"))
 
 
+@pytest.mark.parametrize(
+    ("step", "change", "message"),
+    [
+        (3, ("--data.batch_size", 4, "--trainer.accumulate_grad_batches", 2), "images per batch: 8 -> 4"),
+        (3, ("--seed_everything", 7), "seed: 0 -> 7"),
+        (9, ("--seed_everything", 7), None),
+    ],
+)
+def test_inside_an_epoch_the_order_of_images_must_stay(named, crashing, step, change, message):
+    with pytest.raises(RuntimeError, match="killed"):
+        named("killed", *THREE, *crashing(step))
+    resumed = named("killed", *THREE, *change, "--ckpt_path", "last")
+    if message is None:
+        assert resumed.code == 0
+        assert "differs from the checkpoint: seed: 0 -> 7" in resumed.out + resumed.err
+    else:
+        assert resumed.code == 1
+        assert f"lies inside an epoch, which goes on with the same {message}" in resumed.err
+
+
 @pytest.mark.parametrize("interval", [1, 5], ids=["before the epoch's first step", "between two steps"])
 def test_the_best_checkpoint_goes_on_from_its_last_step(named, interval):
     """Validation after 1 or 5 of 9 batches, while gradients of 3 accumulate: those that wait are computed again."""
@@ -137,8 +157,12 @@ def test_a_save_that_dies_leaves_what_was_there(named, monkeypatch):
         raise OSError("no space left")
 
     monkeypatch.setattr(torch, "save", dies)
-    with pytest.raises(OSError, match="no space"):
-        named("cut", "--trainer.max_epochs", 4, "--model.schedule.allow_horizon_change", "true", "--ckpt_path", "last")
+    more = ("--trainer.max_epochs", 4, "--model.schedule.allow_horizon_change", "true", "--ckpt_path", "last")
+    done = named("cut", *more)
+    assert done.code == 1
+    assert "error: cannot write" in done.err
+    assert "no space left; free space there" in done.err
+    assert not list(Path("runs/cut/0/checkpoints").glob("*.part"))
     for name in ("last", "best", "previous"):
         assert torch.load(f"runs/cut/0/checkpoints/{name}.ckpt", weights_only=True)["global_step"] > 0
 

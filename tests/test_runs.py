@@ -51,13 +51,13 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
         runs.claim(tmp_path / "file", "x")
 
 
-def test_the_newest_run_with_a_checkpoint_is_found(tmp_path):
+def test_the_newest_run_is_found_and_no_other_taken_in_its_place(tmp_path):
     for number in (2, 9, 10):
         checkpoint(tmp_path / "x" / str(number), "last.ckpt")
+    assert runs.newest_checkpoint(tmp_path, "x", "last").parts[-3] == "10"
     (tmp_path / "x" / "11").mkdir()
-    with pytest.warns(UserWarning, match=r"11 has no whole last\.ckpt: using"):
-        newest = runs.newest_checkpoint(tmp_path, "x", "last")
-    assert newest.parts[-3] == "10"
+    with pytest.raises(InputError, match=r"11, has no whole last\.ckpt.*give --ckpt_path \S*10/checkpoints/last\.ckpt"):
+        runs.newest_checkpoint(tmp_path, "x", "last")
 
 
 def test_a_cut_last_gives_way_to_previous(tmp_path):

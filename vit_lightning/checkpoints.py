@@ -135,7 +135,14 @@ class WholeCheckpoints(Trainer):
         part = path.with_name(f".{path.name}.part")
         if self.is_global_zero:
             _remove(part)
-        super().save_checkpoint(part, *args, **kwargs)
+        try:
+            super().save_checkpoint(part, *args, **kwargs)
+        except (OSError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and "inline_container" not in str(error):  # torch's word for a full disk
+                raise
+            _remove(part)
+            reason = getattr(error, "strerror", None) or "no space left"
+            raise InputError(f"cannot write {path}: {reason}; free space there, then --ckpt_path last") from error
         if self.is_global_zero:
             _replace(part, path)
         self.strategy.barrier()

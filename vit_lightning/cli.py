@@ -217,6 +217,8 @@ class ViTCLI(LightningCLI):
     def before_instantiate_classes(self) -> None:
         """A checkpoint replaces the weights a run began with, and the model's own metric chooses the best one."""
         config = self.config[self.subcommand]
+        if (batches := config.trainer.accumulate_grad_batches) < 1:
+            raise InputError(f"--trainer.accumulate_grad_batches is {batches}, expected 1 or more")
         if self.subcommand in SCORING and not self.trained and not config.model.init_args.get("weights"):
             raise InputError(f"{self.subcommand} needs a trained net; give --ckpt_path last, best or a file")
         if self.trained and "weights" in config.model.init_args:

@@ -16,6 +16,7 @@ from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build, half_on_gpu, resolve
 from vit_lightning.models.recompute import recompute
 from vit_lightning.optim import Optim, Schedule, parameter_groups
+from vit_lightning.sampling import run_seed
 
 CENTRE = (0.5,)
 """Mean and standard deviation of a channel that map [0, 1] to the paper's [-1, 1]."""
@@ -194,6 +195,25 @@ class RecipeModel(LightningModule):
                 "drop the flag, or begin anew with --model.weights"
             )
 
+    def _order(self) -> dict[str, Any]:
+        """What decides which images the batches of an epoch hold."""
+        batch_size = getattr(self.trainer.datamodule, "batch_size", None)
+        return {"images per batch": batch_size and batch_size * self.trainer.world_size, "seed": run_seed()}
+
+    def _check_order(self, checkpoint: dict[str, Any]) -> None:
+        """Inside an epoch another order would show images twice and leave others out."""
+        progress = checkpoint.get("loops", {}).get("fit_loop", {}).get("epoch_loop.batch_progress")
+        inside = progress and progress["current"]["ready"] > 0 and not progress["is_last_batch"]
+        for name, now in self._order().items():
+            then = checkpoint.get("order", {}).get(name, now)
+            if then != now and inside:
+                raise InputError(
+                    f"the checkpoint lies inside an epoch, which goes on with the same {name}: {then} -> {now} "
+                    "(checkpoint -> now); keep it, or begin anew with --model.weights"
+                )
+            if then != now:
+                rank_zero_info(f"differs from the checkpoint: {name}: {then} -> {now}")
+
     def _check_horizon(self) -> None:
         """A schedule that follows the run's length would jump if the length changed unnoticed."""
         total, planned = self.trainer.estimated_stepping_batches, self.planned_steps or 0
@@ -213,6 +233,7 @@ class RecipeModel(LightningModule):
         """Name the class, so that a checkpoint alone rebuilds its model."""
         checkpoint["model"] = self._class_path
         checkpoint["planned_steps"] = self.trainer.estimated_stepping_batches
+        checkpoint["order"] = self._order()
         if self.average is not None:
             self.average.store(checkpoint)
 
@@ -239,6 +260,7 @@ class RecipeModel(LightningModule):
             )
         if self._trainer is not None and self.trainer.state.fn == "fit":
             self._check_optimiser(dict(differences))
+            self._check_order(checkpoint)
             self._take_averages(checkpoint)
         for _, text in differences:
             rank_zero_info(f"differs from the checkpoint: model.{text}")

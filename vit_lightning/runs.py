@@ -53,16 +53,20 @@ def folder_of(checkpoint: Path) -> Path | None:
 
 
 def newest_checkpoint(root: Path, experiment: str, name: str) -> Path:
-    """Checkpoint `name` (last or best) of the newest run of an experiment that has one.
+    """Checkpoint `name` (last or best) of the newest run of an experiment.
 
-    A run without one gives way to the one before it, with a warning.
+    Raises:
+        InputError: it has none; one of an earlier run, which may be another, is named but never taken unasked.
     """
     without: list[Path] = []
     for number in sorted(_numbers(root / experiment), reverse=True):
         folder = root / experiment / str(number)
         if path := checkpoint_of(folder, name):
             if without:
-                warnings.warn(f"{without[0]} has no whole {name}.ckpt: using {path}", stacklevel=2)
+                raise InputError(
+                    f"--ckpt_path {name}: the newest run, {without[0]}, has no whole {name}.ckpt; start anew without "
+                    f"--ckpt_path, or give --ckpt_path {path} to take the run before it"
+                )
             return path
         without.append(folder)
     if without:

@@ -93,6 +93,8 @@ def benchmark(
         raise InputError(f"--rounds {rounds}, --seconds {seconds}: at least one round of some time is needed")
     if (variants is not None and sizes is None) or (figure is not None and sizes is None):
         raise InputError("--variants and --figure belong to --sizes; give it the sides of the images, such as 64,224")
+    if json is not None and not json.parent.is_dir():
+        raise InputError(f"--json {json} cannot be written: there is no folder {json.parent}; make it first")
     if getattr(model, "weights", None):
         model.configure_model()  # the weights may bring the net
     cap = cap or CAPS.get(trainer.strategy.root_device.type, CAPS["cpu"])

@@ -42,7 +42,8 @@ def sweep(
     """
     for variant in variants:
         for size in sizes:
-            config = NetConfig(variant=variant, channels=model.config.channels)
+            own = variant == model.config.variant
+            config = model.config if own else NetConfig(variant=variant, channels=model.config.channels)
             plain = resolve(config)
             if not (is_resnet(plain) or is_timm(plain)):
                 config = replace(config, crop_to_patch=True)
