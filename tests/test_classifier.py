@@ -120,7 +120,7 @@ def test_hyperparameters_are_plain_and_rebuild_the_model():
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"label_smoothing": 1.0}, "label_smoothing 1.0"),
+        ({"label_smoothing": 1.0}, "label_smoothing is 1.0"),
         ({"mean": (0.5,)}, "1 values for a net of 3 channels"),
         ({"num_classes": None}, "num_classes unknown"),
         ({"net": {"variant": "mu/8", "pool": "gop"}}, "gop"),

@@ -33,7 +33,7 @@ class LastCheckpoint(Checkpoint):
 
     def __init__(self, every_n_steps: int = 1000, dirpath: Path | None = None) -> None:
         if every_n_steps < 1:
-            raise InputError(f"last.every_n_steps is {every_n_steps}; choose 1 or more")
+            raise InputError(f"--last.every_n_steps is {every_n_steps}; choose 1 or more")
         self.every_n_steps = every_n_steps
         self.dirpath = dirpath
         self.stop = Stop()

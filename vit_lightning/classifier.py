@@ -75,7 +75,7 @@ class Classifier(RecipeModel):
         std: tuple[float, ...] | None = None,
     ) -> None:
         if not 0 <= label_smoothing < 1:
-            raise InputError(f"label_smoothing {label_smoothing} must lie in [0, 1)")
+            raise InputError(f"--model.label_smoothing is {label_smoothing}; it must lie in [0, 1)")
         super().__init__(
             net,
             optim,

@@ -289,7 +289,8 @@ class ViTCLI(LightningCLI):
         """Say where everything lies; a run that made no step has failed."""
         if self.trainer.global_step == 0:
             raise InputError(
-                "the run made no optimiser step; raise --trainer.max_steps or --trainer.limit_train_batches"
+                "the run made no optimiser step; raise --trainer.max_epochs, --trainer.max_steps or "
+                "--trainer.limit_train_batches"
             )
         if self.trainer.is_global_zero and self.folder:
             best = self._get(self.config_init, "checkpoint")

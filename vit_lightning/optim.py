@@ -33,10 +33,10 @@ class Optim:
     """Factor on the learning rate per layer below the head: block l of d learns at lr * layer_decay^(d + 1 - l)."""
 
     def __post_init__(self) -> None:
-        if self.lr < 0 or self.weight_decay < 0:
-            raise InputError(f"lr {self.lr} and weight_decay {self.weight_decay} must not be negative")
-        if not math.isfinite(self.lr) or not math.isfinite(self.weight_decay):
-            raise InputError(f"lr {self.lr} and weight_decay {self.weight_decay} must be finite")
+        for name in ("lr", "weight_decay"):
+            value = getattr(self, name)
+            if not 0 <= value < math.inf:
+                raise InputError(f"--model.optim.{name} is {value}; it must not be negative, and finite")
         if not 0 < self.layer_decay <= 1:
             raise InputError(f"layer_decay {self.layer_decay} must lie in (0, 1]; 1 turns it off")
 
@@ -83,7 +83,7 @@ class Schedule:
     def __post_init__(self) -> None:
         for name in ("warmup_steps", "end_lr", "timescale", "cooldown_steps"):
             if getattr(self, name) < (name == "timescale"):
-                raise InputError(f"model.schedule.{name} is {getattr(self, name)}; it must not be negative")
+                raise InputError(f"--model.schedule.{name} is {getattr(self, name)}; it must not be negative")
         if not all(0 < share < 1 for share in self.milestones):
             raise InputError(f"model.schedule.milestones are {self.milestones}; each is a share of the run, 0 to 1")
 

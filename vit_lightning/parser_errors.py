@@ -21,6 +21,7 @@ NO_MAPPING = re.compile(r"Unable to load config '([^']*)'|'\w+' object has no at
 CLASS_PATH = re.compile(r"Problem with given class_path '([^']+)':\s*(?:- )?(.*)")
 KEY = re.compile(r'Parser key "([^"]+)"')
 EXPECTED = re.compile(r"Expected an? (<class '[^']+'>|typing\.Literal\[[^\]]*\]|[^.\n]+)")
+OPTION = re.compile(r"following arguments are required: \w+\.(\w+)")
 REQUIRED = re.compile(r"following arguments are required: (\w+)")
 GIVEN = re.compile(r"(?:Got value|Given value): (.*)")
 
@@ -47,6 +48,8 @@ def shorten(message: str, flags: Iterable[str], plugins: Iterable[str], models: 
             parts = found.groupdict()
             inside = [part for part in (key, parts.get("group"), parts["option"]) if part not in (None, "", "fit")]
             return unknown_flag(".".join(inside).replace("init_args.", ""), list(flags))
+    if found := OPTION.search(message):
+        return f"--{found[1]} is missing; --help says what it is"
     if found := REQUIRED.search(message):
         flag, teacher = (f"--{key}.{found[1]}", f"--{key.partition('.')[0]}.help NAME") if key else (found[1], "--help")
         return f"{flag} is missing; {teacher} says what it is"
