@@ -145,7 +145,7 @@ class _Progress:
 
 @pytest.mark.parametrize("decay", [-0.1, 1.0])
 def test_impossible_decays_are_refused(decay):
-    with pytest.raises(InputError, match=r"must lie in \[0, 1\)"):
+    with pytest.raises(InputError, match=r"expected a number in \[0, 1\)"):
         Averaging(decay)
 
 

@@ -32,9 +32,7 @@ class Averaging:
 
     def __post_init__(self) -> None:
         if not 0 <= self.decay < 1:
-            raise InputError(
-                f"--model.averaging.decay is {self.decay}; expected a number in [0, 1), where 0 is off"
-            )
+            raise InputError(f"--model.averaging.decay is {self.decay}; expected a number in [0, 1), where 0 is off")
 
     def share(self, updates: int) -> float:
         """Share of the average kept by the update that `updates` others went before."""
