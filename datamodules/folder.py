@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
+from datamodules.class_map import read_class_map
 from vit_lightning.data import ImageDataModule
 from vit_lightning.errors import InputError
 from vit_lightning.images import is_hidden
@@ -91,12 +92,7 @@ class ImageFolder(ImageDataModule):
     @cached_property
     def class_names(self) -> list[str]:
         if self.class_map is not None:
-            try:
-                lines = Path(self.class_map).read_text(encoding="utf-8").splitlines()
-            except (OSError, UnicodeDecodeError) as error:
-                why = getattr(error, "strerror", "it is not UTF-8 text")
-                raise InputError(f"--data.class_map {self.class_map} cannot be read: {why}") from error
-            return [line.strip() for line in lines if line.strip()]
+            return read_class_map(self.class_map)
         names = _class_folders(self.root / "train")
         if not names:
             raise InputError(

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from datamodules import store
+from datamodules.class_map import read_class_map
 from datamodules.folder import ENDINGS, Strings
 from datamodules.manifest import _classes
 from datamodules.pieces import MissingPiece, Piece, Pieces, cache_folder, file_system, is_packed, is_remote
@@ -138,11 +139,7 @@ class WebShards(ImageDataModule):
     @cached_property
     def class_names(self) -> list[str]:
         if self.class_map is not None:
-            try:
-                lines = Path(self.class_map).read_text(encoding="utf-8").splitlines()
-            except OSError as error:
-                raise InputError(f"--data.class_map {self.class_map} cannot be read: {error.strerror}") from error
-            return [line.strip() for line in lines if line.strip()]
+            return read_class_map(self.class_map)
         return _classes(sorted(set(store.Mapped(self._indexed("train")[1], "names"))))
 
     def setup(self, stage: str) -> None:
