@@ -11,6 +11,7 @@ import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules import store
+from datamodules.class_map import read_class_map
 from datamodules.damage import reading
 from datamodules.folder import Strings
 from datamodules.index import IndexedImages
@@ -103,12 +104,7 @@ class Manifest(ImageDataModule):
     def class_names(self) -> list[str]:
         if self.class_map is None:
             return _classes(list(Mapped(self._file("train"), "names")))
-        try:
-            lines = Path(self.class_map).read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            why = getattr(error, "strerror", "it is not UTF-8 text")
-            raise InputError(f"--data.class_map {self.class_map} cannot be read: {why}") from error
-        return [line.strip() for line in lines if line.strip()]
+        return read_class_map(self.class_map)
 
     def prepare_data(self) -> None:
         for split, table in self.tables.items():
