@@ -33,6 +33,7 @@ FLOORS = {
     "masked_patch": 2,
     "records": 2,
     "memory": 2,
+    "loaders": 2,
     "data": 2,
     "packing": 2,
     "checkup": 2,
@@ -53,7 +54,7 @@ FLOORS = {
     "cli": 4,
     "__main__": 4,
 }
-SIDES = ({"recipe", "classifier", "masked_patch"}, {"records", "memory", "data"})
+SIDES = ({"recipe", "classifier", "masked_patch"}, {"records", "memory", "loaders", "data"})
 FILES = sorted((ROOT / "vit_lightning").rglob("*.py"))
 NOT_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "base", "core"}
 

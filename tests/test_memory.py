@@ -14,7 +14,6 @@ from PIL import Image
 
 from vit_lightning import memory
 from vit_lightning.augment import Augment
-from vit_lightning.batch_augment import Drawn
 from vit_lightning.data import ImageDataModule
 from vit_lightning.errors import InputError
 from vit_lightning.images import BrokenImage
@@ -154,17 +153,6 @@ def test_a_resumed_run_goes_on_with_the_same_batches():
     whole = list(loader)
     loader.batches_seen = lambda: 2
     assert same(loader, whole[2:])
-
-
-def test_an_accelerator_varies_what_the_host_would(monkeypatch):
-    """The loader leaves the batch to the device of the hook; here that is the CPU, so that the pixels can be equal."""
-    augment = Augment(crop="pad", rand_augment=(2, 10), erasing=0.5)
-    expected = list(tiny(Encoded(12), augment=augment).train_dataloader())
-    data = on_rank(tiny(Encoded(12), augment=augment), 0, 1, device="cuda")
-    left = list(data.train_dataloader())
-    assert all(isinstance(batch, Drawn) for batch in left)
-    assert same([data.on_after_batch_transfer(batch, 0) for batch in left], expected)
-    assert all(len(batch) == 2 for batch in tiny(val=Encoded(12)).val_dataloader())
 
 
 def test_small_sets_of_one_size_are_held_unasked(monkeypatch):

@@ -2,7 +2,7 @@
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property
 from inspect import signature
 from pathlib import Path
@@ -18,8 +18,9 @@ from torchvision.transforms.v2 import functional as F
 from vit_lightning import augment as augmenting
 from vit_lightning import subsets
 from vit_lightning.augment import Augment, Size, Transform
-from vit_lightning.batch_augment import BatchAugment, Drawn, obstacle
+from vit_lightning.batch_augment import BatchAugment, obstacle
 from vit_lightning.errors import InputError
+from vit_lightning.loaders import DeviceLoader, ResumableLoader
 from vit_lightning.memory import Held, WholeBatches, as_it_is, hold
 from vit_lightning.records import ImageSet, OnError, Records
 from vit_lightning.sampling import EvalSampler, TrainSampler, run_seed, seeded
@@ -40,7 +41,7 @@ class ImageDataModule(LightningDataModule, ABC):
         image_size: height and width of the images given to the model, one number for both or [height, width].
         batch_size: images per device and step.
         num_workers: processes that load images, per device; unset: one per core, at most 8, and none where batches are
-            taken from memory as they are. 0 loads in the main one.
+            taken from memory as they are. 0 loads in the main one, as training sets varied on a GPU always do.
         augment: how training images are varied and evaluation images brought to size.
         in_memory: decode each set once, when its loader is made, and keep it in memory; all its images must have one
             size. Unset: sets whose images have at most 128 pixels per side and 2 GiB together.
@@ -161,13 +162,8 @@ class ImageDataModule(LightningDataModule, ABC):
     def predict_dataloader(self) -> DataLoader:
         return self._eval_loader("val_set" if self.test_set is None else "test_set")
 
-    def on_after_batch_transfer(self, batch: Batch | Drawn, dataloader_idx: int) -> Batch:
-        """Vary a training batch that the loader left to the device, and mix it if `augment` asks for it.
-
-        Mixed labels are float `(b, classes)`.
-        """
-        if isinstance(batch, Drawn):
-            batch = self._batch_augment(batch.images, batch.numbers), batch.labels
+    def on_after_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
+        """Mix a training batch if `augment` asks for it; its labels are then float `(b, classes)`."""
         if self._mixing is None or self.trainer is None or not self.trainer.training:
             return batch
         pixels, labels = batch
@@ -183,10 +179,6 @@ class ImageDataModule(LightningDataModule, ABC):
     @cached_property
     def _mixing(self) -> Callable[[Tensor, Tensor], Batch] | None:
         return augmenting.mixing(self.augment, self.num_classes)
-
-    @cached_property
-    def _batch_augment(self) -> BatchAugment:
-        return BatchAugment(self.augment, self.size)
 
     @property
     def train_part(self) -> ImageSet | None:
@@ -246,8 +238,7 @@ class ImageDataModule(LightningDataModule, ABC):
             raise InputError(f"--data.augment_on_device true is impossible: {why_not}; leave it out to vary one by one")
         if held is None or why_not or self.augment_on_device is False:
             return _checked(Records(source, *settings))
-        on_device = self.trainer is not None and self.trainer.strategy.root_device.type != "cpu"
-        return _checked(WholeBatches(held, *settings, augment=self._batch_augment, on_device=on_device))
+        return _checked(WholeBatches(held, *settings, augment=BatchAugment(self.augment, self.size)))
 
     def _why_not_batches(self, held: Held | None) -> str | None:
         if getattr(self.train_transform, "__func__", None) is not ImageDataModule.train_transform:
@@ -290,51 +281,24 @@ class ImageDataModule(LightningDataModule, ABC):
         return held, held or source
 
     def _loader(self, records: Records, sampler: TrainSampler | EvalSampler, drop_last: bool = False) -> DataLoader:
+        settings = {"batch_size": self.batch_size, "sampler": sampler, "drop_last": drop_last}
         batched = isinstance(records, WholeBatches)
+        device = self.trainer.strategy.root_device if self.trainer is not None else torch.device("cpu")
+        if batched and records.augment is not None and device.type != "cpu":
+            return DeviceLoader(records, self._batches_seen, device, **settings)
         as_they_are = batched and (records.augment is not None or records.source.images.shape[2:] == self.size)
         workers = 0 if as_they_are and self.num_workers is None else self.workers
         return ResumableLoader(
             records,
             self._batches_seen,
-            batch_size=self.batch_size,
-            sampler=sampler,
+            **settings,
             num_workers=workers,
             collate_fn=as_it_is if batched else None,
             pin_memory=torch.cuda.is_available(),
-            drop_last=drop_last,
             persistent_workers=workers > 0,
             worker_init_fn=shield_worker,
             generator=torch.Generator(),  # else starting an epoch would move the caller's random state
         )
-
-
-class ResumableLoader(DataLoader):
-    """DataLoader that goes on inside an epoch where a resumed run stopped.
-
-    Lightning asks for the iterator before it restores the progress of a run and before it tells the sampler the epoch;
-    workers would start on the wrong records. So nothing is read until the first batch is asked for.
-
-    Args:
-        records: What is loaded.
-        batches_seen: Says how many batches of the epoch are done, when the first batch is asked for.
-        settings: DataLoader's own.
-    """
-
-    def __init__(self, records: Records, batches_seen: Callable[[], int], **settings: Any) -> None:
-        super().__init__(records, **settings)
-        self.batches_seen = batches_seen
-
-    def __iter__(self) -> Iterator[Batch]:
-        if isinstance(self.sampler, TrainSampler):
-            self.sampler.skip(self.batches_seen() * self.batch_size, self.sampler.epoch)
-        yield from super().__iter__()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing: the trainer's own progress is the state; Lightning warns about loaders without this method."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """See `state_dict`."""
 
 
 _SPLITS = {"train_set": "training", "val_set": "validation", "test_set": "test"}

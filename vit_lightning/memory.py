@@ -94,31 +94,28 @@ class WholeBatches(Records):
         source: the set.
         settings: what Records takes; in evaluation the transform must take a batch as well as an image.
         augment: what varies training batches, in place of the transform; None: nothing does.
-        on_device: hand training batches over with their random numbers instead of varying them here.
     """
 
     source: Held
 
-    def __init__(
-        self, source: Held, *settings: Any, augment: BatchAugment | None = None, on_device: bool = False
-    ) -> None:
+    def __init__(self, source: Held, *settings: Any, augment: BatchAugment | None = None) -> None:
         super().__init__(source, *settings)
         self.augment = augment
-        self.on_device = on_device
 
     def __getitem__(self, draw: Draw | int) -> tuple[Tensor, Tensor]:
-        pixels, labels = self._vary(self._take([draw]))
-        return pixels[0], labels[0]
+        images, labels = self.__getitems__([draw])
+        return images[0], labels[0]
 
-    def __getitems__(self, draws: list[Draw | int]) -> tuple[Tensor, Tensor] | Drawn:
-        """Return uint8 images `(b, c, y, x)` and labels `(b,)` or `(b, classes)`, with numbers if left to a device."""
-        batch = self._take(draws)
-        return batch if self.on_device else self._vary(batch)
+    def __getitems__(self, draws: list[Draw | int]) -> tuple[Tensor, Tensor]:
+        """Return uint8 images `(b, c, y, x)` and labels `(b,)` or `(b, classes)`."""
+        return self.vary(self.take(draws))
 
-    def _vary(self, batch: Drawn) -> tuple[Tensor, Tensor]:
+    def vary(self, batch: Drawn) -> tuple[Tensor, Tensor]:
+        """Return images and labels of a batch from `take`, on the device where it is."""
         return self.augment(batch.images, batch.numbers) if self.augment else batch.images, batch.labels
 
-    def _take(self, draws: list[Draw | int]) -> Drawn:
+    def take(self, draws: Sequence[Draw | int]) -> Drawn:
+        """Return records as they are held, with the numbers that decide how they will be varied."""
         draws = [draw if isinstance(draw, Draw) else Draw(draw, position=draw) for draw in draws]
         numbers, epochs, positions, padding = (np.array(column) for column in zip(*draws, strict=True))
         if self.augment:
