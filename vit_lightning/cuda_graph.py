@@ -25,6 +25,8 @@ class GraphedLoss:
         self.loss = loss
         self.graph: torch.cuda.CUDAGraph | None = None
         self.inputs: list[Tensor] = []
+        self.gradients: list[tuple[nn.Parameter, Tensor]] = []
+        self.anchor = torch.zeros((), requires_grad=True)
 
     def __call__(self, *inputs: Tensor) -> Tensor:
         """Return the loss of a batch; a batch of another shape than the first is computed without the graph."""
@@ -34,7 +36,19 @@ class GraphedLoss:
             return self.loss(*inputs)
         for new, old in zip(inputs, self.inputs, strict=True):
             old.copy_(new)
-        return _Replay.apply(self, *self.parameters)
+        for parameter, gradient in self.gradients:
+            if parameter.grad is gradient:  # it waits for more to be accumulated, where the replay will write
+                parameter.grad = gradient.clone()
+        return _Replay.apply(self, self.anchor)
+
+    def spread(self, factor: Tensor) -> None:
+        """Add the gradients, times a factor, to those that the parameters have."""
+        torch._foreach_mul_([gradient for _, gradient in self.gradients], factor)
+        waiting = [(parameter.grad, gradient) for parameter, gradient in self.gradients if parameter.grad is not None]
+        if waiting:
+            torch._foreach_add_(*map(list, zip(*waiting, strict=True)))
+        for parameter, gradient in self.gradients:
+            parameter.grad = gradient if parameter.grad is None else parameter.grad
 
     def _capture(self, inputs: tuple[Tensor, ...]) -> None:
         self.inputs = [tensor.clone() for tensor in inputs]
@@ -51,7 +65,9 @@ class GraphedLoss:
             self.graph = torch.cuda.CUDAGraph()
             # Loaders pin memory in threads of their own, which must not end the capture.
             with torch.cuda.graph(self.graph, stream=stream, capture_error_mode="thread_local"):
-                self.value, self.gradients = self._compute()
+                self.value, gradients = self._compute()
+        pairs = zip(self.parameters, gradients, strict=True)
+        self.gradients = [(parameter, gradient) for parameter, gradient in pairs if gradient is not None]
         torch.cuda.set_rng_state(state, device)
 
     def _compute(self) -> tuple[Tensor, list[Tensor | None]]:
@@ -61,16 +77,16 @@ class GraphedLoss:
 
 
 class _Replay(Function):
-    """The replayed loss; its gradients are copied out, so that they may be accumulated, scaled or kept."""
+    """The replayed loss. Its gradients go to the parameters at once: one node for each would keep the host busy."""
 
     @staticmethod
-    def forward(ctx: Any, graphed: GraphedLoss, *parameters: Tensor) -> Tensor:
+    def forward(ctx: Any, graphed: GraphedLoss, anchor: Tensor) -> Tensor:
         graphed.graph.replay()
-        ctx.gradients = graphed.gradients
+        ctx.graphed = graphed
         return graphed.value.clone()
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        scaled = iter(torch._foreach_mul([tensor for tensor in ctx.gradients if tensor is not None], grad))
-        return None, *(None if tensor is None else next(scaled) for tensor in ctx.gradients)
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, None]:
+        ctx.graphed.spread(grad)
+        return None, None

@@ -51,6 +51,20 @@ def test_a_peer_takes_turns(app):
     assert "train: round 2/2: mu/8" in done.out and ", Ti/16 " in done.out
 
 
+@pytest.mark.parametrize(
+    ("flags", "expected"), [((), []), (("--compare_compiled", "true"), ["Ti/16"]), (("--model.compile", "true"), None)]
+)
+def test_a_peer_is_compiled_as_it_is_told(app, monkeypatch, flags, expected):
+    from vit_lightning.classifier import Classifier
+
+    compiled = []
+    monkeypatch.setattr(Classifier, "compile_net", lambda model: compiled.append(model.config.variant))
+    done = app(*BENCH, "--measure", "inference", "--compare", "Ti/16", *flags)
+    assert done.code == 0, done.err
+    assert compiled == (["mu/8", "Ti/16"] if expected is None else expected)
+    assert ("Ti/16 compiled" in done.out) == ("Ti/16" in compiled)
+
+
 def test_a_peer_of_timm(app):
     pytest.importorskip("timm")
     done = app(*BENCH, "--measure", "train", "--compare", "timm/vit_tiny_patch16_224")

@@ -48,6 +48,7 @@ def benchmark(
     *,
     measure: str = ",".join(MEASURES),
     compare: str | None = None,
+    compare_compiled: bool | None = None,
     compare_loaders: bool = False,
     batches: Literal["given", "auto"] = "given",
     cap: int | None = None,
@@ -69,6 +70,7 @@ def benchmark(
         measure: Comma-separated. train: the bare step of forward, backward and optimiser; inference: the forward pass;
             fit: a real fit in turn with its own bare steps, and what it adds to one; data: the training loader.
         compare: Another net with the same recipe, such as timm/vit_base_patch16_224, measured in turn with the model's.
+        compare_compiled: Whether that net is compiled; unset: as --model.compile says for both.
         compare_loaders: Also measure timm's and torchvision's loaders on the same files, in turn with the data's own.
         batches: given: --data.batch_size; auto: the largest that fits, found for each measure.
         cap: Largest batch that is tried; unset: 16384 on a GPU, 64 elsewhere.
@@ -106,7 +108,7 @@ def benchmark(
                 return
             chosen = _chosen("measure", measure, MEASURES)
             for what in (name for name in MEASURES if name in chosen):
-                bench.measure(what, compare, compare_loaders, batches == "auto")
+                bench.measure(what, (compare, compare_compiled), compare_loaders, batches == "auto")
     except RuntimeError as error:
         if not is_exhausted(error):
             raise
@@ -149,11 +151,11 @@ class Bench:
             print("interrupted: the figures are those until then", file=sys.stderr, flush=True)
             sys.exit(INTERRUPTED)
 
-    def measure(self, what: str, compare: str | None, compare_loaders: bool, auto: bool) -> None:
-        """Measure one thing."""
+    def measure(self, what: str, other: tuple[str | None, bool | None], compare_loaders: bool, auto: bool) -> None:
+        """Measure one thing; with another net's name and whether to compile it."""
         match what:
             case "train" | "inference":
-                self._steps(what, compare, auto)
+                self._steps(what, *other, auto)
             case "fit":
                 self._fit(auto)
             case "data":
@@ -168,18 +170,20 @@ class Bench:
             if figure is not None and self.rows:
                 input_sizes.draw(self.rows, figure)
 
-    def _steps(self, what: str, compare: str | None, auto: bool) -> None:
+    def _steps(self, what: str, compare: str | None, compiled: bool | None, auto: bool) -> None:
         models = [rebuild(self.model)]
         if compare is not None:
             ours = self.model.config
             shared = {"channels": ours.channels, "dropout": ours.dropout, "stochastic_depth": ours.stochastic_depth}
-            models.append(rebuild(self.model, NetConfig(variant=compare, **shared)))
+            compile = self.model.hparams.compile if compiled is None else compiled
+            models.append(rebuild(self.model, NetConfig(variant=compare, **shared), compile=compile, cuda_graph=False))
         tasks = [self._task(what, model, auto) for model in models]
         alternate(tasks, clock_of(self.device), self.rounds, self.seconds, _tell)
 
     def _task(self, what: str, model: LightningModule, auto: bool) -> Task:
         batch = self._largest(what, model) if auto else self.data.batch_size
-        row = self._row(what, model.config.variant, batch)
+        compiled = " compiled" * bool(model.hparams.compile)
+        row = self._row(what, model.config.variant + compiled, batch)
 
         def build() -> Callable[[int], None]:
             contender = Contender(self.trainer, model, training=what == "train")
