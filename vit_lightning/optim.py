@@ -47,8 +47,8 @@ class Optim:
             raise InputError("no parameter is left to train: freeze_trunk with a net without a head")
         if self.name == "sgd":
             return torch.optim.SGD(groups, lr=self.lr)
-        on_gpu = all(parameter.device.type == "cuda" for group in groups for parameter in group["params"])
-        optimizer = torch.optim.AdamW(groups, lr=self.lr, fused=True if on_gpu else None)
+        devices = {parameter.device.type for group in groups for parameter in group["params"]}
+        optimizer = torch.optim.AdamW(groups, lr=self.lr, fused=True if devices <= {"cuda", "cpu"} else None)
         # Lightning refuses to clip for an optimiser that could unscale gradients itself, even where nothing scales.
         optimizer._step_supports_amp_scaling = False
         return optimizer

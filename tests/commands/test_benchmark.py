@@ -40,6 +40,13 @@ def test_every_measure_has_its_figures(app):
     assert "the fit adds" in done.out and not Path("runs").exists()
 
 
+def test_an_experiment_may_demand_a_metric_of_its_fit(app):
+    smoke = Path(__file__).parents[2] / "experiments" / "smoke.yaml"
+    done = app("benchmark", "-c", smoke, "--trainer.accelerator", "cpu", "--measure", "fit", *FAST)
+    assert done.code == 0, done.err
+    assert "the fit adds" in done.out
+
+
 def test_a_peer_takes_turns(app):
     done = app(*BENCH, "--measure", "train,inference", "--compare", "Ti/16", "--json", "b.json")
     assert done.code == 0, done.err

@@ -18,6 +18,7 @@ from lightning.pytorch.trainer.states import TrainerStatus
 from rich.console import Console
 
 from vit_lightning.analysis.peaks import device_name
+from vit_lightning.callbacks import Require
 from vit_lightning.data import ImageDataModule
 from vit_lightning.errors import InputError
 from vit_lightning.finite_guard import FiniteGuard
@@ -218,7 +219,7 @@ class Bench:
         name = model.config.variant
         fit, bare = (self._row("fit", text, batch) for text in (name, f"{name} bare"))
         with tempfile.TemporaryDirectory() as folder:
-            kept = [callback for callback in self.trainer.callbacks if not isinstance(callback, Checkpoint)]
+            kept = [callback for callback in self.trainer.callbacks if not isinstance(callback, Checkpoint | Require)]
             self.trainer.callbacks = [*kept, FiniteGuard(), Throughput(), LearningRateMonitor("step")]
             tensorboard = TensorBoardLogger(folder, name="", version="tensorboard")
             self.trainer.loggers = [MetricsCSV(Path(folder)), tensorboard]
