@@ -3,9 +3,13 @@
 Each reads and writes every tensor of tokens once, computes in fp32, and takes the sums over rows that biases and norms
 need for their gradients on the way. Tensors of tokens are `rows width` and contiguous; parameters may be of any
 floating type. The plain net is the reference: tests/models/test_fused.py.
+
+Dropout's masks are never stored: each kernel that needs one draws it again, by Philox (Salmon et al., 2011; seven
+rounds pass BigCrush) with the seed as the key and row, column and use as the counter.
 """
 
 from functools import cache
+from typing import NamedTuple
 
 import torch
 import triton
@@ -14,10 +18,43 @@ from torch import Tensor
 
 ROW_ELEMENTS = 4096
 """Elements of a tile of whole rows: four rows of width 768, padded to 1024, ran fastest on an H100."""
+LEVELS = tl.constexpr(2**16)
+"""Steps of a dropout rate: 16 random bits an element, so that one Philox call serves eight."""
+
+
+class Drop(NamedTuple):
+    """One use of dropout in a forward pass; equal fields give equal masks.
+
+    Args:
+        seed: of all masks of the pass, one int64 on the device; None: no dropout.
+        rate: share of the elements that become zero.
+        use: number of the mask.
+    """
+
+    seed: Tensor | None = None
+    rate: float = 0.0
+    use: int = 0
+
+    @property
+    def levels(self) -> int:
+        """The rate in steps, below 1."""
+        return min(round(self.rate * LEVELS.value), LEVELS.value - 1)
+
+    def later(self, uses: int) -> "Drop":
+        """Return the use of dropout that comes so many uses later."""
+        return self._replace(use=self.use + uses)
+
+
+KEEP_ALL = Drop()
 
 
 def add_norm(
-    tokens: Tensor, branch: Tensor | None, bias: Tensor | None, keep: Tensor | None, norm: tuple[Tensor, Tensor, float]
+    tokens: Tensor,
+    branch: Tensor | None,
+    bias: Tensor | None,
+    keep: Tensor | None,
+    norm: tuple[Tensor, Tensor, float],
+    drop: Drop = KEEP_ALL,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Add a branch to the tokens and normalise the sum.
 
@@ -27,6 +64,7 @@ def add_norm(
         bias: the sub-layer's bias, `width`.
         keep: factor on the branch per image (stochastic depth), or None; an image has rows / len(keep) rows.
         norm: weight, bias and epsilon of the LayerNorm.
+        drop: dropout of branch and bias.
 
     Returns:
         Sum, normalised sum, and the mean and reciprocal deviation of each row.
@@ -39,8 +77,9 @@ def add_norm(
     block = triton.next_power_of_2(width)
     tile = max(1, ROW_ELEMENTS // block)
     _add_norm[triton.cdiv(rows, tile),](
-        *(tokens, branch, bias, keep, weight, shift, total, normed, mean, rstd),
-        *(rows, rows // len(keep) if keep is not None else rows, eps),
+        *(tokens, branch, bias, keep, drop.seed, weight, shift, total, normed, mean, rstd),
+        *(rows, rows // len(keep) if keep is not None else rows, drop.use, eps),
+        DROP=drop.levels,
         WIDTH=width,
         BLOCK=block,
         TILE=tile,
@@ -55,17 +94,19 @@ def add_norm_backward(
     moments: tuple[Tensor, Tensor],
     weight: Tensor,
     keep: Tensor | None,
+    drop: Drop = KEEP_ALL,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the gradients of the tokens, of the branch, and, as three rows, of norm weight, norm bias and bias."""
     rows, width = total.shape
     grad = torch.empty_like(total)
-    grad_branch = grad if keep is None else torch.empty_like(total)
+    grad_branch = torch.empty_like(total) if drop.levels or keep is not None else grad
     programs = _programs(total.device, 4)
     sums = torch.empty(3, programs, width, dtype=torch.float32, device=total.device)
     block = triton.next_power_of_2(width)
     _add_norm_backward[programs,](
-        *(grad_total, grad_normed, total, *moments, weight, keep, grad, grad_branch, sums),
-        *(rows, rows // len(keep) if keep is not None else rows),
+        *(grad_total, grad_normed, total, *moments, weight, keep, drop.seed, grad, grad_branch, sums),
+        *(rows, rows // len(keep) if keep is not None else rows, drop.use),
+        DROP=drop.levels,
         WIDTH=width,
         BLOCK=block,
         TILE=max(1, ROW_ELEMENTS // 2 // block),
@@ -73,22 +114,39 @@ def add_norm_backward(
     return grad, grad_branch, sums.sum(1)
 
 
-def gelu(hidden: Tensor, bias: Tensor, exact: bool) -> Tensor:
-    """Return the GELU of `hidden + bias`, by the error function or its tanh approximation."""
+def gelu(hidden: Tensor, bias: Tensor, exact: bool, drop: Drop = KEEP_ALL) -> Tensor:
+    """Return the GELU of `hidden + bias`, by the error function or its tanh approximation, after dropout."""
     rows, width = hidden.shape
     out = torch.empty_like(hidden)
     grid = triton.cdiv(rows, 4), triton.cdiv(width, 1024)
-    _gelu[grid](hidden, bias, out, rows, WIDTH=width, BLOCK=1024, TILE=4, EXACT=exact, num_warps=8)
+    _gelu[grid](
+        *(hidden, bias, drop.seed, out, rows, drop.use),
+        DROP=drop.levels,
+        WIDTH=width,
+        BLOCK=1024,
+        TILE=4,
+        EXACT=exact,
+        num_warps=8,
+    )
     return out
 
 
-def gelu_backward(grad: Tensor, hidden: Tensor, bias: Tensor, exact: bool) -> tuple[Tensor, Tensor]:
+def gelu_backward(
+    grad: Tensor, hidden: Tensor, bias: Tensor, exact: bool, drop: Drop = KEEP_ALL
+) -> tuple[Tensor, Tensor]:
     """Return the gradients of `hidden` and of `bias`."""
     rows, width = hidden.shape
     out, programs = torch.empty_like(hidden), _programs(hidden.device, 2)
     sums = torch.empty(programs, width, dtype=torch.float32, device=hidden.device)
     grid = programs, triton.cdiv(width, 256)
-    _gelu_backward[grid](grad, hidden, bias, out, sums, rows, WIDTH=width, BLOCK=256, TILE=8, EXACT=exact)
+    _gelu_backward[grid](
+        *(grad, hidden, bias, drop.seed, out, sums, rows, drop.use),
+        DROP=drop.levels,
+        WIDTH=width,
+        BLOCK=256,
+        TILE=8,
+        EXACT=exact,
+    )
     return out, sums.sum(0)
 
 
@@ -137,15 +195,28 @@ def _store(pointer, places, values, inside):
 
 
 @triton.jit
+def _mask(Seed, use, row, first, DROP: tl.constexpr, BLOCK: tl.constexpr):
+    """Dropout's factors for BLOCK columns from `first`, a multiple of 8, on: zero, or what keeps the mean."""
+    eighth = first // 8 + tl.arange(0, BLOCK // 8)
+    a, b, c, d = tl.philox(tl.load(Seed), row[:, None], eighth[None, :], use, 0, 7)
+    words = tl.join(tl.join(a, b), tl.join(c, d))
+    bits = tl.reshape(tl.join(words % LEVELS, words // LEVELS), (row.shape[0], BLOCK))
+    return tl.where(bits < DROP, 0.0, LEVELS / (LEVELS - DROP))
+
+
+@triton.jit(do_not_specialize=["use"])
 def _add_norm(
-    Tokens, Branch, Bias, Keep, Weight, Shift, Total, Normed, Mean, Rstd,
-    rows, rows_per_image, eps, WIDTH: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr,
+    Tokens, Branch, Bias, Keep, Seed, Weight, Shift, Total, Normed, Mean, Rstd,
+    rows, rows_per_image, use, eps,
+    DROP: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
     columns = tl.arange(0, BLOCK)
     row, places, inside = _tile(tl.program_id(0) * TILE, rows, columns, WIDTH, TILE)
     total = _load(Tokens, places, inside)
     if Branch is not None:
         branch = _load(Branch, places, inside) + _load(Bias, columns, columns < WIDTH)[None, :]
+        if DROP:
+            branch *= _mask(Seed, use, row, 0, DROP, BLOCK)
         if Keep is not None:
             branch *= _load(Keep, row // rows_per_image, row < rows)[:, None]
         total = (total + branch).to(Total.dtype.element_ty)
@@ -161,10 +232,10 @@ def _add_norm(
     tl.store(Rstd + row, rstd, mask=row < rows)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["use"])
 def _add_norm_backward(
-    GradTotal, GradNormed, Total, Mean, Rstd, Weight, Keep, Grad, GradBranch, Sums,
-    rows, rows_per_image, WIDTH: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr,
+    GradTotal, GradNormed, Total, Mean, Rstd, Weight, Keep, Seed, Grad, GradBranch, Sums,
+    rows, rows_per_image, use, DROP: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
     program, programs = tl.program_id(0), tl.num_programs(0)
     columns = tl.arange(0, BLOCK)
@@ -186,8 +257,11 @@ def _add_norm_backward(
             grad += _load(GradTotal, places, inside)
         grad = tl.where(inside, grad, 0.0)
         _store(Grad, places, grad, inside)
+        if DROP:
+            grad *= _mask(Seed, use, row, 0, DROP, BLOCK)
         if Keep is not None:
             grad *= _load(Keep, row // rows_per_image, row < rows)[:, None]
+        if DROP or Keep is not None:
             _store(GradBranch, places, grad, inside)
         for_bias += grad
     _store(Sums, program * WIDTH + columns, tl.sum(for_weight, 0), columns < WIDTH)
@@ -207,30 +281,37 @@ def _bend(x, EXACT: tl.constexpr):
     return share, slope
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["use"])
 def _gelu(
-    Hidden, Bias, Out, rows, WIDTH: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr, EXACT: tl.constexpr
+    Hidden, Bias, Seed, Out, rows, use,
+    DROP: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
-    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    _, places, inside = _tile(tl.program_id(0) * TILE, rows, columns, WIDTH, TILE)
+    first = tl.program_id(1) * BLOCK
+    columns = first + tl.arange(0, BLOCK)
+    row, places, inside = _tile(tl.program_id(0) * TILE, rows, columns, WIDTH, TILE)
     x = _load(Hidden, places, inside) + _load(Bias, columns, columns < WIDTH)[None, :]
     share, _ = _bend(x, EXACT)
-    _store(Out, places, x * share, inside)
+    x *= share
+    if DROP:
+        x *= _mask(Seed, use, row, first, DROP, BLOCK)
+    _store(Out, places, x, inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["use"])
 def _gelu_backward(
-    Grad, Hidden, Bias, Out, Sums,
-    rows, WIDTH: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr, EXACT: tl.constexpr,
+    Grad, Hidden, Bias, Seed, Out, Sums, rows, use,
+    DROP: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, TILE: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
-    program = tl.program_id(0)
-    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    program, first = tl.program_id(0), tl.program_id(1) * BLOCK
+    columns = first + tl.arange(0, BLOCK)
     bias = _load(Bias, columns, columns < WIDTH)[None, :]
     for_bias = tl.zeros((TILE, BLOCK), tl.float32)
     for start in range(program * TILE, rows, tl.num_programs(0) * TILE):
-        _, places, inside = _tile(start, rows, columns, WIDTH, TILE)
+        row, places, inside = _tile(start, rows, columns, WIDTH, TILE)
         share, slope = _bend(_load(Hidden, places, inside) + bias, EXACT)
         grad = _load(Grad, places, inside) * (share + slope)
+        if DROP:
+            grad *= _mask(Seed, use, row, first, DROP, BLOCK)
         _store(Out, places, grad, inside)
         for_bias += grad
     _store(Sums, program * WIDTH + columns, tl.sum(for_bias, 0), columns < WIDTH)
