@@ -18,9 +18,11 @@ from vit_lightning.arguments import LINKED, load_plugins
 from vit_lightning.augment import Augment, train_transform
 from vit_lightning.cli import ViTCLI
 from vit_lightning.models import NetConfig
+from vit_lightning.sweeps.plan import Plan, read_plan
 
 FOLDER = Path(__file__).parent.parent / "experiments"
 EXPERIMENTS = sorted(FOLDER.glob("*.yaml"))
+SWEEPS = sorted((FOLDER / "sweeps").glob("*.yaml"))
 OVERLAYS = sorted((FOLDER / "hardware").glob("*.yaml"))
 NOTE = ("Source:", "Expected:", "Cost:", "Command:")
 CLASSES = {
@@ -122,6 +124,34 @@ def test_an_experiment_is_a_lab_note(path):
 def test_the_table_lists_every_experiment():
     listed = re.findall(r"^\| `(\w+\.yaml)`", (FOLDER / "README.md").read_text(), flags=re.M)
     assert sorted(set(listed)) == [path.name for path in EXPERIMENTS]
+
+
+def plan(path: Path) -> Plan:
+    """A shipped plan, with what the command of its note sets."""
+    command = shlex.split(dict(note(path))["Command"])
+    given = dict(word.split("=", 1) for word in command[command.index("--set") + 1 :]) if "--set" in command else {}
+    return read_plan(path, given, Path("runs"))
+
+
+@pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.stem)
+def test_a_sweep_is_a_lab_note_that_the_table_lists(path):
+    header = [line for line in path.read_text().splitlines() if line.startswith("#")]
+    assert header[0].startswith(f"# {path.stem}: ")
+    for part in NOTE:
+        assert any(part in line for line in header), f"{path.name}: the note lacks {part}"
+    assert dict(note(path))["Command"].startswith(f"{DOOR}sweep experiments/sweeps/{path.name}")
+    assert f"`sweeps/{path.name}`" in (FOLDER / "README.md").read_text()
+
+
+@pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.stem)
+def test_the_commands_of_a_sweep_parse(path):
+    """Those of the first cell, and of the cells that differ from it in one label: every label once."""
+    cells = plan(path).cells
+    first = cells[0].labels.items()
+    for cell in (cell for cell in cells if len(cell.labels.items() - first) <= 1):
+        for _, *line in cell.lines:  # all verbs have the flags of fit
+            words = [str(FOLDER.parent / word) if word.startswith("experiments/") else word for word in line]
+            parser().parse_args(["fit", *words])
 
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)

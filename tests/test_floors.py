@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 FLOORS = {
     "errors": 0,
+    "text_files": 1,
     "models": 0,
     "weights": 1,
     "optim": 1,
@@ -38,6 +39,7 @@ FLOORS = {
     "packing": 2,
     "checkup": 2,
     "speed": 2,
+    "sweeps": 2,
     "commands": 3,
     "callbacks": 3,
     "finite_guard": 3,

@@ -1,8 +1,13 @@
 """The door: `python -m vit_lightning VERB ...`."""
 
 import difflib
+import json
 import sys
+from collections import deque
+from collections.abc import Callable
 from importlib import import_module
+from inspect import getdoc, signature
+from itertools import takewhile
 
 from vit_lightning.errors import InputError
 
@@ -17,6 +22,7 @@ RUN_VERBS = {
 }
 FILE_VERBS = {
     "convert": "turn weights of one public layout into another",
+    "sweep": "run all combinations of a plan's settings, and make tables and figures of them",
     "export": "turn a checkpoint into ONNX, torch.export, safetensors or a Hugging Face folder",
 }
 
@@ -65,12 +71,35 @@ def run(words: list[str]) -> None:
         from vit_lightning.parser_errors import ShortParser
 
         function = getattr(import_module(f"vit_lightning.commands.{verb}"), verb)
-        auto_cli(function, args=words[1:], prog=f"python -m vit_lightning {verb}", parser_class=ShortParser)
+        prog, about = f"python -m vit_lightning {verb}", getdoc(function).partition("\n\nArgs:")[0]
+        auto_cli(function, args=spelled(words[1:], function), prog=prog, description=about, parser_class=ShortParser)
     else:
         verbs = {**RUN_VERBS, **FILE_VERBS}
         close = difflib.get_close_matches(verb, verbs, n=1)
         said = f"unknown verb {verb!r}" if verb else "a verb is missing"
         raise InputError(f"{said}{f'; did you mean {close[0]}?' if close else ''} (one of {', '.join(verbs)})")
+
+
+def spelled(words: list[str], function: Callable) -> list[str]:
+    """Spell words for jsonargparse: the values of a list as a list, a switch that stands alone as true."""
+    hints = {f"--{name}": str(parameter.annotation) for name, parameter in signature(function).parameters.items()}
+    left, plain, spelt = deque(words), [], []
+    while left:
+        word = left.popleft()
+        flag, sign, value = word.partition("=")
+        hint = hints.get(flag, "")
+        if not word.startswith("-"):
+            plain.append(word)
+        elif hint.startswith("list["):
+            values = [value] if sign else list(takewhile(lambda word: not word.startswith("--"), left))
+            left = left if sign else deque(list(left)[len(values) :])
+            spelt += [part for value in values for part in (f"{flag}+", value)]
+        elif "bool" in hint and not sign and (not left or left[0] not in ("true", "false")):
+            spelt += [flag, "true"]
+        else:
+            spelt += [word] if sign or not left else [word, left.popleft()]
+    listed = next(iter(hints.values())).startswith("list[") and plain
+    return [json.dumps(plain), *spelt] if listed else [*plain, *spelt]
 
 
 def overview() -> str:

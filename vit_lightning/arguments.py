@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 
 from vit_lightning.errors import InputError
 from vit_lightning.parser_errors import did_you_mean
+from vit_lightning.text_files import kind, read_mapping
 from vit_lightning.weights import shards
 
 PLUGINS = "vit_lightning.datamodules"
@@ -82,43 +82,15 @@ def chooses_data(argv: list[str], configs: Iterable[dict[str, Any]]) -> bool:
     return any(isinstance(value, str) or (isinstance(value, dict) and "class_path" in value) for value in chosen)
 
 
-class UniqueKeys(yaml.SafeLoader):
-    """Loader for which a key written twice is an error; YAML's own keeps the last one without a word."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                if key.value in seen:
-                    raise yaml.MarkedYAMLError(problem=f"{key.value!r} is written twice", problem_mark=key.start_mark)
-                seen.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
 def read_config(path: Path, flag: str = "-c") -> dict[str, Any]:
     """Content of a YAML file that must hold a mapping; `flag` is what it was given with."""
-    try:
-        content = yaml.load(path.read_text(encoding="utf-8"), UniqueKeys)
-    except UnicodeDecodeError as error:
-        raise InputError(f"{flag} {path} is not UTF-8 text: {error.reason} at byte {error.start}") from error
-    except yaml.MarkedYAMLError as error:
-        line, hint = error.problem_mark.line + 1, "; indent with spaces" * ("'\\t'" in error.problem)
-        raise InputError(f"{flag} {path} is not valid YAML in line {line}: {error.problem}{hint}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        reason = getattr(error, "reason", error)
-        raise InputError(f"{flag} {path} is not valid YAML: {' '.join(str(reason).split())}") from error
-    if not isinstance(content, dict):
-        raise InputError(f"{flag} {path} must hold a mapping such as `model: ...`, not {_kind(content)}")
+    content = read_mapping(path, flag)
     if odd := next((key for key in content if not isinstance(key, str)), None):
         raise InputError(f"{flag} {path} has the key {odd!r}; expected names such as model, data and trainer")
     for part in PARTS:
         if not isinstance(content.get(part, {}), (dict, str)):
-            raise InputError(f"{flag} {path} must hold a mapping below {part}, not {_kind(content[part])}")
+            raise InputError(f"{flag} {path} must hold a mapping below {part}, not {kind(content[part])}")
     return content
-
-
-def _kind(content: Any) -> str:
-    return "nothing" if content is None else type(content).__name__
 
 
 def load_plugins(text: str) -> None:

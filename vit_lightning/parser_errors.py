@@ -2,9 +2,11 @@
 
 import difflib
 import re
+from argparse import RawDescriptionHelpFormatter
 from collections.abc import Iterable
+from typing import Any
 
-from jsonargparse import ArgumentParser
+from jsonargparse import ArgumentParser, DefaultHelpFormatter
 
 from vit_lightning.errors import InputError
 
@@ -26,8 +28,22 @@ REQUIRED = re.compile(r"following arguments are required: (\w+)")
 GIVEN = re.compile(r"(?:Got value|Given value): (.*)")
 
 
+class AsTyped(RawDescriptionHelpFormatter, DefaultHelpFormatter):
+    """Help whose description keeps its lines, such as those of an example."""
+
+
 class ShortParser(ArgumentParser):
     """Parser of a file verb that reports wrong arguments in one sentence, without a wall of usage."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"formatter_class": AsTyped} | kwargs)
+
+    def format_help(self) -> str:
+        """Name a list of values as the one argument that it is to a reader, not in JSON."""
+        for action in self._actions:
+            if not action.option_strings and str(action.metavar).startswith("["):
+                action.metavar = f"{action.dest.upper()} ..."
+        return super().format_help()
 
     def error(self, message: str, ex: Exception | None = None) -> None:
         raise InputError(shorten(message, self.get_defaults(skip_validation=True).keys(), [])) from ex

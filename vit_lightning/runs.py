@@ -14,6 +14,7 @@ from typing import Any
 
 from vit_lightning.errors import InputError
 from vit_lightning.signals import slurm_job, was_requeued
+from vit_lightning.text_files import write_atomically as write_atomically
 from vit_lightning.weights.shards import is_sharded
 
 CHECKPOINTS = "checkpoints"
@@ -120,13 +121,6 @@ def environment(device: str) -> dict[str, Any]:
         "git_commit": _git("rev-parse", "HEAD"),
         "git_dirty": bool(_git("status", "--porcelain")),
     }
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a text file so that a reader sees the old content or the new, never a part."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
 
 
 def _numbers(folder: Path) -> list[int]:

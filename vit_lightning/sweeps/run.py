@@ -1,0 +1,190 @@
+"""A cell on disk: what of it was done, what comes next, and running it."""
+
+import hashlib
+import json
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise, zip_longest
+from pathlib import Path
+from typing import Literal
+
+from filelock import FileLock, Timeout
+
+from vit_lightning.errors import InputError
+from vit_lightning.sweeps.plan import Cell
+from vit_lightning.text_files import AsWritten, read_mapping, write_atomically
+
+DOOR = (sys.executable, "-m", "vit_lightning")
+RECORD = "cell.json"
+LOG = "log.txt"
+STOPPED = "stopped by a signal"
+"""What a fit that a signal has ended says; its exit status may be 0."""
+
+State = Literal["finished", "failed", "stopped", "elsewhere"]
+
+
+@dataclass
+class Record:
+    """What of a cell was done: the command lines that began, and how many of them ended."""
+
+    lines: list[list[str]] = field(default_factory=list)
+    done: int = 0
+    seconds: float = 0.0
+    date: str = ""
+    files: dict[str, str] = field(default_factory=dict)
+    """Digests of what the -c files hold."""
+
+    def write(self, folder: Path) -> None:
+        """Leave it in the cell's folder."""
+        write_atomically(folder / RECORD, json.dumps(asdict(self), indent=1) + "\n")
+
+
+@dataclass
+class Outcome:
+    """How a cell ended; the reason is one sentence."""
+
+    cell: Cell
+    state: State
+    seconds: float = 0.0
+    reason: str = ""
+
+
+def read_record(folder: Path) -> Record:
+    """What a cell's folder says of it; nothing was done where there is none."""
+    try:
+        return Record(**json.loads((folder / RECORD).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return Record()
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{folder / RECORD} is not readable; remove {folder} to run the cell anew") from error
+
+
+def is_finished(cell: Cell, record: Record) -> bool:
+    """Whether all lines of a cell ended well."""
+    return record.done == len(cell.lines)
+
+
+def check_unchanged(cell: Cell, runs: Path) -> Record:
+    """Return the record of a cell in the folder of all runs.
+
+    Raises:
+        InputError: the cell ran with other words, or files with other content, than it would now.
+    """
+    folder = runs / cell.place
+    record = read_record(folder)
+    fix = f"remove {folder} to run it anew, or give the plan another name"
+    for old, new in zip_longest(record.lines, cell.lines[: len(record.lines)], fillvalue=[]):
+        if old != new:
+            was, now = _differing(old, new), _differing(new, old)
+            raise InputError(f"{folder} ran with {was}, now the plan has {now}; {fix}")
+    now = _digests(cell)
+    if changed := next((path for path, digest in record.files.items() if now.get(path) != digest), None):
+        raise InputError(f"{folder} ran with another {changed} than there is now; {fix}")
+    return record
+
+
+def command(cell: Cell, number: int, runs: Path) -> list[str]:
+    """Words of one of a cell's processes: its fit is the first, what scores it follows."""
+    folder = runs / cell.place
+    words = [*cell.lines[number], "--trainer.default_root_dir", str(folder)]
+    if number:
+        words += ["--trainer.logger", "CSVLogger", "--trainer.logger.save_dir", str(folder)]
+        words += ["--trainer.logger.name", f"then{number}"]
+    elif _can_go_on(folder):
+        words += ["--ckpt_path", "last"]
+    return [*DOOR, *words]
+
+
+def run(cell: Cell, runs: Path, call: Callable[[list[str], Path], int | None]) -> Outcome:
+    """Do what is left of a cell.
+
+    Args:
+        cell: The cell.
+        runs: Folder of all runs.
+        call: Runs a process with its output in a file, and returns its exit status, or None where it was not started.
+    """
+    folder = runs / cell.place
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(folder / ".lock", timeout=0):
+            return _run(cell, runs, call)
+    except Timeout:
+        return Outcome(cell, "elsewhere", reason="another sweep runs it")
+    except InputError as error:
+        return Outcome(cell, "failed", reason=str(error))
+
+
+def _run(cell: Cell, runs: Path, call: Callable[[list[str], Path], int | None]) -> Outcome:
+    folder, record = runs / cell.place, check_unchanged(cell, runs)
+    log = folder / LOG
+    for number in range(record.done, len(cell.lines)):
+        record.lines, record.files = cell.lines[: number + 1], _digests(cell)
+        record.write(folder)
+        words = command(cell, number, runs)
+        if number or "--ckpt_path" not in words:
+            _forget(folder, number)
+        said, began = log.stat().st_size if log.is_file() else 0, time.monotonic()
+        code = call(words, log)
+        output = log.read_bytes()[said:].decode(errors="replace") if log.is_file() else ""
+        stopped = code is None or STOPPED in output
+        record.done += code == 0 and not stopped
+        record.seconds += time.monotonic() - began
+        record.date = time.strftime("%Y-%m-%d")
+        record.write(folder)
+        if stopped:
+            return Outcome(cell, "stopped", record.seconds)
+        if code:
+            return Outcome(cell, "failed", record.seconds, f"{_last_words(output, code)}; see {log}")
+    return Outcome(cell, "finished", record.seconds)
+
+
+def _last_words(output: str, code: int) -> str:
+    """The sentence with which a process failed."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    told = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    if code < 0:
+        return f"ended by signal {-code}"
+    return (told or lines or [f"exit status {code}"])[-1]
+
+
+def _can_go_on(folder: Path) -> bool:
+    """Whether the cell's run has left a state."""
+    if not (runs := _runs(folder)):
+        return False
+    from vit_lightning.runs import checkpoint_of  # torch, which takes long to import, for a cell that began before
+
+    return any(checkpoint_of(path, "last") for path in runs)
+
+
+def _forget(folder: Path, number: int) -> None:
+    """Remove what an earlier try left: the next fit is to have the number 0, which others rely on, as its folder."""
+    for path in [folder / f"then{number}"] if number else _runs(folder):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _runs(folder: Path) -> list[Path]:
+    return [path for path in folder.glob("*/[0-9]*") if path.is_dir()]
+
+
+def _digests(cell: Cell) -> dict[str, str]:
+    """What the -c files hold, notes and layout aside."""
+    files = [Path(value) for word, value in pairwise(cell.lines[0]) if word in ("-c", "--config")]
+    return {str(path): _digest(path) for path in files if path.is_file()}
+
+
+def _digest(path: Path) -> str:
+    content = json.dumps(read_mapping(path, "-c", AsWritten), sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def _differing(words: list[str], others: list[str]) -> str:
+    """What stands in words between how they begin and how they end like others; a value comes with its flag."""
+    alike = next((place for place, (a, b) in enumerate(zip(words, others, strict=False)) if a != b), len(others))
+    first = max(alike - (not words[alike : alike + 1] or not words[alike].startswith("-")), 0)
+    ends = list(zip(reversed(words[alike:]), reversed(others[alike:]), strict=False))
+    tail = next((place for place, (a, b) in enumerate(ends) if a != b), len(ends))
+    return shlex.join(words[first : len(words) - tail]) or "nothing"
