@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from lightning.fabric.plugins.environments import SLURMEnvironment
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -16,6 +17,7 @@ from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from vit_lightning.errors import InputError
 from vit_lightning.runs import LAST, NEW, PREVIOUS
+from vit_lightning.sampling import run_seed
 from vit_lightning.signals import Agreement, Stop, requeue
 from vit_lightning.weights.shards import is_sharded, read_sharded_run
 
@@ -190,8 +192,9 @@ def _remove(path: Path) -> None:
 
 
 class RandomState(Callback):
-    """Save the random state of every process, so that dropout goes on as if the run had never stopped.
+    """Give every process a random state of its own, and save it, so that dropout goes on as if a run had never stopped.
 
+    All processes have the same seed, so that their nets begin equal; their images are to drop different units.
     Augmentation needs none: it is seeded for every record.
     """
 
@@ -216,6 +219,8 @@ class RandomState(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Late, since setting up the run draws numbers too."""
         if self._restored is None:
+            if rank := trainer.global_rank:
+                torch.manual_seed(int(np.random.SeedSequence((run_seed(), rank)).generate_state(1)[0]))
             return
         torch.set_rng_state(self._restored["cpu"].cpu())
         if "cuda" in self._restored and torch.cuda.is_available():

@@ -54,7 +54,8 @@ def draw(figure: Figure, plan: Plan, rows: list[Row], path: Path) -> None:
     from matplotlib.figure import Figure as Canvas
     from matplotlib.ticker import NullFormatter, PercentFormatter
 
-    style = {"svg.hashsalt": plan.name, "font.size": 10, "axes.spines.top": False, "axes.spines.right": False}
+    style = {"svg.hashsalt": plan.name, "svg.fonttype": "none", "font.size": 10}
+    style |= {"axes.spines.top": False, "axes.spines.right": False}
     with matplotlib.rc_context(style):
         canvas = Canvas(figsize=(5.6, 3.8), layout="constrained")
         axes = canvas.subplots()
