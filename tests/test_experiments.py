@@ -4,6 +4,7 @@ import re
 import shlex
 from functools import cache
 from importlib import import_module
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,7 +38,7 @@ CLASSES = {
     "Synthetic": 4,
     "WebScale": 18_291,
 }
-IMAGES = {"ImageNet1k": 1_268_355, "ImageNet21k": 14_094_722, "WebScale": 303_000_000}
+IMAGES = {"CIFAR10": 49_000, "ImageNet1k": 1_268_355, "ImageNet21k": 14_094_722, "WebScale": 303_000_000}
 """Training images of the sets that are trained on by epochs, held-out ones left aside."""
 DOOR = "python -m vit_lightning "
 
@@ -129,7 +130,8 @@ def test_the_table_lists_every_experiment():
 def plan(path: Path) -> Plan:
     """A shipped plan, with what the command of its note sets."""
     command = shlex.split(dict(note(path))["Command"])
-    given = dict(word.split("=", 1) for word in command[command.index("--set") + 1 :]) if "--set" in command else {}
+    words = command[command.index("--set") + 1 :] if "--set" in command else []
+    given = dict(word.split("=", 1) for word in takewhile(lambda word: not word.startswith("--"), words))
     return read_plan(path, given, Path("runs"))
 
 

@@ -23,6 +23,8 @@ FLOORS = {
     "subsets": 1,
     "signals": 1,
     "images": 1,
+    "jpegs": 1,
+    "cut_kernel": 1,
     "chunks": 1,
     "progress": 1,
     "randaugment": 1,
@@ -34,6 +36,7 @@ FLOORS = {
     "masked_patch": 2,
     "records": 2,
     "memory": 2,
+    "device_decode": 2,
     "loaders": 2,
     "data": 2,
     "packing": 2,
@@ -56,7 +59,7 @@ FLOORS = {
     "cli": 4,
     "__main__": 4,
 }
-SIDES = ({"recipe", "classifier", "masked_patch"}, {"records", "memory", "loaders", "data"})
+SIDES = ({"recipe", "classifier", "masked_patch"}, {"records", "memory", "device_decode", "loaders", "data"})
 FILES = sorted((ROOT / "vit_lightning").rglob("*.py"))
 NOT_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "base", "core"}
 

@@ -6,7 +6,7 @@ Everything here maps uint8 `(c, y, x)` to uint8 `(c, y, x)` and draws from torch
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -110,9 +110,7 @@ _LIMITS = {
 
 def train_transform(augment: Augment, size: Size) -> Transform:
     """Return the training transform to `size` (y, x): crop, flip, affine change, random operations, erasing."""
-    steps: list[Transform] = [_train_crop(augment, size)]
-    if augment.flip:
-        steps.append(v2.RandomHorizontalFlip())
+    steps: list[Transform] = [RandomCut(augment, size)]
     if augment.rotate or augment.shift or augment.scale:
         steps.append(
             v2.RandomAffine(
@@ -144,21 +142,67 @@ def mixing(augment: Augment, num_classes: int) -> Mix | None:
     return mixer(augment.mixup, augment.cutmix_alpha, num_classes)
 
 
-def _train_crop(augment: Augment, size: Size) -> Transform:
-    # The recipes resize without antialiasing in inception and resize, with it where they keep the aspect (spec 3.3).
-    match augment.crop:
-        case "inception":
-            return InceptionCrop(size)
-        case "resmall":
-            return v2.Compose([Cover(size, augment.zoom), v2.RandomCrop(size)])
-        case "resize":
-            larger = [round(side * augment.zoom) for side in size]
-            return v2.Compose([v2.Resize(larger, antialias=False), v2.RandomCrop(size)])
-        case "pad":
-            y, x = (side // 8 for side in size)
-            return v2.Compose([v2.Resize(size, antialias=True), v2.RandomCrop(size, padding=[x, y])])
-        case "none":
-            return v2.Resize(size, antialias=True)
+class Cut(NamedTuple):
+    """What is taken of an image: a window of it, resized, and of that a window again, mirrored or not; in pixels."""
+
+    y: int
+    x: int
+    height: int
+    width: int
+    tall: int
+    """Height that the first window is resized to."""
+    wide: int
+    top: int
+    """First row of the second window; what lies outside of the first one is black."""
+    left: int
+    mirrored: bool
+
+
+@dataclass(frozen=True)
+class RandomCut:
+    """The training crop and the mirroring. What is drawn depends on the image's sides alone, and not on its pixels."""
+
+    augment: Augment
+    size: Size
+
+    def __call__(self, image: Tensor) -> Tensor:
+        return self.apply(image, self.draw(*image.shape[-2:]))
+
+    @property
+    def antialias(self) -> bool:
+        """Whether resizing is antialiased: in the recipes that keep the aspect it is (spec 3.3)."""
+        return self.augment.crop not in ("inception", "resize")
+
+    def draw(self, height: int, width: int) -> Cut:
+        """Draw what is taken of an image of that height and width."""
+        whole = 0, 0, height, width
+        match self.augment.crop:
+            case "inception":
+                cut = *InceptionCrop(self.size).window(height, width), *self.size, 0, 0
+            case "resmall":
+                cover = Cover(self.size, self.augment.zoom)
+                window = cover.window(height, width)
+                cut = *window, *self._place(cover.sides(*window[2:]))
+            case "resize":
+                cut = *whole, *self._place(tuple(round(side * self.augment.zoom) for side in self.size))
+            case "pad":
+                cut = *whole, *self._place(self.size, tuple(side // 8 for side in self.size))
+            case "none":
+                cut = *whole, *self.size, 0, 0
+        return Cut(*cut, self.augment.flip and bool(torch.rand(1) < 0.5))
+
+    def apply(self, image: Tensor, cut: Cut) -> Tensor:
+        """Cut an image `(c, y, x)`."""
+        window = image[..., cut.y : cut.y + cut.height, cut.x : cut.x + cut.width]
+        resized = F.resize(window, [cut.tall, cut.wide], antialias=self.antialias)
+        image = F.crop(resized, cut.top, cut.left, *self.size)
+        return F.horizontal_flip(image) if cut.mirrored else image
+
+    def _place(self, sides: Size, padding: Size = (0, 0)) -> tuple[int, int, int, int]:
+        """Draw where the last window lies in an image of those sides, and return both."""
+        rooms = [side + 2 * more - own for side, more, own in zip(sides, padding, self.size, strict=True)]
+        top, left = (int(torch.randint(0, room + 1, ())) if room else 0 for room in rooms)
+        return *sides, top - padding[0], left - padding[1]
 
 
 @dataclass(frozen=True)
@@ -169,11 +213,18 @@ class Cover:
     zoom: float
 
     def __call__(self, image: Tensor) -> Tensor:
-        y, x = image.shape[-2:]
-        image = F.center_crop(image, [min(y, 16 * x), min(x, 16 * y)])  # a strip of pixels would grow to gigabytes
-        sides = image.shape[-2:]
-        scale = max(self.zoom * wanted / side for wanted, side in zip(self.size, sides, strict=True))
-        return F.resize(image, [round(side * scale) for side in sides], antialias=True)
+        y, x, height, width = self.window(*image.shape[-2:])
+        return F.resize(image[..., y : y + height, x : x + width], list(self.sides(height, width)), antialias=True)
+
+    def window(self, height: int, width: int) -> tuple[int, int, int, int]:
+        """Return the middle (y, x, height, width) that is kept: a strip of pixels would grow to gigabytes."""
+        tall, wide = min(height, 16 * width), min(width, 16 * height)
+        return round((height - tall) / 2), round((width - wide) / 2), tall, wide
+
+    def sides(self, height: int, width: int) -> Size:
+        """Return the sides that a window is resized to."""
+        scale = max(self.zoom * wanted / side for wanted, side in zip(self.size, (height, width), strict=True))
+        return round(height * scale), round(width * scale)
 
 
 @dataclass(frozen=True)

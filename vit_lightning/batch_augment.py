@@ -48,14 +48,8 @@ class BatchAugment:
     def __init__(self, augment: Augment, size: Size) -> None:
         self.resize = _resize(augment, size)
         pad = augment.crop == "pad"
-        self.steps: list[Step] = [Window(size, tuple(side // 8 if pad else 0 for side in size), augment.flip)]
-        if augment.rotate or augment.shift or augment.scale:
-            self.steps.append(Affine(augment.rotate, augment.shift, augment.scale, size))
-        layers, magnitude = augment.randomness
-        if layers:
-            self.steps.append(Operations(layers, magnitude))
-        if augment.erasing:
-            self.steps.append(Erasing(augment.erasing, size))
+        window = Window(size, tuple(side // 8 if pad else 0 for side in size), augment.flip)
+        self.steps: list[Step] = [window, *later_steps(augment, size)]
 
     def draw(self, dice: Dice) -> tuple[Any, ...]:
         """Return the numbers of every step."""
@@ -67,6 +61,19 @@ class BatchAugment:
         for step, its_numbers in zip(self.steps, numbers, strict=True):
             images = step(images, its_numbers)
         return images
+
+
+def later_steps(augment: Augment, size: Size) -> list[Step]:
+    """Return the steps of a recipe that follow the crop and the mirroring."""
+    steps: list[Step] = []
+    if augment.rotate or augment.shift or augment.scale:
+        steps.append(Affine(augment.rotate, augment.shift, augment.scale, size))
+    layers, magnitude = augment.randomness
+    if layers:
+        steps.append(Operations(layers, magnitude))
+    if augment.erasing:
+        steps.append(Erasing(augment.erasing, size))
+    return steps
 
 
 def obstacle(augment: Augment) -> str | None:

@@ -16,9 +16,10 @@ from torch.utils.data import DataLoader
 from torchvision.transforms.v2 import functional as F
 
 from vit_lightning import augment as augmenting
-from vit_lightning import subsets
-from vit_lightning.augment import Augment, Size, Transform
+from vit_lightning import device_decode, subsets
+from vit_lightning.augment import Augment, RandomCut, Size, Transform
 from vit_lightning.batch_augment import BatchAugment, obstacle
+from vit_lightning.device_decode import Decoder, Encoded, Undecoded
 from vit_lightning.errors import InputError
 from vit_lightning.loaders import DeviceLoader, ResumableLoader
 from vit_lightning.memory import Held, WholeBatches, as_it_is, hold
@@ -48,6 +49,11 @@ class ImageDataModule(LightningDataModule, ABC):
         augment_on_device: vary whole training batches on the device that trains, instead of one image after the other
             in the loader; the random numbers are others, from the same distributions. Unset: where it is possible,
             which is for sets in memory and every step but the inception crop and TrivialAugment.
+        decode_on_device: decode training JPEGs on the GPU that trains (nvJPEG), and cut, resize and vary them there. It
+            pays where a fast GPU with a JPEG engine (A100, H100 and later) has few CPU cores, and the progress line's
+            data_wait is more than a few percent. Crops stay the same, pixels nearly so. Other images than plain
+            JPEGs are decoded in the loader as ever, and so are those of validation and test. A damaged JPEG whose
+            markers are in order is not noticed there, but shown as far as it goes; the verb `doctor` finds such.
         fraction: share of the training images to use, for studies of the data's size: the same ones in every run, and
             those of a smaller share are among those of a larger one.
         per_class: number of training images to use of every class, chosen likewise.
@@ -72,6 +78,7 @@ class ImageDataModule(LightningDataModule, ABC):
         augment: Augment = Augment(),
         in_memory: bool | None = None,
         augment_on_device: bool | None = None,
+        decode_on_device: bool = False,
         fraction: float = 1.0,
         per_class: int | None = None,
         on_error: OnError = "raise",
@@ -87,6 +94,7 @@ class ImageDataModule(LightningDataModule, ABC):
         self.augment = augment
         self.in_memory = in_memory
         self.augment_on_device = augment_on_device
+        self.decode_on_device = decode_on_device
         self.fraction = fraction
         self.per_class = per_class
         self.on_error = on_error
@@ -96,6 +104,7 @@ class ImageDataModule(LightningDataModule, ABC):
         self.further_sets: dict[str, ImageSet] = {}
         """Sets that `setup` may fill in to be scored beside `val_set` and `test_set`, as val/<name> and test/<name>."""
         self._held: dict[tuple[str, bool | None], tuple[ImageSet, Held | None]] = {}
+        self._decoder: Decoder | None = None
         for name, least, value in (
             ("image_size", 1, min(self.size)),
             ("batch_size", 1, batch_size),
@@ -163,7 +172,9 @@ class ImageDataModule(LightningDataModule, ABC):
         return self._eval_loader("val_set" if self.test_set is None else "test_set")
 
     def on_after_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
-        """Mix a training batch if `augment` asks for it; its labels are then float `(b, classes)`."""
+        """Decode a batch if the loader did not, and mix it in training; its labels are then float `(b, classes)`."""
+        if self._decoder is not None and isinstance(batch[0], Encoded):
+            batch = self._decoder(*batch)
         if self._mixing is None or self.trainer is None or not self.trainer.training:
             return batch
         pixels, labels = batch
@@ -231,6 +242,8 @@ class ImageDataModule(LightningDataModule, ABC):
 
     def _training(self) -> Records:
         """Return the training set as the loader reads it, varied by batches if that is possible and not forbidden."""
+        if self.decode_on_device and self.trainer is not None:
+            return self._undecoded(self.trainer.strategy.root_device)
         settings = self._settings("train_set", self.train_transform())
         held, source = self._source("train_set", settings)
         why_not = self._why_not_batches(held)
@@ -240,9 +253,26 @@ class ImageDataModule(LightningDataModule, ABC):
             return _checked(Records(source, *settings))
         return _checked(WholeBatches(held, *settings, augment=BatchAugment(self.augment, self.size)))
 
+    def _undecoded(self, device: torch.device) -> Undecoded:
+        """Return the training set for `on_after_batch_transfer` to decode, which only a trainer calls."""
+        settings = self.augment, self.augment_on_device, self.in_memory
+        if why_not := self._own_transform or device_decode.obstacle(*settings):
+            raise InputError(f"--data.decode_on_device true is impossible: {why_not}; leave it out")
+        device_decode.check(device)
+        settings = self._settings("train_set", RandomCut(self.augment, self.size))
+        self._whole("train_set")
+        records = _checked(Undecoded(self.train_part, *settings, augment=self.augment))
+        self._decoder = Decoder(records)
+        return records
+
+    @property
+    def _own_transform(self) -> str | None:
+        ours = getattr(self.train_transform, "__func__", None) is ImageDataModule.train_transform
+        return None if ours else f"{type(self).__name__} has a training transform of its own"
+
     def _why_not_batches(self, held: Held | None) -> str | None:
-        if getattr(self.train_transform, "__func__", None) is not ImageDataModule.train_transform:
-            return f"{type(self).__name__} has a training transform of its own"
+        if self._own_transform:
+            return self._own_transform
         if why := obstacle(self.augment):
             return f"{why} varies each image alone"
         return "the training set is not in memory; give --data.in_memory true" if held is None else None
@@ -267,12 +297,16 @@ class ImageDataModule(LightningDataModule, ABC):
         split = _SPLITS.get(attribute, attribute)
         return transform, self.size, self.num_classes, split, self.on_error, self.max_broken
 
-    def _source(self, attribute: str, settings: tuple[Any, ...]) -> tuple[Held | None, ImageSet]:
-        """Return a set in memory, or None, and what is to be loaded from."""
+    def _whole(self, attribute: str) -> ImageSet:
         whole = self.further_sets[attribute] if attribute in self.further_sets else getattr(self, attribute)
         if whole is None or len(whole) == 0:
             split = _SPLITS.get(attribute, attribute)
             raise InputError(f"{type(self).__name__} has no {split} images, which this command needs")
+        return whole
+
+    def _source(self, attribute: str, settings: tuple[Any, ...]) -> tuple[Held | None, ImageSet]:
+        """Return a set in memory, or None, and what is to be loaded from."""
+        whole = self._whole(attribute)
         source = self.train_part if attribute == "train_set" else whole
         key = attribute, self.in_memory
         if self._held.get(key, (None,))[0] is not whole:
@@ -293,7 +327,7 @@ class ImageDataModule(LightningDataModule, ABC):
             self._batches_seen,
             **settings,
             num_workers=workers,
-            collate_fn=as_it_is if batched else None,
+            collate_fn=as_it_is if hasattr(records, "__getitems__") else None,
             pin_memory=torch.cuda.is_available(),
             persistent_workers=workers > 0,
             worker_init_fn=shield_worker,

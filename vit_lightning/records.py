@@ -156,9 +156,9 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
         """
         self.check_labels()
         first = next(filter(None, (self._load(Draw(index, position=index)) for index in range(len(self)))), None)
-        if first:
+        if first and self.split != "training":
             self.blank = torch.zeros_like(first[0]), torch.full_like(first[1], BROKEN)
-        elif self.split == "training":
+        elif not first and self.split == "training":
             raise InputError(f"none of the {len(self)} training images can be read")
 
     def check_labels(self) -> None:
@@ -173,13 +173,23 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
         """Return a record, or None if it is broken and that is allowed."""
         try:
             image, label = self.source[draw.index]
-            pixels = images.load(image, name=self.name(draw.index), strict=self.strict)
+            opened = self._open(image, draw.index)
         except BrokenImage as error:
             if self.skipped is None:
                 raise BrokenImage(error.name, f"{error.reason}; --data.on_error skip goes on without it") from error
             if not draw.padding:
                 self.skipped.add(draw.index, error)
             return None
+        varied = self._vary(opened, draw)
+        label = self.label(label, draw.index)
+        return varied, torch.full_like(label, IGNORE) if draw.padding else label
+
+    def _open(self, image: Any, index: int) -> Tensor:
+        """Return the pixels of an image, or raise BrokenImage."""
+        return images.load(image, name=self.name(index), strict=self.strict)
+
+    def _vary(self, pixels: Tensor, draw: Draw) -> Tensor:
+        """Apply the transform with the random numbers of the draw."""
         with seeded(self.seed, draw.epoch, draw.position):
             pixels = self.transform(pixels)
         if tuple(pixels.shape[-2:]) != self.size:
@@ -187,8 +197,7 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
                 f"{self.name(draw.index)}: the transform made an image of {tuple(pixels.shape)}, "
                 f"but image_size asks for {self.size}"
             )
-        label = self.label(label, draw.index)
-        return pixels, torch.full_like(label, IGNORE) if draw.padding else label
+        return pixels
 
     def name(self, index: int) -> str:
         """Return what a record is called in messages."""

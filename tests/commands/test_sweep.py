@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -288,3 +289,13 @@ def test_a_real_run_and_its_test(app, tmp_path):
     assert {"test/top1", "val/top1", "best val/top1", "val/loss", "perf/images_per_s", "cost/exaflops"} <= row.keys()
     assert row["device"] == "cpu" and row["precision"] == "32-true" and row["torch"]
     assert Path("runs/real/seed_everything=3/default/0/checkpoints/last.ckpt").is_file()
+
+
+def test_what_failed_before_it_had_a_state_may_change(sweep):
+    Path("rates.yaml").write_text(PLAN.replace("--base {BASE}", "--fail 1 --base {BASE}"))
+    assert sweep().code == 1
+    for folder in Path("runs/rates").glob("*=[02]"):
+        shutil.rmtree(folder)
+    Path("rates.yaml").write_text(PLAN)
+    assert sweep().code == 0
+    assert len(rows()) == 6

@@ -232,9 +232,9 @@ class Bench:
         data.trainer = self.trainer
         data.prepare_data()
         data.setup("fit")
-        contenders = {type(data).__name__: loaders.own}
-        if self.device.type != "cpu":
-            contenders["on the device"] = loaders.on_device
+        contenders = {type(data).__name__ + ", undecoded" * data.decode_on_device: loaders.own}
+        if self.device.type != "cpu" or data.decode_on_device:
+            contenders["on the device"] = loaders.OnDevice
         if compare_loaders:
             contenders |= {"timm": loaders.timm, "torchvision": loaders.torchvision}
         rows = {name: self._row("data", name, data.batch_size) for name in contenders}

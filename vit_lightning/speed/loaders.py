@@ -24,11 +24,16 @@ def own(trainer: Trainer, data: ImageDataModule) -> Iterable[Any]:
     return data.train_dataloader()
 
 
-def on_device(trainer: Trainer, data: ImageDataModule) -> Iterator[Any]:
+class OnDevice:
     """The same, each batch moved to the device and handed to the datamodule's hook there, as fit does."""
-    for batch in data.train_dataloader():
-        moved = trainer.strategy.batch_to_device(batch)
-        yield data.on_after_batch_transfer(moved, 0)
+
+    def __init__(self, trainer: Trainer, data: ImageDataModule) -> None:
+        self.trainer, self.data = trainer, data
+        self.loader = data.train_dataloader()
+
+    def __iter__(self) -> Iterator[Any]:
+        for batch in self.loader:
+            yield self.data.on_after_batch_transfer(self.trainer.strategy.batch_to_device(batch), 0)
 
 
 def torchvision(trainer: Trainer, data: ImageDataModule) -> Iterable[Any]:

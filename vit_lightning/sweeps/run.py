@@ -76,6 +76,8 @@ def check_unchanged(cell: Cell, runs: Path) -> Record:
     """
     folder = runs / cell.place
     record = read_record(folder)
+    if not record.done and not _can_go_on(folder):
+        return Record(seconds=record.seconds)  # it failed before it had anything to lose
     fix = f"remove {folder} to run it anew, or give the plan another name"
     for old, new in zip_longest(record.lines, cell.lines[: len(record.lines)], fillvalue=[]):
         if old != new:
