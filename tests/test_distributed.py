@@ -199,6 +199,20 @@ def test_fsdp_resumes_and_one_process_reads_its_checkpoints(app, together, tmp_p
     assert distance(first, second) == 0
 
 
+@pytest.mark.parametrize("model", ["Classifier", "MaskedPatch"])
+def test_sharded_weights_compute_in_bf16_and_are_kept_in_fp32(together, model):
+    words = (*FIT, *DATA, "--data.batch_size", 4, "--trainer.precision", "bf16-mixed", "--model", model)
+    together(*words, *DDP, *experiment("ddp"))
+    together(*words, *fsdp(), *experiment("fsdp"))
+    for tensor in state("fsdp/0").values():
+        assert tensor.dtype == torch.float32
+    kept = state("fsdp/0").values()
+    assert any(not torch.equal(tensor, tensor.bfloat16().float()) for tensor in kept)
+    losses = [[loss for _, loss in logged(run, "train/loss")] for run in ("fsdp/0", "ddp/0")]
+    assert losses[0] == pytest.approx(losses[1], rel=2e-2)
+    assert losses[0] != losses[1]  # the weights of norms travel in bf16 too
+
+
 def test_a_sharded_run_goes_on_in_one_process(app, together):
     """Another strategy takes over the optimiser's state too: the run ends as one that was never sharded."""
     words = (*FIT, *DATA, "--model.schedule.decay", "constant")

@@ -107,7 +107,7 @@ class MaskedPatch(RecipeModel):
         super().shard(mesh)
         for name in ("embed", "encode"):
             register_fsdp_forward_method(self.net, name)
-        fully_shard(self.masking, mesh=mesh)
+        fully_shard(self.masking, mesh=mesh, mp_policy=self.sharded_precision)
 
     def trainable(self) -> nn.Module:
         return self

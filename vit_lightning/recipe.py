@@ -8,7 +8,7 @@ from lightning.pytorch import Callback, LightningModule
 from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 from vit_lightning.averaging import RAW, UPDATES, Averaging, WeightAverage
 from vit_lightning.cuda_graph import GraphedLoss
@@ -102,8 +102,15 @@ class RecipeModel(LightningModule):
     def shard(self, mesh: DeviceMesh) -> None:
         """Shard every block, then what is left, over the processes of a ModelParallelStrategy (FSDP2)."""
         for block in getattr(self.net, "blocks", []):
-            fully_shard(block, mesh=mesh)
-        fully_shard(self.net, mesh=mesh)
+            fully_shard(block, mesh=mesh, mp_policy=self.sharded_precision)
+        fully_shard(self.net, mesh=mesh, mp_policy=self.sharded_precision)
+
+    @property
+    def sharded_precision(self) -> MixedPrecisionPolicy:
+        """In bf16-mixed, weights travel and compute in bf16; they are kept, and their gradients summed, in fp32."""
+        if self.trainer.precision != "bf16-mixed":
+            return MixedPrecisionPolicy()
+        return MixedPrecisionPolicy(torch.bfloat16, reduce_dtype=torch.float32, cast_forward_inputs=False)
 
     def normalise(self, images: Tensor) -> Tensor:
         """Map uint8, or float in [0, 1], to zero mean and unit deviation as the weights expect."""
