@@ -7,6 +7,9 @@ import sys
 import pytest
 import torch
 
+from vit_lightning.classifier import Classifier
+from vit_lightning.models import NetConfig
+
 DATA = ("--data", "Synthetic", "--data.train_size", 32, "--data.eval_size", 8, "--data.num_workers", 0)
 NET = ("--model.net.variant", "mu/8", "--model.net.depth", 2, "--data.image_size", 16)
 CPU = ("--trainer.accelerator", "cpu")
@@ -48,3 +51,24 @@ def test_recomputing_blocks_works_on_two_processes(app, strategy):
     )
     assert done.returncode == 0, done.stderr
     close(trained(0), trained(1), 1e-5)
+
+
+def test_clipping_by_the_guards_norms_is_clipping_by_norm():
+    """The norms of all gradients, taken once, give torch's own clipping."""
+    model = Classifier(net=NetConfig("mu/8"), num_classes=3, image_size=16)
+    model.configure_model()
+    optimizer = model.optim.build(model.trainable())
+    for scale, clip in ((1.0, 0.5), (1e-4, 0.5)):
+        torch.manual_seed(0)
+        for parameter in model.parameters():
+            parameter.grad = torch.randn_like(parameter) * scale
+        expected = [parameter.grad.clone() for parameter in model.parameters()]
+        stand_ins = [torch.nn.Parameter(grad) for grad in expected]
+        for stand_in, grad in zip(stand_ins, expected, strict=True):
+            stand_in.grad = grad
+        torch.nn.utils.clip_grad_norm_(stand_ins, clip)
+        model.gradient_norms = torch.stack([parameter.grad.norm() for parameter in model.parameters()])
+        model.configure_gradient_clipping(optimizer, clip, "norm")
+        assert model.gradient_norms is None
+        for parameter, wanted in zip(model.parameters(), expected, strict=True):
+            torch.testing.assert_close(parameter.grad, wanted)

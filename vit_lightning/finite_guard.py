@@ -43,6 +43,7 @@ class FiniteGuard(Callback):
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
         self._parameters: dict[str, Tensor] = {}
+        self._shared = False
         self._norms: Tensor | None = None
         self._seen: list[Seen] = []
         self._step = 0
@@ -50,6 +51,7 @@ class FiniteGuard(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         named = pl_module.named_parameters()
         self._parameters = {name: parameter for name, parameter in named if parameter.requires_grad}
+        self._shared = any(isinstance(parameter, DTensor) for parameter in self._parameters.values())
         self._step = trainer.global_step
 
     def on_before_optimizer_step(
@@ -57,6 +59,8 @@ class FiniteGuard(Callback):
     ) -> None:
         if getattr(trainer.precision_plugin, "scaler", None) is None:
             self._norms = _norms(list(self._parameters.values()))
+            if hasattr(pl_module, "gradient_norms") and not self._shared:
+                pl_module.gradient_norms = self._norms  # to clip by, too
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -110,7 +114,7 @@ class FiniteGuard(Callback):
         if seen.norms is None:
             return {}
         norms = seen.norms
-        if any(isinstance(parameter, DTensor) for parameter in self._parameters.values()):
+        if self._shared:
             norms = trainer.strategy.reduce(norms.square(), reduce_op="sum").sqrt()
         return dict(zip(self._parameters, map(_plain, norms.tolist()), strict=True))
 

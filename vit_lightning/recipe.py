@@ -9,6 +9,7 @@ from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.nn.utils import clip_grads_with_norm_
 
 from vit_lightning.averaging import RAW, UPDATES, Averaging, WeightAverage
 from vit_lightning.cuda_graph import GraphedLoss
@@ -60,6 +61,7 @@ class RecipeModel(LightningModule):
         self.save_hyperparameters({"net": asdict(self.config)} | recipe | settings, logger=False)
         self.average: WeightAverage | None = None
         self.graphed_loss: GraphedLoss | None = None
+        self.gradient_norms: Tensor | None = None
         self.net: nn.Module | None = None
         self.planned_steps: int | None = None
 
@@ -159,6 +161,20 @@ class RecipeModel(LightningModule):
         }
         if missing := [need for need, lacks in hindrances.items() if lacks]:
             raise InputError(f"--model.cuda_graph true needs {' and '.join(missing)}; drop it")
+
+    def configure_gradient_clipping(
+        self,
+        optimizer: torch.optim.Optimizer,
+        gradient_clip_val: float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        """Clip, by the norms that FiniteGuard has just taken where they are at hand."""
+        norms, self.gradient_norms = self.gradient_norms, None
+        if norms is None or not gradient_clip_val or gradient_clip_algorithm == "value":
+            self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
+            return
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        clip_grads_with_norm_(parameters, gradient_clip_val, torch.linalg.vector_norm(norms))
 
     # Recipe ----------------------------------------------------------------------------------------------------------
 
