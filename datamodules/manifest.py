@@ -112,7 +112,9 @@ class Manifest(ImageDataModule):
                 self._file(split)
 
     def setup(self, stage: str) -> None:
-        self.train_set, self.val_set, self.test_set = map(self._read, self.tables)
+        self.train_set = self._read("train")
+        self.val_set = self._read("val")
+        self.test_set = self._read("test")
         if self.val_set is None:
             self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction)
 

@@ -133,7 +133,9 @@ class Parquet(ImageDataModule):
         return sorted(set(labels))
 
     def setup(self, stage: str) -> None:
-        self.train_set, self.val_set, self.test_set = (self._read(split) for split in ("train", "val", "test"))
+        self.train_set = self._read("train")
+        self.val_set = self._read("val")
+        self.test_set = self._read("test")
         if self.val_set is None:
             self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction)
 

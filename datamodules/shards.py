@@ -100,7 +100,7 @@ class Chunks:
 
 
 class Keys(Sequence[str]):
-    """Names of the records, which the chunks hold; where one is damaged, its place."""
+    """Names of the records, which the chunks hold; where one is damaged or missing, its place."""
 
     def __init__(self, source: Chunks) -> None:
         self.source = source
@@ -113,7 +113,7 @@ class Keys(Sequence[str]):
             raise IndexError(number)
         try:
             key = self.source.fields(number)[self.source.layout.key].decode()
-        except (BrokenImage, UnicodeDecodeError):
+        except (InputError, UnicodeDecodeError):
             key = ""
         return key if key and key.isprintable() else self.source.name(number)
 
@@ -201,7 +201,9 @@ class Shards(ImageDataModule):
             raise InputError(f"{', '.join(damaged)} {are} damaged; remove {them} and run prepare again")
 
     def setup(self, stage: str) -> None:
-        self.train_set, self.val_set, self.test_set = map(self._read, SPLITS)
+        """Read the sets before their shards are checked: the verb doctor then looks at what there is of them."""
+        found = [self._read(split) for split in SPLITS]
+        self.train_set, self.val_set, self.test_set = found
         if self.train_set is None and self.val_set is None and self.test_set is None:
             self._check_whole()
             raise InputError(f"{self.address} holds no train, val or test with an index.json; give --data.root")
@@ -213,6 +215,7 @@ class Shards(ImageDataModule):
                 "the training shards are in the order of their source, and from afar a batch mixes some 32 of them; "
                 "prepare them with --mix true, or copy them to a folder"
             )
+        _check(piece for one in found if one is not None for piece in one.pieces.pieces)
 
     def _check_whole(self) -> None:
         """Tell a set that prepare has not finished from a folder that holds none."""
@@ -237,7 +240,6 @@ class Shards(ImageDataModule):
             Piece(f"{folder}/{entry['filename']}", entry["chunk_bytes"] if ours else None, entry.get("sha256"))
             for entry in index["chunks"]
         ]
-        _check(pieces)
         labels = content(f"{folder}/labels.npy")
         return Chunks(
             Pieces(pieces, cache_folder(self.cache, self.address), self.cache_limit),

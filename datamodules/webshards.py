@@ -143,13 +143,15 @@ class WebShards(ImageDataModule):
         return _classes(sorted(set(store.Mapped(self._indexed("train")[1], "names"))))
 
     def setup(self, stage: str) -> None:
-        self.train_set, self.val_set, self.test_set = (
-            None if pattern is None else self._read(split) for split, pattern in self.patterns.items()
-        )
+        self.train_set = self._read("train")
+        self.val_set = self._read("val")
+        self.test_set = self._read("test")
         if self.val_set is None:
             self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction)
 
-    def _read(self, split: str) -> TarSamples:
+    def _read(self, split: str) -> TarSamples | None:
+        if self.patterns[split] is None:
+            return None
         pieces, file = self._indexed(split)
         numbers = {name: label for label, name in enumerate(self.class_names)}
         names = list(store.Mapped(file, "names"))

@@ -152,7 +152,7 @@ def test_without_a_flag_the_checkpoints_value_stands(app):
     assert app(*FIT, *constant, "--model.optim.lr", 0.5).code == 0
     resumed = app(*FIT, *constant, "--trainer.max_epochs", 2, "--ckpt_path", "last")
     assert resumed.code == 0, resumed.err
-    assert "differs from the checkpoint" not in resumed.err
+    assert "differs from the checkpoint: model" not in resumed.err
     assert {row["lr"] for row in rows(Path("runs/default/0/metrics.csv")) if row.get("lr")} == {"0.5"}
 
 
@@ -399,3 +399,30 @@ def test_no_accumulation_is_one_and_not_zero(app):
     run = app("fit", "--trainer.accumulate_grad_batches", 0)
     assert run.code == 1
     assert "--trainer.accumulate_grad_batches is 0, expected 1 or more" in run.err
+
+
+def test_a_run_can_do_without_checkpoints(app):
+    done = app(*FIT, "--trainer.enable_checkpointing", "false")
+    assert done.code == 0, done.err
+    assert Path("runs/default/0/metrics.csv").is_file() and not list(Path("runs").rglob("*.ckpt"))
+
+
+def test_help_on_a_class_names_the_command():
+    words = [sys.executable, "-m", "vit_lightning", "fit", "--data.help", "Digits"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("usage: python -m vit_lightning ")
+
+
+def test_another_image_size_than_the_checkpoints_names_the_datas_flag(app):
+    assert app(*FIT).code == 0
+    data = (*SYNTHETIC, "--data.image_size", 16, "--trainer.accelerator", "cpu", "--ckpt_path", "last")
+    done = app("predict", *data)
+    assert done.code == 1
+    assert done.err.splitlines()[-1].endswith("image_size: 32 -> 16 (checkpoint -> now); give --data.image_size 32")
+    done = app("predict", *data, "--data.image_size", 32)
+    assert done.code == 0, done.err
+
+
+def test_a_strategy_that_does_not_exist_is_one_sentence(app):
+    done = app(*FIT, "--trainer.strategy", "nonsense")
+    assert done.code == 1 and "strategy='nonsense'" in done.err.splitlines()[-1]

@@ -60,7 +60,12 @@ def test_the_count_survives_a_resume(app):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--early_stopping.patience", -1), "must not be negative"),
+        (("--early_stopping.patience", -1), "patience is -1, expected 0 or more"),
+        (("--early_stopping.min_delta", 0.1), "min_delta 0.1 does nothing without --early_stopping.patience"),
+        (("--early_stopping.monitor", "val/loss"), "monitor val/loss does nothing without --early_stopping.patience"),
+        (("--early_stopping.mode", "min"), "mode min does nothing without --early_stopping.patience"),
+        (("--early_stopping.patience", 1, "--early_stopping.mode", "min"), "give --early_stopping.monitor too"),
+        (("--checkpoint.mode", "min"), "--checkpoint.mode min is for a metric; give --checkpoint.monitor too"),
         (
             ("--early_stopping.patience", 2, "--early_stopping.monitor", "val/lss", "--early_stopping.mode", "min"),
             "val/lss",
@@ -84,3 +89,11 @@ def test_a_gain_below_min_delta_does_not_count():
         stopping.on_validation_end(trainer, None)
         assert stopping.waited == waited
     assert trainer.should_stop and stopping.best == pytest.approx(0.8)
+
+
+def test_patience_0_turns_off_what_a_file_sets(app):
+    Path("default.yaml").write_text("early_stopping: {patience: 1, min_delta: 0.1}\n")
+    done = app(*FIT, "-c", "default.yaml", "--early_stopping.patience", 0, "--trainer.max_epochs", 3)
+    assert done.code == 0, done.err
+    assert epochs() == 3
+    assert app("fit", "-c", "runs/default/0/config.yaml").code == 0

@@ -52,6 +52,8 @@ FLOORS = {
     "monitors": 3,
     "notices": 3,
     "throughput": 3,
+    "run_record": 3,
+    "telling": 0,
     "runs": 2,
     "parser_errors": 2,
     "arguments": 3,

@@ -340,3 +340,20 @@ def test_a_checkpoint_alone_goes_on_with_its_model(app):
         done = app(verb, *words, *data, "--ckpt_path", "last")
         assert done.code == 1
         assert said in done.err.splitlines()[-1]
+
+
+def test_an_experiment_of_a_classifier_is_told_to_begin_with_the_net(app):
+    """Its class need not be named, being the default, and its settings are none of the checkpoint's."""
+    assert app(*FIT, "--trainer.limit_train_batches", 2).code == 0
+    Path("classify.yaml").write_text("model: {label_smoothing: 0.1}\n")
+    checkpoint = "runs/default/0/checkpoints/last.ckpt"
+    words = ("--data", "Digits", "--data.image_size", 8, "--data.batch_size", 32, "--trainer.limit_train_batches", 2)
+    words = ("fit", "-c", "classify.yaml", "--trainer.accelerator", "cpu", *words)
+    done = app(*words, "--ckpt_path", checkpoint)
+    assert done.code == 1
+    assert f"--ckpt_path {checkpoint} holds a MaskedPatch, which has no model.label_smoothing" in done.err
+    assert f"give --model.weights {checkpoint} in its place" in done.err
+    done = app(*words, "--model.weights", checkpoint, "--model.weights_head", "reset")
+    assert done.code == 0, done.err
+    done = app(*words[:1], *words[3:], "--ckpt_path", checkpoint, "--model.optim.lrr", 1)
+    assert "there is no flag --model.optim.lrr; did you mean --model.optim.lr?" in done.err

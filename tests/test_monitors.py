@@ -66,6 +66,15 @@ def test_a_metric_of_a_callback_from_elsewhere_needs_a_direction(app, tmp_path, 
     assert done.code == 0, done.err
 
 
+def test_a_metric_that_nobody_logs_is_one_sentence_also_where_it_is_found_late(app, tmp_path, monkeypatch):
+    (tmp_path / "elsewhere.py").write_text(LOGGING)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    words = ("--trainer.callbacks+=elsewhere.Logging", "--checkpoint.monitor", "val/none", "--checkpoint.mode", "max")
+    done = app(*FIT, *words)
+    assert done.code == 1 and "could not find the monitored key" in done.err.splitlines()[-1]
+    assert "Traceback" not in done.err
+
+
 def test_a_moved_run_keeps_its_best(app, tmp_path):
     assert app(*FIT).code == 0
     score = best()["best_model_score"]

@@ -1,6 +1,10 @@
 """What a run prints of Lightning's and torch's notices."""
 
+import os
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import pytest
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
@@ -39,6 +43,29 @@ def test_other_warnings_are_shown(text):
         silence()
         rank_zero_warn(text)
     assert [str(warning.message) for warning in shown] == [text]
+
+
+def test_a_warning_is_one_line_without_the_code_that_gives_it(app, tmp_path, monkeypatch):
+    (tmp_path / "warning.py").write_text(
+        "from lightning.pytorch.utilities import rank_zero_warn\n"
+        "from datamodules.synthetic import Synthetic\n\n\n"
+        "class Warning(Synthetic):\n"
+        "    def setup(self, stage):\n"
+        "        super().setup(stage)\n"
+        "        rank_zero_warn('two classes have no images')\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    script = tmp_path / "run.py"
+    script.write_text("import sys\nfrom vit_lightning.__main__ import main\nsys.exit(main())\n")
+    words = ("fit", *TINY[:4], "--data", "warning.Warning", *SMALL)
+    paths = os.pathsep.join((str(tmp_path), str(Path(__file__).parent.parent)))
+    done = subprocess.run(
+        [sys.executable, str(script), *map(str, words)],
+        capture_output=True, text=True, cwd=tmp_path, env=os.environ | {"PYTHONPATH": paths}, check=True,
+    )  # fmt: skip
+    lines = [line for line in done.stderr.splitlines() if "arning" in line or "rank_zero_warn" in line]
+    assert "warning: two classes have no images" in lines
+    assert all(line.startswith("warning: ") for line in lines)
 
 
 @pytest.mark.parametrize(

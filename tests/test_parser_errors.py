@@ -33,6 +33,9 @@ CASES = {
     "there is no flag --model.lrr; did you mean --model.optim.lr?": UNION.format(
         key="model", error="Option 'lrr' is not accepted", value="1"
     ),
+    "there is no flag --model.optim.lr; model.optim has name": UNION.format(
+        key="model", error="Group 'optim' does not accept option 'lr'", value="1"
+    ),
     "there is no flag --model.optim.velocity; model.optim has lr, name": UNION.format(
         key="model", error="Group 'optim' does not accept option 'velocity'", value="1"
     ),

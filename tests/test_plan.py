@@ -69,3 +69,45 @@ def test_masked_patches_say_what_they_predict(app):
     done = app(*FIT, "--model", "MaskedPatch", "--model.target", "pixels", "--trainer.fast_dev_run", "true")
     assert done.code == 0, done.err
     assert line(done.out, "loss") == "mean squared error of pixels"
+
+
+SEVERAL = """
+import torch
+from vit_lightning.data import ImageDataModule
+
+
+class Several(ImageDataModule):
+    num_classes = 3
+
+    def __init__(self, label: list[float], **kwargs):
+        super().__init__(**kwargs)
+        self.label = label
+
+    def setup(self, stage):
+        self.train_set = [(torch.zeros(3, 16, 16, dtype=torch.uint8), torch.tensor(self.label))] * 8
+"""
+
+
+@pytest.mark.parametrize(
+    ("label", "words", "warned"),
+    [
+        ("[1, 1, 0]", (), True),
+        ("[1, 1, 0]", ("--data.augment.mixup_alpha", 0.2), True),
+        ("[0, 0, 0]", (), True),
+        ("[1, 1, 0]", ("--model.loss", "sigmoid"), False),
+        ("[0.3, 0.7, 0]", (), False),  # one class, of which a teacher is not sure
+    ],
+)
+def test_softmax_over_several_classes_is_a_warning(app, tmp_path, monkeypatch, label, words, warned):
+    (tmp_path / "several.py").write_text(SEVERAL)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    data = ("--data", "several.Several", "--data.label", label, "--data.image_size", 16, "--data.batch_size", 4)
+    done = app("fit", *TINY[:4], *data, "--data.num_workers", 0, *words, "--trainer.fast_dev_run", "true")
+    assert done.code == 0, done.err
+    assert ("give --model.loss sigmoid" in (line(done.out, "warning") or "")) == warned
+
+
+def test_mixed_labels_of_one_class_are_no_warning(app):
+    for name in ("mixup_alpha", "cutmix_alpha"):
+        done = app(*FIT, f"--data.augment.{name}", 1, "--trainer.fast_dev_run", "true")
+        assert done.code == 0 and line(done.out, "warning") is None, done.err

@@ -10,6 +10,7 @@ from inspect import getdoc, signature
 from itertools import takewhile
 
 from vit_lightning.errors import InputError
+from vit_lightning.telling import tells, told
 
 RUN_VERBS = {
     "fit": "train a net: from scratch, from weights, or on from a checkpoint",
@@ -37,9 +38,13 @@ def main() -> int:
         run(words)
     except Exception as error:
         fault = input_error(error) or trainer_error(error)
+        if fault is None and told():
+            return 1
         if fault is None:
             raise
-        print(f"error: {' '.join(str(fault).split())}", file=sys.stderr)
+        sentence = " ".join(str(fault).split())
+        if tells(sentence):
+            print(f"error: {sentence}", file=sys.stderr)
         return 1
     return 0
 

@@ -31,10 +31,23 @@ class Plan(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Without validation there is nothing to choose the best checkpoint by: keep the newest."""
+        self._looked = False
         if sum(trainer.num_val_batches) == 0:
             for checkpoint in trainer.checkpoint_callbacks:
                 if isinstance(checkpoint, ModelCheckpoint):
                     checkpoint.monitor = None
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        """Say that softmax does not suit the labels; MixUp and CutMix leave shares of classes that sum to 1."""
+        if self._looked:
+            return
+        self._looked = True
+        if not hasattr(pl_module, "objective") or pl_module.hparams.get("loss") != "softmax" or batch[1].ndim != 2:
+            return
+        sums = batch[1].float().sum(1)
+        if trainer.is_global_zero and not torch.allclose(sums, torch.ones_like(sums), atol=0.01):
+            several = "images have several classes or none, and softmax expects one; give --model.loss sigmoid"
+            print(f"warning  {several}", flush=True)
 
 
 def plan(trainer: Trainer, model: LightningModule) -> list[str]:

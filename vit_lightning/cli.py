@@ -1,19 +1,19 @@
 """ViTCLI: LightningCLI with our links, defaults, plug-ins, checkpoint rules and short errors."""
 
-import json
+import re
 import sys
 from argparse import SUPPRESS
-from importlib import import_module
 from importlib.metadata import entry_points
 from inspect import signature
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
-from jsonargparse import Namespace, set_parsing_settings
-from lightning.pytorch import LightningDataModule, LightningModule, Trainer
-from lightning.pytorch.callbacks import LearningRateMonitor, ModelCheckpoint, RichProgressBar
+from jsonargparse import set_parsing_settings
+from lightning.pytorch import Callback, LightningDataModule, LightningModule, Trainer
+from lightning.pytorch.callbacks import Checkpoint, LearningRateMonitor, ModelCheckpoint, RichProgressBar
 from lightning.pytorch.callbacks.progress import ProgressBar
-from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI, SaveConfigCallback
+from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
 from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 
@@ -44,6 +44,7 @@ from vit_lightning.loggers import MetricsCSV
 from vit_lightning.monitors import Monitors, direction
 from vit_lightning.notices import silence
 from vit_lightning.parser_errors import shorten
+from vit_lightning.run_record import RunRecord
 from vit_lightning.throughput import Throughput
 from vit_lightning.weights.shards import is_sharded
 
@@ -70,6 +71,9 @@ CHOSEN = "Flags of the default model and of every datamodule; --data.help NAME l
 class ViTParser(LightningArgumentParser):
     """Parser that reports wrong arguments without a wall of usage."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"prog": "python -m vit_lightning"} | kwargs)
+
     def error(self, message: str, ex: Exception | None = None) -> None:
         raise InputError(message) from ex
 
@@ -93,22 +97,6 @@ class ViTParser(LightningArgumentParser):
         return f"{text}\n{chosen.format_help()}"
 
 
-class RunRecord(SaveConfigCallback):
-    """Write the whole config.yaml and env.json into the run folder; a resumed run adds numbered ones."""
-
-    def __init__(self, parser: LightningArgumentParser, config: Namespace, folder: Path) -> None:
-        super().__init__(parser, config, save_to_log_dir=False)
-        self.folder = folder
-
-    def save_config(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        earlier = len(list(self.folder.glob("config*.yaml")))
-        suffix = f".resume-{earlier}" if earlier else ""
-        text = self.parser.dump(self.config, skip_none=False)
-        runs.write_atomically(self.folder / f"config{suffix}.yaml", text)
-        facts = json.dumps(runs.environment(str(pl_module.device)), indent=2)
-        runs.write_atomically(self.folder / f"env{suffix}.json", facts + "\n")
-
-
 class VerbTrainer(WholeCheckpoints):
     """Lightning's Trainer, with our run verbs."""
 
@@ -123,21 +111,27 @@ class ViTCLI(LightningCLI):
     def __init__(self, args: ArgsType = None) -> None:
         self.argv = list(sys.argv[1:] if args is None else args)
         silence()
-        super().__init__(
-            model_class=LightningModule,
-            datamodule_class=LightningDataModule,
-            trainer_class=VerbTrainer,
-            save_config_callback=None,  # ours needs the run folder: see instantiate_trainer
-            trainer_defaults={"enable_model_summary": False, "log_every_n_steps": 10},
-            seed_everything_default=0,
-            parser_kwargs={"parser_mode": "yaml", "prog": "python -m vit_lightning"},
-            parser_class=ViTParser,
-            subclass_mode_model=True,
-            subclass_mode_data=True,
-            args=args,
-            auto_configure_optimizers=False,
-            load_from_checkpoint_support=False,
-        )
+        self.claimed: Path | None = None
+        try:
+            super().__init__(
+                model_class=LightningModule,
+                datamodule_class=LightningDataModule,
+                trainer_class=VerbTrainer,
+                save_config_callback=None,  # ours needs the run folder: see instantiate_trainer
+                trainer_defaults={"enable_model_summary": False, "log_every_n_steps": 10},
+                seed_everything_default=0,
+                parser_kwargs={"parser_mode": "yaml"},
+                parser_class=ViTParser,
+                subclass_mode_model=True,
+                subclass_mode_data=True,
+                args=args,
+                auto_configure_optimizers=False,
+                load_from_checkpoint_support=False,
+            )
+        except BaseException:
+            if self.claimed:
+                runs.discard(self.claimed)
+            raise
 
     def subcommands(self) -> dict[str, set[str]]:
         """Verbs, each with the arguments that are no flags of its own; the one typed alone, since parsers are slow."""
@@ -190,10 +184,25 @@ class ViTCLI(LightningCLI):
         except InputError as error:
             flags = self._parser(verb).get_defaults(skip_validation=True).keys() if verb else []
             flags = [name.replace("init_args.", "") for name in flags]
-            raise InputError(shorten(str(error), flags, entry_points(group=PLUGINS).names, MODELS)) from None
+            text = shorten(str(error), flags, entry_points(group=PLUGINS).names, MODELS)
+            raise InputError(self._of_another_model(text) or text) from None
         seed = self.config.get(f"{verb}.seed_everything", 0)
         if not 0 <= seed <= LAST_SEED:
             raise InputError(f"--seed_everything {seed} must lie between 0 and {LAST_SEED}; true draws one")
+
+    def _of_another_model(self, text: str) -> str | None:
+        """What an experiment of the default model says to a checkpoint of another one, whose flags are others."""
+        flag = re.search(r"there is no flag --(model\.(\w+)\S*?);", text)
+        if not flag or not self.trained:
+            return None
+        own, theirs = (signature(resolve_name(path)).parameters for path in (DEFAULT_MODEL, self.trained["model"]))
+        if flag[2] not in own or flag[2] in theirs:
+            return None
+        path, name = option(self.argv, "--ckpt_path"), self.trained["model"].rpartition(".")[2]
+        return (
+            f"--ckpt_path {path} holds a {name}, which has no {flag[1]}; "
+            f"to train a Classifier that begins with its net, give --model.weights {path} in its place"
+        )
 
     def _checkpoint(self, verb: str | None) -> Path | None:
         """The one that --ckpt_path names, or that of this very job before SLURM requeued it."""
@@ -223,12 +232,15 @@ class ViTCLI(LightningCLI):
             raise InputError(f"{self.subcommand} needs a trained net; give --ckpt_path last, best or a file")
         if self.trained and "weights" in config.model.init_args:
             config.model.init_args.weights = None
-        module, _, name = config.model.class_path.rpartition(".")
-        monitor = getattr(getattr(import_module(module), name), "monitor", None)
+        monitor = getattr(resolve_name(config.model.class_path), "monitor", None)
         self.undirected = []
         for name in MONITORING:
             watching = config[name]
+            if name == "early_stopping" and watching.patience is None:
+                continue
             if watching.monitor is None and monitor:
+                if watching.mode not in (None, "auto", monitor[1]):
+                    raise InputError(f"--{name}.mode {watching.mode} is for a metric; give --{name}.monitor too")
                 watching.monitor, watching.mode = monitor
             elif watching.mode not in ("min", "max"):
                 watching.mode = direction(watching.monitor or "loss")
@@ -261,7 +273,8 @@ class ViTCLI(LightningCLI):
             watching = {name: self._get(self.config_init, name) for name in MONITORING}
             callbacks += [Monitors(watching, self.undirected), Plan(), FinalValidation(), RandomState(), Throughput()]
             if not config.get("fast_dev_run"):
-                self.folder = self.folder or runs.claim(self.root, self.experiment)
+                if self.folder is None:
+                    self.folder = self.claimed = runs.claim(self.root, self.experiment)
                 kwargs["logger"] = self._loggers(config.get("logger"))
                 callbacks += [RunRecord(self._parser("fit"), self.config["fit"], self.folder)]
                 callbacks += [LearningRateMonitor("step")] if kwargs["logger"] else []
@@ -269,10 +282,19 @@ class ViTCLI(LightningCLI):
         for key in ("checkpoint", "last"):
             saved = self._get(self.config_init, key)
             saved.dirpath = saved.dirpath or (str(self.folder / runs.CHECKPOINTS) if self.folder else None)
-        trainer = super().instantiate_trainer(callbacks=callbacks, **kwargs)
+        try:
+            trainer = super().instantiate_trainer(callbacks=callbacks, **kwargs)
+        except ValueError as error:
+            raise InputError(f"{error} (a matter of --trainer)") from error
         if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
             trainer.strategy.checkpoint_io = CheckpointFiles()
         return trainer
+
+    def _instantiate_trainer(self, config: dict[str, Any], callbacks: list[Callback]) -> Trainer:
+        """Lightning adds `checkpoint` and `last` even where --trainer.enable_checkpointing is false, then refuses."""
+        if config.get("enable_checkpointing") is False:
+            callbacks = [callback for callback in callbacks if not isinstance(callback, Checkpoint)]
+        return super()._instantiate_trainer(config, callbacks)
 
     def _loggers(self, chosen: Any) -> Any:
         if chosen is not None and chosen is not True:

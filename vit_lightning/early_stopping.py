@@ -14,7 +14,7 @@ class EarlyStopping(Callback):
     Lightning's own is on once it is there, and a resumed run keeps the old patience whatever the flag says.
 
     Args:
-        patience: Validations in a row without a better value after which the run ends; 0: never.
+        patience: Validations in a row without a better value after which the run ends; unset, or 0: never.
         min_delta: Change of the metric that does not count yet as better.
         monitor: Metric; unset: the model's own, as for the best checkpoint.
         mode: Whether max or min of the metric is best; unset: what its name tells.
@@ -22,15 +22,18 @@ class EarlyStopping(Callback):
 
     def __init__(
         self,
-        patience: int = 0,
+        patience: int | None = None,
         min_delta: float = 0.0,
         monitor: str | None = None,
         mode: Literal["min", "max"] | None = None,
     ) -> None:
-        if patience < 0 or not min_delta >= 0:
+        for name, value in (("patience", patience or 0), ("min_delta", min_delta)):
+            if not value >= 0:
+                raise InputError(f"--early_stopping.{name} is {value}, expected 0 or more")
+        given = {"min_delta": min_delta or None, "monitor": monitor, "mode": mode}
+        if patience is None and (idle := next((name for name, value in given.items() if value is not None), None)):
             raise InputError(
-                f"early_stopping.patience {patience} and min_delta {min_delta} must not be negative; "
-                "patience 0 never stops"
+                f"--early_stopping.{idle} {given[idle]} does nothing without --early_stopping.patience; give that too"
             )
         self.patience = patience
         self.min_delta = min_delta

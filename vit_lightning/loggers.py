@@ -34,6 +34,14 @@ class _Continued(ExperimentWriter):
         super().__init__(folder)
 
     def _check_log_dir_exists(self) -> None:
+        """Leave all as it is: the run may yet be refused."""
+
+    def save(self) -> None:
+        if self.metrics and not self.metrics_keys:
+            self._drop_later_rows()
+        super().save()
+
+    def _drop_later_rows(self) -> None:
         path = Path(self.metrics_file_path)
         if not path.is_file():
             return

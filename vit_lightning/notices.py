@@ -1,4 +1,4 @@
-"""Notices of Lightning and torch that teach nothing here, silenced one by one by what they say."""
+"""Notices: those of Lightning and torch that teach nothing here are silenced, all others are one line each."""
 
 import logging
 import re
@@ -20,10 +20,16 @@ MESSAGES = (
 
 
 def silence() -> None:
-    """Keep those notices away from the user, and nothing else."""
+    """Keep those notices away from the user, and nothing else; show what the others say, not the code that says it."""
+    warnings.formatwarning = _one_line
     for text in WARNINGS:
         warnings.filterwarnings("ignore", text)
     rank_zero.log.addFilter(_teaches)
+
+
+def _one_line(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: str | None) -> str:
+    where = "warning" if issubclass(category, UserWarning) else f"{filename}:{lineno}: {category.__name__}"
+    return f"{where}: {' '.join(str(message).split())}\n"
 
 
 def _teaches(record: logging.LogRecord) -> bool:

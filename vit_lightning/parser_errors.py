@@ -94,6 +94,7 @@ def shorten(message: str, flags: Iterable[str], plugins: Iterable[str], models: 
 
 def unknown_flag(flag: str, flags: list[str]) -> str:
     """Name a flag that does not exist, and the one with the nearest last word, or else what its group holds."""
+    flags = [known for known in flags if known != flag]  # the default model's may not be those of the one chosen
     group, _, word = flag.rpartition(".")
     near = difflib.get_close_matches(word, {known.rpartition(".")[2] for known in flags}, n=3, cutoff=0.7)
     same = [known for last in near for known in flags if known.rpartition(".")[2] == last]

@@ -26,6 +26,9 @@ GROUPING = ("optim.name", "optim.layer_decay", "optim.decay_on", "freeze_trunk")
 FREE = ("net.dropout", "net.stochastic_depth", "net.head_bias")
 """Fields of the net that may change between a checkpoint and the run that goes on from it."""
 
+FIXES = {"image_size": "give --data.image_size {image_size}", "num_classes": "give data of {num_classes} classes"}
+"""What mends a difference that comes from the data, not from a flag of the model."""
+
 
 class RecipeModel(LightningModule):
     """A net that a recipe trains.
@@ -209,6 +212,21 @@ class RecipeModel(LightningModule):
         for group, base, factor in zip(optimizer.param_groups, scheduler.base_lrs, scheduler.lr_lambdas, strict=True):
             group["lr"] = base * factor(scheduler.last_epoch)
 
+    def _check_net(self, differences: dict[str, str], trained: dict[str, Any]) -> None:
+        """Another net cannot take over the checkpoint's weights."""
+        fixed = [key for key in differences if key in self.fixed or (key.startswith("net.") and key not in FREE)]
+        if fixed:
+            facts = {name: trained[name] for name in ("image_size", "num_classes")}
+            fixes = {FIXES.get(key, "drop the flag").format(**facts): None for key in fixed}
+            raise InputError(
+                f"the checkpoint holds another net: {'; '.join(differences[key] for key in fixed)} (checkpoint -> now);"
+                f" {' and '.join(fixes)}" + ", or start a new run without --ckpt_path" * self._fits
+            )
+
+    @property
+    def _fits(self) -> bool:
+        return self._trainer is not None and self.trainer.state.fn == "fit"
+
     def _check_optimiser(self, differences: dict[str, str]) -> None:
         """Another optimiser, or other parameter groups, cannot take over a restored state."""
         fixed = [text for key, text in differences.items() if key in GROUPING]
@@ -269,23 +287,18 @@ class RecipeModel(LightningModule):
         trained, own = checkpoint.get("model", self._class_path), self._class_path
         if trained != own:
             raise InputError(
-                f"the checkpoint holds a {trained.rpartition('.')[2]}, not a {own.rpartition('.')[2]}; "
-                "give it to --model.weights to begin with its net"
+                f"--ckpt_path holds a {trained.rpartition('.')[2]}, not a {own.rpartition('.')[2]}; "
+                + ("to begin with its net, give it to --model.weights" if "weights" in self.hparams else "drop --model")
             )
         self.configure_model()
         self.planned_steps = checkpoint.get("planned_steps")
-        differences = _differences(checkpoint["hyper_parameters"], dict(self.hparams))
-        fixed = [text for key, text in differences if key in self.fixed or (key.startswith("net.") and key not in FREE)]
-        if fixed:
-            raise InputError(
-                f"the checkpoint holds another net: {'; '.join(fixed)} (checkpoint -> now); "
-                "drop the flag, or start a new run without --ckpt_path"
-            )
-        if self._trainer is not None and self.trainer.state.fn == "fit":
-            self._check_optimiser(dict(differences))
+        found = differences(checkpoint["hyper_parameters"], dict(self.hparams))
+        self._check_net(found, checkpoint["hyper_parameters"])
+        if self._fits:
+            self._check_optimiser(found)
             self._check_order(checkpoint)
             self._take_averages(checkpoint)
-        for _, text in differences:
+        for text in found.values():
             rank_zero_info(f"differs from the checkpoint: model.{text}")
 
     def _take_averages(self, checkpoint: dict[str, Any]) -> None:
@@ -308,13 +321,13 @@ def _plain(key: str, value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Pairs of dotted key and `key: old -> new` for values in both dicts that differ."""
-    found = []
+def differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> dict[str, str]:
+    """`key: old -> new` by dotted key, for values in both dicts that differ."""
+    found = {}
     for key in old.keys() & new.keys():
         a, b = old[key], new[key]
         if isinstance(a, dict) and isinstance(b, dict):
-            found += _differences(a, b, f"{prefix}{key}.")
+            found |= differences(a, b, f"{prefix}{key}.")
         elif _plain(key, a) != _plain(key, b):
-            found.append((f"{prefix}{key}", f"{prefix}{key}: {a} -> {b}"))
-    return sorted(found)
+            found[f"{prefix}{key}"] = f"{prefix}{key}: {a} -> {b}"
+    return dict(sorted(found.items()))

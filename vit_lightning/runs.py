@@ -3,10 +3,12 @@
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import warnings
 import zipfile
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from itertools import count
 from pathlib import Path
@@ -45,6 +47,19 @@ def claim(root: Path, experiment: str) -> Path:
         os.environ[RUN_ENV] = str(folder)
         return folder
     raise AssertionError("count() does not end")
+
+
+def discard(folder: Path) -> None:
+    """Remove a claimed folder whose run was refused or ended before its first batch."""
+    if _rank() == 0 and not configs(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):  # other runs lie there
+            folder.parent.rmdir()
+
+
+def configs(folder: Path) -> list[Path]:
+    """The configs of a run in the order in which its parts were run; none before its first batch."""
+    return sorted(folder.glob("config*.yaml"), key=lambda path: (len(path.name), path.name))
 
 
 def folder_of(checkpoint: Path) -> Path | None:

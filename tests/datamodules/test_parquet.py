@@ -152,3 +152,16 @@ def test_kits_cifar10(kit):
     assert images.shape == (128, 3, 32, 32)
     assert np.bincount(labels, minlength=10).min() > 2
     assert data.test_set.labels.tolist()[:10] == sorted(data.test_set.labels.tolist()[:10])
+
+
+def test_doctor_looks_at_what_a_damaged_file_leaves(app, tmp_path):
+    write(tmp_path / "train.parquet", [0, 1, 2, 0])
+    write(tmp_path / "val.parquet", [0, 1, 2])
+    (tmp_path / "val.parquet").write_bytes((tmp_path / "val.parquet").read_bytes()[:-40])
+    words = ("--data", "Parquet", "--data.root", tmp_path, "--data.image_size", 8, "--data.batch_size", 2)
+    words += ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--data.num_workers", 0)
+    done = app("doctor", *words)
+    assert done.code == 1 and "val.parquet cannot be read" in done.out
+    assert "looked at 4 of 4 training images" in done.out
+    done = app("fit", *words)
+    assert done.code == 1 and "val.parquet cannot be read" in done.err and "Traceback" not in done.err

@@ -301,6 +301,22 @@ def test_doctor_goes_on_after_a_damaged_record(app, root):
         shards(root, verify=True).prepare_data()
 
 
+def test_doctor_goes_on_after_shards_that_are_cut_short_or_missing(app, root):
+    shard = root / "train/chunk-0-1.bin"
+    shard.write_bytes(shard.read_bytes()[:-3])
+    (root / "train/chunk-0-3.bin").unlink()
+    words = ("--data", "datamodules.shards.Shards", "--data.root", root, "--data.image_size", 8)
+    done = app("doctor", *NET[:4], *words, "--data.batch_size", 4, "--data.num_workers", 0, "--json", "found.json")
+    assert done.code == 1
+    found = json.loads(Path("found.json").read_text())
+    texts = {finding["topic"]: finding for finding in found["findings"]}
+    assert f"{shard} is incomplete" in texts["data"]["text"]
+    assert texts["broken"]["text"] == f"9 training images of {COUNT} cannot be read"
+    assert texts["broken"]["items"][0].startswith(f"record 7 of {shard}: ")
+    assert "chunk-0-3.bin is missing" in texts["broken"]["items"][1]
+    assert found["images"]["test"] == {"images": 5, "unreadable": 0}
+
+
 def test_a_set_whose_prepare_was_stopped(root):
     (root / "manifest.json").unlink()
     for split in SPLITS:

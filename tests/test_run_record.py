@@ -1,0 +1,87 @@
+"""The run folder: there once a run trains, untouched by one that is refused, and compared when a run goes on."""
+
+from pathlib import Path
+
+import pytest
+
+DATA = ("--data", "Synthetic", "--data.train_size", 32, "--data.eval_size", 8, "--data.batch_size", 8)
+NET = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--trainer.log_every_n_steps", 1)
+FIT = ("fit", *DATA, *NET, "--data.num_workers", 0)
+LONGER = ("--ckpt_path", "last", "--trainer.max_epochs", 2, "--model.schedule.allow_horizon_change", "true")
+
+
+def content() -> dict[Path, bytes]:
+    """All that a run holds, but TensorBoard's files, of which every start begins another."""
+    files = (path for path in Path("runs").rglob("*") if path.is_file() and "tensorboard" not in path.parts)
+    return {path: path.read_bytes() for path in files}
+
+
+def differing(err: str) -> set[str]:
+    return {line.partition("checkpoint: ")[2] for line in err.splitlines() if "differs from the checkpoint: " in line}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--model.schedule.warmup_steps", 1000),
+        ("--checkpoint.monitor", "val/nothing"),
+        ("--trainer.max_epochs", 0),
+        ("--trainer.devices", 2, "--trainer.strategy", "nonsense"),
+        ("--data.batch_size", 33),
+        ("--data.mean", "[0.5]"),
+    ],
+    ids=str,
+)
+def test_a_refused_run_leaves_no_folder(app, words):
+    done = app(*FIT, *words)
+    assert done.code == 1 and "error: " in done.err
+    assert not list(Path().glob("runs/*"))
+
+
+def test_a_refused_run_leaves_the_folders_of_others(app):
+    assert app(*FIT).code == 0
+    before = content()
+    assert app(*FIT, "--model.schedule.warmup_steps", 1000).code == 1
+    assert content() == before and [path.name for path in Path("runs/default").iterdir()] == ["0"]
+
+
+def test_a_failure_in_the_first_step_keeps_the_folder(app):
+    done = app(*FIT, "--model.optim.lr", 1e30, "--trainer.max_epochs", 3)
+    assert done.code == 1 and "is not finite" in done.err
+    assert {"config.yaml", "env.json", "nonfinite.json"} <= {path.name for path in Path("runs/default/0").iterdir()}
+
+
+def test_a_refused_resume_leaves_the_run_as_it_was(app):
+    """From a checkpoint inside the run, whose later rows in metrics.csv a real resume would replace."""
+    assert app(*FIT, "--trainer.max_epochs", 2, "--model.optim.lr", 0).code == 0  # so the first epoch is the best
+    before = content()
+    done = app(*FIT, "--ckpt_path", "best", "--trainer.max_epochs", 3)
+    assert done.code == 1 and "planned for 8 optimiser steps" in done.err
+    assert content() == before
+
+
+def test_a_resume_says_what_of_data_and_trainer_differs(app, tmp_path):
+    assert app(*FIT).code == 0
+    changes = ("--data.batch_size", 16, "--data.augment.erasing", 0.5, "--data.num_workers", 1)
+    changes += ("--trainer.gradient_clip_val", 1, "--trainer.accumulate_grad_batches", 2)
+    done = app(*FIT, *LONGER, *changes, "--trainer.log_every_n_steps", 5)
+    assert done.code == 0, done.err
+    assert differing(done.err) == {
+        "images per batch: 8 -> 16",
+        "data.batch_size: 8 -> 16",
+        "data.augment.erasing: 0.0 -> 0.5",
+        "trainer.max_epochs: None -> 2",
+        "trainer.gradient_clip_val: None -> 1",
+        "trainer.accumulate_grad_batches: 1 -> 2",
+        "model.schedule.allow_horizon_change: False -> True",
+    }
+    again = app(*FIT, *LONGER, *changes, "--trainer.max_epochs", 3)  # the newest part of the run counts
+    assert differing(again.err) == {"trainer.max_epochs: 2 -> 3"}
+
+
+def test_a_checkpoint_without_its_run_is_compared_with_nothing(app):
+    assert app(*FIT).code == 0
+    Path("runs/default/0/config.yaml").unlink()
+    done = app(*FIT, *LONGER, "--data.batch_size", 16)
+    assert done.code == 0, done.err
+    assert differing(done.err) == {"images per batch: 8 -> 16", "model.schedule.allow_horizon_change: False -> True"}
