@@ -85,3 +85,14 @@ def test_a_checkpoint_without_its_run_is_compared_with_nothing(app):
     done = app(*FIT, *LONGER, "--data.batch_size", 16)
     assert done.code == 0, done.err
     assert differing(done.err) == {"images per batch: 8 -> 16", "model.schedule.allow_horizon_change: False -> True"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--trainer.enable_checkpointing", "false"), ("--trainer.max_steps", 2, "--trainer.check_val_every_n_epoch", 5)],
+    ids=str,
+)
+def test_a_run_without_a_best_checkpoint_names_none(app, words):
+    done = app(*FIT, *words)
+    assert done.code == 0, done.err
+    assert "\nbest " not in done.out and "\nrun      " in done.out

@@ -317,4 +317,6 @@ class ViTCLI(LightningCLI):
         if self.trainer.is_global_zero and self.folder:
             best = self._get(self.config_init, "checkpoint")
             score = "" if best.best_model_score is None else f" ({best.monitor} {float(best.best_model_score):.4f})"
-            print(f"best     {best.best_model_path}{score}\nrun      {self.folder}", flush=True)
+            if best.best_model_path:
+                print(f"best     {best.best_model_path}{score}")
+            print(f"run      {self.folder}", flush=True)
