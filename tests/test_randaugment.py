@@ -74,11 +74,21 @@ def test_blends_are_within_rounding_of_tensorflows(name, magnitude):
 
 @pytest.mark.parametrize(("magnitude", "half"), [(0, 0), (10, 40), (15, 60), (20, 80)])
 def test_cutout_paints_a_square_around_its_middle(magnitude, half):
-    image = torch.zeros(3, 200, 300, dtype=torch.uint8)
+    image = torch.zeros(3, 224, 300, dtype=torch.uint8)
     cut = apply("Cutout", image, magnitude, place=torch.tensor([0.5, 0.25]))
     expected = torch.zeros_like(image)
-    expected[:, 100 - half : 100 + half, max(0, 75 - half) : 75 + half] = 128
+    expected[:, 112 - half : 112 + half, max(0, 75 - half) : 75 + half] = 128
     assert torch.equal(cut, expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "share"), [("Cutout", 80 * 80 / 224**2), ("TranslateX", 100 / 224), ("TranslateY", 100 / 224)]
+)
+@pytest.mark.parametrize("side", [32, 64, 224])
+def test_small_images_lose_the_share_that_large_ones_do(name, share, side):
+    image = torch.zeros(1, side, side, dtype=torch.uint8)
+    lost = (apply(name, image, 10, place=torch.tensor([0.5, 0.5])) == 128).float().mean().item()
+    assert lost == pytest.approx(share, abs=2 / side)
 
 
 def test_cutout_draws_a_middle_for_each_image():

@@ -14,6 +14,8 @@ from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.exceptions import SIGTERMException
+from lightning_utilities.core.apply_func import apply_to_collection
+from torch import Tensor
 
 from vit_lightning.errors import InputError
 from vit_lightning.runs import LAST, NEW, PREVIOUS
@@ -91,7 +93,11 @@ class LastCheckpoint(Checkpoint):
         state["epoch_loop.state_dict"]["_batches_that_stepped"] -= 1
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
-        """Let a run whose folder was moved keep its best: with the old paths, Lightning would forget its score."""
+        """Let a run whose folder was moved keep its best: with the old paths, Lightning would forget its score.
+
+        The scores of a sharded checkpoint lie on the first process's GPU, where the others could not compare theirs.
+        """
+        checkpoint["callbacks"] = apply_to_collection(checkpoint["callbacks"], Tensor, Tensor.cpu)
         for callback in trainer.checkpoint_callbacks:
             state = checkpoint["callbacks"].get(callback.state_key, {})
             old, new = state.get("dirpath"), getattr(callback, "dirpath", None)

@@ -27,6 +27,8 @@ PROBES = 16
 """Images looked at before a set is taken to be of one size."""
 CHUNK = 256
 """Images that a thread decodes in one go."""
+SMALL = 3 * 64 * 64
+"""Values of an image up to which one thread decodes alone: sixteen spend their time handing the interpreter over."""
 PAUSE = 5.0
 """Seconds between two lines of progress."""
 
@@ -166,18 +168,28 @@ def _fits(records: Records, shape: torch.Size) -> bool:
 @torch.inference_mode(False)  # the threads are not in that mode, whatever the caller is
 def _decode(records: Records, shape: torch.Size, threads: int) -> Held:
     work = Decoding(records, shape)
-    with ThreadPoolExecutor(threads) as pool:
-        pending, done, told = deque(), 0, time.monotonic()
-        for chunk in chain(work.chunks(), repeat((), 2 * threads)):
-            pending.append(pool.submit(work.decode, chunk))
-            if len(pending) > 2 * threads:
-                done += pending.popleft().result()
-            if time.monotonic() - told > PAUSE:
-                told = time.monotonic()
-                rank_zero_info(f"decoded {done:,} of {len(records):,} {records.split} images into memory")
+    done, told = 0, time.monotonic()
+    for count in _decode_chunks(work, threads if shape.numel() > SMALL else 0):
+        done += count
+        if time.monotonic() - told > PAUSE:
+            told = time.monotonic()
+            rank_zero_info(f"decoded {done:,} of {len(records):,} {records.split} images into memory")
     if work.faults and records.skipped is None:
         records[Draw(min(work.faults))]  # raises what it would in the middle of the run
     return work.held()
+
+
+def _decode_chunks(work: "Decoding", threads: int) -> Iterator[int]:
+    """Decode everything, by this thread alone where there are no others; yield how many images at a time."""
+    if not threads:
+        yield from map(work.decode, work.chunks())
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        pending = deque()
+        for chunk in chain(work.chunks(), repeat((), 2 * threads)):
+            pending.append(pool.submit(work.decode, chunk))
+            if len(pending) > 2 * threads:
+                yield pending.popleft().result()
 
 
 class Decoding:

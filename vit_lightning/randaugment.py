@@ -1,9 +1,10 @@
 """RandAugment (arXiv 1909.13719) with the operations and levels of the recipes: big_vision's `randaug`.
 
-The levels are TensorFlow's, not torchvision's: a magnitude of 10 is full strength, AugReg goes on to 20, translations
-and cutouts are in pixels, whatever the image's size, and a magnitude of 0 is not the identity. Rotations, shears and
-translations take the nearest pixel; what comes in is grey (128). Source: spec 3.5 (big_vision's archived
-`autoaugment.py`).
+The levels are TensorFlow's, not torchvision's: a magnitude of 10 is full strength, AugReg goes on to 20, and a
+magnitude of 0 is not the identity. Rotations, shears and translations take the nearest pixel; what comes in is grey
+(128). Source: spec 3.5 (big_vision's archived `autoaugment.py`). Its translations and cutouts are in pixels and made
+for images of 224; smaller images have smaller ones here, since at 32 pixels full strength would leave nothing of every
+second one.
 """
 
 import math
@@ -18,6 +19,8 @@ from torchvision.transforms.v2 import functional as F
 
 from vit_lightning.errors import InputError
 
+SIDE = 224
+"""Least side of an image, in pixels, for translations and cutouts of their whole length."""
 GREY = 128
 """What fills the places that an operation leaves empty."""
 
@@ -129,14 +132,18 @@ def _sharpness(images: Tensor, share: float, place: Tensor) -> Tensor:
 
 
 def _cutout(images: Tensor, share: float, place: Tensor) -> Tensor:
-    half = int(40 * share)
     near = []
     for axis, side in enumerate(images.shape[-2:]):
+        half = int(40 * share * min(side / SIDE, 1))
         middle = (place[..., axis] * side).long().to(images.device, non_blocking=True)
         offset = torch.arange(side, device=images.device) - rearrange(middle, "... -> ... 1")
         near.append((-half <= offset) & (offset < half))
     window = rearrange(near[0], "... y -> ... 1 y 1") & rearrange(near[1], "... x -> ... 1 1 x")
     return images.masked_fill(window, GREY)
+
+
+def _shift(images: Tensor, share: float, axis: int) -> float:
+    return 100 * share * min(images.shape[axis] / SIDE, 1)
 
 
 def _factor(share: float) -> float:
@@ -157,8 +164,8 @@ OPS: dict[str, Op] = {
     "Sharpness": _sharpness,
     "ShearX": lambda images, share, place: _resample(images, (1, 0.3 * share, 0), (0, 1, 0)),
     "ShearY": lambda images, share, place: _resample(images, (1, 0, 0), (0.3 * share, 1, 0)),
-    "TranslateX": lambda images, share, place: _resample(images, (1, 0, 100 * share), (0, 1, 0)),
-    "TranslateY": lambda images, share, place: _resample(images, (1, 0, 0), (0, 1, 100 * share)),
+    "TranslateX": lambda images, share, place: _resample(images, (1, 0, _shift(images, share, -1)), (0, 1, 0)),
+    "TranslateY": lambda images, share, place: _resample(images, (1, 0, 0), (0, 1, _shift(images, share, -2))),
     "Cutout": _cutout,
     "SolarizeAdd": _solarize_add,
 }

@@ -127,7 +127,7 @@ def _backward(
         k = tl.load(keys + row[:, None] * (3 * width) + feature[None, :], mask=there[:, None], other=0.0)
         v = tl.load(values + row[:, None] * (3 * width) + feature[None, :], mask=there[:, None], other=0.0)
         p = tl.exp2(tl.dot(own_q, tl.trans(k)) * (scale * log2e) - own_log_sum[:, None])
-        # Rows beyond the last token have k = 0 and v = 0: whatever d is there, d k adds nothing.
+        p = tl.where(there[None, :], p, 0.0)  # beyond the last token it may be infinite, and times k = 0 no number
         d = p * (tl.dot(own_g, tl.trans(v)) - own_delta[:, None])
         for_q += tl.dot(d.to(k.dtype), k)
     tl.store(out + place, (for_q * scale).to(own_q.dtype), mask=inside[:, None])
