@@ -191,6 +191,8 @@ def test_a_resume_goes_on_in_the_same_folder(app):
     assert not Path("runs/default/1").exists()
     assert Path("runs/default/0/config.resume-1.yaml").is_file()
     after = rows(Path("runs/default/0/metrics.csv"))
+    *before, end = before  # the cost, under the step that came next
+    assert int(end["step"]) == 4 and float(end["cost/exaflops"]) > 0
     assert after[: len(before)] == before
     assert [int(row["step"]) for row in after if row["train/loss"]] == list(range(8))
 
@@ -410,7 +412,7 @@ def test_a_run_can_do_without_checkpoints(app):
 def test_help_on_a_class_names_the_command():
     words = [sys.executable, "-m", "vit_lightning", "fit", "--data.help", "Digits"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("usage: python -m vit_lightning ")
+    assert done.stdout.startswith("usage: python -m vit_lightning VERB [--data.")
 
 
 def test_another_image_size_than_the_checkpoints_names_the_datas_flag(app):

@@ -40,3 +40,19 @@ def test_replayed_gradients_are_those_of_each_batch_and_accumulate():
         )
         assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(ours, expected, strict=True))
     assert unused.grad is None
+
+
+@pytest.mark.gpu
+def test_without_accumulation_the_gradients_of_a_step_replace_the_last_ones():
+    from vit_lightning.cuda_graph import GraphedLoss
+
+    torch.manual_seed(0)
+    net = nn.Linear(8, 3).cuda()
+    graphed = GraphedLoss(net, lambda images: net(images).square().mean())
+    for _ in range(3):
+        images = torch.randn(4, 8, device="cuda")
+        value = graphed(images, accumulates=False)
+        net.zero_grad()  # between loss and gradient, as Lightning does
+        value.backward()
+        expected = torch.autograd.grad(net(images).square().mean(), list(net.parameters()))
+        assert all(torch.allclose(p.grad, g, atol=1e-6) for p, g in zip(net.parameters(), expected, strict=True))

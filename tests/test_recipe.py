@@ -72,3 +72,25 @@ def test_clipping_by_the_guards_norms_is_clipping_by_norm():
         assert model.gradient_norms is None
         for parameter, wanted in zip(model.parameters(), expected, strict=True):
             torch.testing.assert_close(parameter.grad, wanted)
+
+
+def test_the_host_reads_nothing_from_the_device_between_two_logs(app, monkeypatch):
+    reads, item = [], torch.Tensor.item
+    monkeypatch.setattr(torch.Tensor, "item", lambda tensor: reads.append(tensor) or item(tensor))
+    logs, steps = 2, 40
+    words = (
+        "fit",
+        *DATA,
+        *NET,
+        *CPU,
+        "--data.batch_size",
+        8,
+        "--data.train_size",
+        8 * steps,
+        "--trainer.max_epochs",
+        1,
+    )
+    done = app(*words, "--trainer.limit_val_batches", 0, "--trainer.log_every_n_steps", steps // logs)
+    assert done.code == 0, done.err
+    assert len(reads) < steps // 2
+    assert "train/loss" in done.out

@@ -67,6 +67,8 @@ def test_a_killed_run_resumes_to_the_same_weights(named, crashing, step):
     assert equal(last("whole"), last("killed"))
     for column in ("train/loss", "lr", "val/loss"):
         assert logged("killed", column) == logged("whole", column)
+    cost, whole = logged("killed", "cost/exaflops"), logged("whole", "cost/exaflops")
+    assert cost[-1] == whole[-1] and set(cost) <= set(whole)  # no speed, and no cost beside it, of a part's first steps
 
 
 def test_masked_patches_are_the_same_after_a_resume(named, crashing):

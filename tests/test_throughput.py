@@ -225,10 +225,31 @@ def test_a_fit_logs_throughput_and_continues_its_cost(app):
     assert done.code == 0, done.err
     with Path("runs/default/0/metrics.csv").open(newline="") as file:
         rows = [row for row in csv.DictReader(file) if row.get("cost/exaflops")]
-    assert [int(row["step"]) + 1 for row in rows] == [6, 8, 10, 12, 14, 16, 22, 24]
+    *within, end = rows
+    assert [int(row["step"]) + 1 for row in within] == [6, 8, 10, 12, 14, 16, 22, 24]
+    assert int(end["step"]) == 24 and not end["perf/images_per_s"]  # that of step 16 gave way when the run went on
     per_step = 6 * macs(NetConfig("mu/8"), 32, 10) * 8 / 1e18
-    assert [float(row["cost/exaflops"]) for row in rows] == pytest.approx(
-        [(int(row["step"]) + 1) * per_step for row in rows]
-    )
+    steps = [*(int(row["step"]) + 1 for row in within), 24]
+    assert [float(row["cost/exaflops"]) for row in rows] == pytest.approx([step * per_step for step in steps])
     hours = [float(row["cost/device_hours"]) for row in rows]
     assert hours == sorted(hours) and hours[0] > 0
+
+
+@pytest.mark.parametrize("steps", [3, 6, 7], ids=["never logged", "logged at the last step", "not logged at the last"])
+def test_the_last_row_is_the_whole_cost(app, steps):
+    """Also of a run that has nothing left to do when it is resumed, and without a second row."""
+    import csv
+    from pathlib import Path
+
+    words = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--data", "Synthetic")
+    words += ("--data.train_size", 64, "--data.eval_size", 8, "--data.batch_size", 8, "--data.num_workers", 0)
+    words += ("--trainer.log_every_n_steps", 2, "--trainer.max_steps", steps)
+    cost = 6 * macs(NetConfig("mu/8"), 32, 10) * 8 * steps / 1e18
+    for resumed in ((), ("--ckpt_path", "last")):
+        done = app("fit", *words, *resumed)
+        assert done.code == 0, done.err
+        with Path("runs/default/0/metrics.csv").open(newline="") as file:
+            rows = [row for row in csv.DictReader(file) if row["cost/device_hours"]]
+        assert float(rows[-1]["cost/exaflops"]) == pytest.approx(cost)
+        numbers = [int(row["step"]) for row in rows]
+        assert numbers[-1] == steps and len(set(numbers)) == len(numbers)

@@ -79,7 +79,8 @@ class ViTParser(LightningArgumentParser):
 
     def format_help(self) -> str:
         """Add the flags of the default model and of every datamodule, which a class chosen at run time would hide."""
-        if "trainer" not in self.groups:
+        if "trainer" not in self.groups:  # that of --data.help NAME, which does not know the verb
+            self.prog += " VERB"
             return super().format_help()
         self.prog = self.prog.replace(" [options]", "")
         flags = signature(getattr(VerbTrainer, self.prog.rpartition(" ")[2])).parameters.values()

@@ -28,16 +28,21 @@ class GraphedLoss:
         self.gradients: list[tuple[nn.Parameter, Tensor]] = []
         self.anchor = torch.zeros((), requires_grad=True)
 
-    def __call__(self, *inputs: Tensor) -> Tensor:
-        """Return the loss of a batch; a batch of another shape than the first is computed without the graph."""
+    def __call__(self, *inputs: Tensor, accumulates: bool = True) -> Tensor:
+        """Return the loss of a batch; a batch of another shape than the first is computed without the graph.
+
+        Args:
+            inputs: the batch.
+            accumulates: keep the gradients that the parameters have, so that this batch's are added to them.
+        """
         if self.graph is None:
             self._capture(inputs)
         if any(new.shape != old.shape or new.dtype != old.dtype for new, old in zip(inputs, self.inputs, strict=True)):
             return self.loss(*inputs)
         for new, old in zip(inputs, self.inputs, strict=True):
             old.copy_(new)
-        for parameter, gradient in self.gradients:
-            if parameter.grad is gradient:  # it waits for more to be accumulated, where the replay will write
+        for parameter, gradient in self.gradients if accumulates else ():
+            if parameter.grad is gradient:  # where the replay will write
                 parameter.grad = gradient.clone()
         return _Replay.apply(self, self.anchor)
 

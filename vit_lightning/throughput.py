@@ -16,7 +16,7 @@ from vit_lightning.speed.clock import Clock, WallClock, clock_of
 
 WARMUP = 5
 """Batches of a fit that are not timed: compilation, first allocations, the start of the loader's workers."""
-IN_LINE = ("perf/images_per_s", "perf/mfu", "perf/data_wait")
+IN_LINE = ("train/loss", "perf/images_per_s", "perf/mfu", "perf/data_wait")
 """Figures that the progress line shows."""
 
 
@@ -27,7 +27,8 @@ class Throughput(Callback):
     of checkpoints. perf/data_wait is the share of that time between a step's end and the next batch's arrival on the
     device, what `on_after_batch_transfer` does to it included. perf/memory_gib is the peak of a CUDA device.
     cost/exaflops counts 6 x MACs per image as the paper's Table 6 does, cost/device_hours everything since the run
-    began; both go on when it is resumed. The times are those of the first process, counted for all.
+    began; both go on when it is resumed. A run's end logs them once more, under the step that would come next, so that
+    a resumed run replaces that row as any of a later step. The times are those of the first process, counted for all.
 
     The device is waited for once per log, where the loggers read the loss from it anyway.
     """
@@ -88,6 +89,11 @@ class Throughput(Callback):
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._pause()
 
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Here, not when training ends: a run that was killed after its last checkpoint has none left when resumed."""
+        for logger in trainer.loggers:
+            logger.log_metrics(self._cost(), step=trainer.global_step)
+
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self._end(trainer)
 
@@ -130,19 +136,21 @@ class Throughput(Callback):
             figures["perf/mfu"] = speed * self._flops / (self._peak * self._devices)
         if device.type == "cuda":
             figures["perf/memory_gib"] = torch.cuda.max_memory_allocated(device) / 2**30
-        if self._flops:
-            figures["cost/exaflops"] = self.exaflops
-        figures["cost/device_hours"] = self.device_hours
         self._empty()
-        return figures
+        return figures | self._cost()
 
     def _log(self, trainer: Trainer, figures: dict[str, float]) -> None:
         """Not through the model's own log, which takes 0.25 ms for each figure."""
         for logger in trainer.loggers:
             logger.log_metrics(figures, step=trainer.global_step - 1)  # as Lightning counts
-        self._line.update({name: figures[name] for name in IN_LINE if name in figures})
+        figures = trainer.callback_metrics | figures
+        self._line.update({name: float(figures[name]) for name in IN_LINE if name in figures})
 
     # The cost --------------------------------------------------------------------------------------------------------
+
+    def _cost(self) -> dict[str, float]:
+        known = {"cost/exaflops": self.exaflops} if self.exaflops else {}
+        return known | {"cost/device_hours": self.device_hours}
 
     @property
     def device_hours(self) -> float:

@@ -9,11 +9,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 
+from vit_lightning.analysis.cost import training_flops
+from vit_lightning.models import NetConfig
 from vit_lightning.sweeps import children, run
 
 RUN = """
@@ -47,7 +50,7 @@ def leave(*_):
     print("stopped by a signal at optimiser step 7", flush=True); os._exit(0)
 if value("--wait") and not value("--ckpt_path"):
     signal.signal(signal.SIGTERM, leave)
-    Path("ready").touch()
+    Path("ready").write_text(str(os.getpid()))
     time.sleep(60)
 """
 PLAN = """
@@ -72,6 +75,13 @@ def sweep(app, monkeypatch, tmp_path):
 def rows(name: str = "rates") -> list[dict[str, str]]:
     with Path(f"results/{name}.csv").open() as file:
         return list(csv.DictReader(file))
+
+
+def until(true: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def calls(cell: str) -> list[str]:
@@ -173,8 +183,7 @@ def test_a_signal_ends_the_runs_and_the_next_call_goes_on(sweep):
     Path("rates.yaml").write_text(PLAN.replace("--base {BASE}", "--wait 1 --base {BASE}"))
 
     def interrupt() -> None:
-        while not Path("ready").exists():
-            time.sleep(0.02)
+        until(Path("ready").exists)
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
@@ -207,8 +216,26 @@ def test_a_cell_that_another_sweep_runs_is_skipped(sweep):
     with FileLock(folder / ".lock"):
         done = sweep()
     assert done.code == 0
-    assert f"skipped  rates/{folder.name}  another sweep runs it" in done.out
+    assert f"skipped  rates/{folder.name}  another sweep began it, and it has not ended" in done.out
     assert len(rows()) == 5
+
+
+def test_a_run_that_outlives_its_killed_sweep_is_left_alone_until_it_ends(sweep):
+    Path("rates.yaml").write_text(PLAN.replace("--base {BASE}", "--wait 1 --base {BASE}"))
+    code = (
+        f"from vit_lightning.sweeps import run; run.DOOR = {run.DOOR!r}\n"
+        "from vit_lightning.commands.sweep import sweep; sweep(['rates.yaml'], shard='1/6', set=['BASE=1'])"
+    )
+    killed = subprocess.Popen([sys.executable, "-c", code])
+    until(lambda: Path("ready").exists() and Path("ready").read_text())
+    killed.kill()
+    killed.wait()
+    done = sweep("--shard", "1/6")
+    assert done.code == 0 and len(calls("rate=0.01,seed_everything=0")) == 1
+    assert "skipped  rates/rate=0.01,seed_everything=0  another sweep began it" in done.out
+    os.kill(int(Path("ready").read_text()), signal.SIGTERM)
+    until(lambda: "skipped" not in sweep("--shard", "1/6").out)
+    assert len(rows()) == 1 and calls("rate=0.01,seed_everything=0")[1].endswith("--ckpt_path last")
 
 
 def test_jobs_share_the_gpus_and_the_cores(sweep, monkeypatch):
@@ -259,11 +286,14 @@ def test_figures_without_matplotlib_are_refused_before_anything_runs(sweep, monk
     assert not Path("runs").exists()
 
 
-def test_a_metric_that_nobody_logged_is_told_once_the_table_is_written(sweep):
+def test_a_metric_that_nobody_logged_is_told_after_the_first_run_and_once_the_table_is_written(sweep):
     Path("rates.yaml").write_text(PLAN.replace("y: test/top1", "y: test/top2"))
     done = sweep()
     assert done.code == 1
-    assert done.err == "error: figure of plan rates: no run has logged test/top2; did you mean test/top1?\n"
+    said = "figure of plan rates: no run has logged test/top2; did you mean test/top1?"
+    assert done.err == f"error: {said}\n"
+    assert [line.split()[0] for line in done.out.splitlines()[1:5]] == ["start", "done", "warning", "start"]
+    assert done.out.count(f"warning  {said}\n") == 1
     assert len(rows()) == 6
 
 
@@ -279,7 +309,7 @@ def test_help_shows_a_plan_and_loads_no_torch():
 
 def test_a_real_run_and_its_test(app, tmp_path):
     words = "--model.net.variant mu/4 --data Digits --data.image_size 8 --trainer.accelerator cpu --data.num_workers 0"
-    small = "--trainer.max_steps 12 --trainer.limit_val_batches 1 --trainer.limit_test_batches 1"
+    small = "--data.batch_size 16 --trainer.max_steps 13 --trainer.limit_val_batches 1 --trainer.limit_test_batches 1"
     Path("real.yaml").write_text(
         f"fit: {words} {small}\nthen: [test --ckpt_path last]\nover: {{--seed_everything: [3]}}\n"
     )
@@ -287,6 +317,8 @@ def test_a_real_run_and_its_test(app, tmp_path):
     assert done.code == 0, done.err + "".join(path.read_text() for path in Path("runs").rglob("log.txt"))
     (row,) = rows("real")
     assert {"test/top1", "val/top1", "best val/top1", "val/loss", "perf/images_per_s", "cost/exaflops"} <= row.keys()
+    cost = 13 * 16 * training_flops(NetConfig("mu/4"), 8, 10) / 1e18  # its last 3 steps were not logged
+    assert float(row["cost/exaflops"]) == pytest.approx(cost, rel=1e-4)
     assert row["device"] == "cpu" and row["precision"] == "32-true" and row["torch"]
     assert Path("runs/real/seed_everything=3/default/0/checkpoints/last.ckpt").is_file()
 

@@ -60,8 +60,19 @@ def test_words_may_depend_on_another_axis(tmp_path):
         ["--net", "b", "--steps", "2"],
         ["--net", "b"],
     ]
-    with pytest.raises(InputError, match="compute, low: a, c are not the labels of another axis"):
-        read(tmp_path, "fit: --x 1\n" + over.replace("b: --steps", "c: --steps"))
+    wrong = {
+        "b: --steps 2": ("c: --steps 2", r"compute, low: the axis net has no label c \(it has a, b\)"),
+        ", b: --steps 2": ("", "compute, low: b of the axis net is missing; '' adds no words there"),
+        "a: --steps 8, b: --steps 2": ("d: ''", "compute, low: no other axis has the labels d"),
+    }
+    for words, (others, sentence) in wrong.items():
+        with pytest.raises(InputError, match=sentence):
+            read(tmp_path, "fit: --x 1\n" + over.replace(words, others))
+
+
+def test_words_may_depend_on_the_axis_with_the_same_labels_where_another_has_more(tmp_path):
+    over = "over: {--s: [a, b, c], net: {a: --net a, b: --net b}, t: {low: {a: --steps 8, b: --steps 2}}}\n"
+    assert read(tmp_path, f"fit: --x 1\n{over}").cells[1].lines[0][5:] == ["--net", "b", "--steps", "8"]
 
 
 def test_another_plans_runs_are_found_by_label(tmp_path):
@@ -100,13 +111,32 @@ BAD = {
     "then text": (f"fit: --a 1\nthen: test\n{OVER}", "then: expected a list"),
     "unset": (f"fit: --a {{DATA}}\n{OVER}", r"\{DATA\} has no value; give --set DATA=VALUE"),
     "figure text": (f"fit: --a 1\nfigure: s\n{OVER}", "figure must hold a mapping"),
-    "figure key": (f"fit: --a 1\n{OVER}figure: {{x: s, y: a/b, xscal: log}}\n", "no key 'xscal'; did you mean xscale"),
+    "figure key": (
+        f"fit: --a 1\n{OVER}figure: {{x: s, y: val/b, xscal: log}}\n",
+        "no key 'xscal'; did you mean xscale",
+    ),
     "figure without y": (f"fit: --a 1\n{OVER}figure: {{x: s}}\n", "figure lacks y"),
-    "figure x": (f"fit: --a 1\n{OVER}figure: {{x: t, y: a/b}}\n", "x t is no axis .of s, or a metric such as cost"),
-    "figure spread": (f"fit: --a 1\n{OVER}figure: {{x: s, y: a/b, spread: c/d}}\n", "spread c/d is no axis .of s."),
-    "figure scale": (f"fit: --a 1\n{OVER}figure: {{x: s, y: a/b, yscale: ln}}\n", "yscale ln: expected linear or log"),
-    "figure log": (f"fit: --a 1\n{OVER}figure: {{x: s, y: a/b, xscale: log}}\n", "xscale log needs numbers above 0"),
-    "axis left": ("fit: --a 1\nover: {--s: [0], --t: [1]}\nfigure: {x: s, y: a/b}\n", "the axis t is neither x nor"),
+    "figure x": (f"fit: --a 1\n{OVER}figure: {{x: t, y: val/b}}\n", "x t is no axis .of s, or a metric such as cost"),
+    "figure spread": (f"fit: --a 1\n{OVER}figure: {{x: s, y: val/b, spread: c/d}}\n", "spread c/d is no axis .of s."),
+    "figure scale": (
+        f"fit: --a 1\n{OVER}figure: {{x: s, y: val/b, yscale: ln}}\n",
+        "yscale ln: expected linear or log",
+    ),
+    "figure log": (f"fit: --a 1\n{OVER}figure: {{x: s, y: val/b, xscale: log}}\n", "xscale log needs numbers above 0"),
+    "axis left": (
+        "fit: --a 1\nover: {--s: [0], --t: [1, 2]}\nfigure: {x: s, y: val/b}\n",
+        "the axis t is neither x nor",
+    ),
+    "figure y": (
+        f"fit: --a 1\n{OVER}figure: {{x: s, y: tset/top1}}\n",
+        "y tset/top1 is no metric; the name of one begins with best val/, cost/, perf/, test/, train/, val/",
+    ),
+    "figure y as axis": (f"fit: --a 1\n{OVER}figure: {{x: val/top1, y: --s}}\n", "y --s is an axis, not a metric;"),
+    "figure x metric": (f"fit: --a 1\n{OVER}figure: {{x: costs/e, y: val/b}}\n", "x costs/e is no metric"),
+    "figure without test": (
+        f"fit: --a 1\nthen: [validate --ckpt_path last]\n{OVER}figure: {{x: s, y: test/top1}}\n",
+        "y test/top1 needs a line such as `test --ckpt_path last` under then",
+    ),
 }
 
 
@@ -115,6 +145,11 @@ def test_what_is_no_plan_is_told_in_a_sentence(tmp_path, text, sentence):
     with pytest.raises(InputError, match=sentence) as told:
         read(tmp_path, text)
     assert "mine.yaml" in str(told.value) and "\n" not in str(told.value)
+
+
+def test_an_axis_of_one_label_need_not_be_drawn(tmp_path):
+    plan = read(tmp_path, "fit: --a 1\nover: {--s: [0, 1], --t: [7]}\nfigure: {x: s, y: best val/top1}\n")
+    assert plan.figures == [Figure("s", "best val/top1")]
 
 
 def test_a_plan_that_is_not_there(tmp_path):

@@ -12,7 +12,7 @@ from rich.console import Console
 from vit_lightning.errors import InputError
 from vit_lightning.parser_errors import did_you_mean
 from vit_lightning.sweeps.children import Children
-from vit_lightning.sweeps.draw import check_installed, draw
+from vit_lightning.sweeps.draw import check_installed, draw, unlogged
 from vit_lightning.sweeps.plan import Cell, Plan, read_plan
 from vit_lightning.sweeps.results import main_metric, read_row, read_rows, table, write_results
 from vit_lightning.sweeps.run import Outcome, check_unchanged, command, is_finished, run
@@ -72,22 +72,27 @@ def sweep(
     for folder in (runs, results):
         _make(folder)
     children = Children(jobs)
-    outcomes = _run(left, {plan.name: plan for plan in read}, runs, children, jobs)
+    outcomes = _run(left, read, runs, children, jobs)
     _report(read, runs, results)
     _end(outcomes, children.received)
 
 
-def _run(cells: list[Cell], plans: dict[str, Plan], runs: Path, children: Children, jobs: int) -> list[Outcome]:
+def _run(cells: list[Cell], plans: list[Plan], runs: Path, children: Children, jobs: int) -> list[Outcome]:
+    known = {plan.name: (plan, read_rows(plan, runs)) for plan in plans}
     with children.listening(), Screen(len(cells)) as screen, ThreadPoolExecutor(jobs) as pool:
 
         def one(cell: Cell) -> Outcome:
             if children.received:
                 return Outcome(cell, "stopped")
+            plan, rows = known[cell.plan]
+            for figure in plan.figures if rows else []:
+                screen.warn(unlogged(figure, plan, rows))  # now, not after hours of runs
             screen.began(cell)
             outcome, said = run(cell, runs, children.call), ""
             if outcome.state == "finished":
                 row = read_row(cell, runs)
-                metric = main_metric(plans[cell.plan], [row])
+                rows.append(row)
+                metric = main_metric(plan, [row])
                 said = f"{metric} {row.metrics[metric]:.4g}" if metric else ""
             screen.ended(outcome, said)
             return outcome

@@ -30,8 +30,17 @@ class Children:
             mine = {"CUDA_VISIBLE_DEVICES": gpus[number % len(gpus)]} if gpus else {}
             self._places.put(mine | ({"OMP_NUM_THREADS": threads} if jobs > 1 else {}))
 
-    def call(self, words: list[str], log: Path) -> int | None:
-        """Run a process, its output appended to a file; return its exit status, or None once the sweep shall end."""
+    def call(self, words: list[str], log: Path, lock: int) -> int | None:
+        """Run a process.
+
+        Args:
+            words: Its command line.
+            log: File that its output is appended to.
+            lock: Descriptor of a lock, which the process holds too: should the sweep be killed, it stays locked.
+
+        Returns:
+            The exit status, or None once the sweep shall end.
+        """
         if self.received:
             return None
         place = self._places.get()
@@ -39,8 +48,8 @@ class Children:
             with log.open("a") as output:
                 print(f"$ {shlex.join(words)}", file=output, flush=True)
                 # A session of its own: Ctrl-C in the terminal comes from us alone, once.
-                streams = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
-                child = subprocess.Popen(words, env=os.environ | place, start_new_session=True, **streams)
+                files = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT, "pass_fds": [lock]}
+                child = subprocess.Popen(words, env=os.environ | place, start_new_session=True, **files)
                 self._running.add(child)
                 if self.received:  # while it was started
                     child.terminate()

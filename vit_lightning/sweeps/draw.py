@@ -47,9 +47,8 @@ def draw(figure: Figure, plan: Plan, rows: list[Row], path: Path) -> None:
     Raises:
         InputError: no cell has logged its metric.
     """
-    found = {name for row in rows for name in row.metrics}
-    for metric in {figure.y, figure.x} - {*plan.axes} - found:
-        raise InputError(f"figure of plan {plan.name}: no run has logged {metric}{did_you_mean(metric, found)}")
+    if lacking := unlogged(figure, plan, rows):
+        raise InputError(lacking)
     import matplotlib
     from matplotlib.figure import Figure as Canvas
     from matplotlib.ticker import NullFormatter, PercentFormatter
@@ -78,6 +77,13 @@ def draw(figure: Figure, plan: Plan, rows: list[Row], path: Path) -> None:
         if figure.line:
             axes.legend(title=_words(figure.line), frameon=False)
         canvas.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def unlogged(figure: Figure, plan: Plan, rows: list[Row]) -> str | None:
+    """Say which metric of a figure none of the finished cells has logged, and the nearest that one has."""
+    found = {name for row in rows for name in row.metrics}
+    lacking = next((name for name in (figure.y, figure.x) if name not in found.union(plan.axes)), None)
+    return lacking and f"figure of plan {plan.name}: no run has logged {lacking}{did_you_mean(lacking, found)}"
 
 
 def _line(axes: Any, figure: Figure, plan: Plan, rows: list[Row], number: int, label: str | None) -> None:

@@ -14,6 +14,8 @@ from vit_lightning.text_files import AsWritten, kind, read_mapping
 
 KEYS = ("fit", "then", "over", "figure")
 SCORING = ("validate", "test", "predict")
+METRICS = ("test/", "val/", "best val/", "train/", "perf/", "cost/")
+"""How the names of metrics begin, in the order of a table."""
 OWNED = {
     "--ckpt_path": "goes on with unfinished runs by itself",
     "--trainer.default_root_dir": "puts the runs below --runs",
@@ -118,7 +120,8 @@ class _Reader:
         _check_names(cells)
         axes = {axis: list(labels) for axis, labels in over.items()}
         drawn = self.content.get("figure", [])
-        figures = [_figure(item, axes) for item in (drawn if isinstance(drawn, list) else [drawn])]
+        verbs = {verb for verb, *_ in then}
+        figures = [_figure(item, axes, verbs) for item in (drawn if isinstance(drawn, list) else [drawn])]
         return Plan(self.name, axes, cells, figures, frozenset(self.asked))
 
     def _axes(self) -> dict[str, dict[str, Words]]:
@@ -129,9 +132,10 @@ class _Reader:
         if len(axes) < len(over):
             raise InputError("over holds an axis twice, with and without dashes")
         for axis, labels in axes.items():
+            others = {name: other for name, other in axes.items() if name != axis}
             for label, words in labels.items():
-                if isinstance(words, dict) and not any(set(words) == set(other) for other in axes.values()):
-                    raise InputError(f"{axis}, {label}: {', '.join(words)} are not the labels of another axis")
+                if isinstance(words, dict):
+                    _check_alike(f"{axis}, {label}", words, others)
         return axes
 
     def _filled(self, words: list[str], labels: dict[str, str]) -> list[str]:
@@ -163,6 +167,19 @@ def _axis(axis: str, labels: Any) -> dict[str, Words]:
     if twice := next((value for value in values if values.count(value) > 1), None):
         raise InputError(f"the axis {axis} has {twice} twice")
     return {value: _flags(axis, f"{axis} {shlex.quote(value)}") for value in values}
+
+
+def _check_alike(where: str, labels: Collection[str], axes: dict[str, dict[str, Words]]) -> None:
+    """Find the axis whose labels these are."""
+    near = max(axes, key=lambda axis: (len(axes[axis].keys() & labels), axes[axis].keys() == set(labels)), default="")
+    theirs = axes.get(near, {})
+    if theirs.keys().isdisjoint(labels):
+        raise InputError(f"{where}: no other axis has the labels {', '.join(labels)}")
+    if stray := next((label for label in labels if label not in theirs), None):
+        hint = did_you_mean(stray, theirs.keys() - labels)
+        raise InputError(f"{where}: the axis {near} has no label {stray}{hint} (it has {', '.join(theirs)})")
+    if missing := [label for label in theirs if label not in labels]:
+        raise InputError(f"{where}: {', '.join(missing)} of the axis {near} is missing; '' adds no words there")
 
 
 def _words(where: str, given: Any) -> Words:
@@ -216,7 +233,7 @@ def _as_list(where: str, value: Any) -> list[Any]:
     return value
 
 
-def _figure(content: Any, axes: dict[str, list[str]]) -> Figure:
+def _figure(content: Any, axes: dict[str, list[str]], then: Collection[str]) -> Figure:
     if not isinstance(content, dict):
         raise InputError(f"figure must hold a mapping such as {{x: lr, y: test/top1}}, not {kind(content)}")
     _check_keys(content, [field.name for field in fields(Figure)], ("x", "y"), "figure")
@@ -231,12 +248,25 @@ def _figure(content: Any, axes: dict[str, list[str]]) -> Figure:
         if named.get(key, "linear") not in ("linear", "log"):
             raise InputError(f"figure: {key} {named[key]}: expected linear or log")
     figure = Figure(**named)
-    if figure.x in axes:
-        if stray := [axis for axis in axes if axis not in (figure.x, figure.line, figure.spread)]:
-            raise InputError(f"figure: the axis {stray[0]} is neither x nor line nor spread")
+    _check_metric("y", figure.y, axes, then)
+    if figure.x not in axes:
+        _check_metric("x", figure.x, axes, then)
+    else:
+        unnamed = axes.keys() - {figure.x, figure.line, figure.spread}
+        if stray := next((axis for axis in axes if axis in unnamed and len(axes[axis]) > 1), None):
+            raise InputError(f"figure: the axis {stray} is neither x nor line nor spread")
         if figure.xscale == "log" and not (are_numbers(axes[figure.x]) and min(map(float, axes[figure.x])) > 0):
             raise InputError(f"figure: xscale log needs numbers above 0 as labels of {figure.x}")
     return figure
+
+
+def _check_metric(key: str, name: str, axes: Collection[str], then: Collection[str]) -> None:
+    """Refuse what cannot be a metric of a run; whether a run logs it, the first that ends will tell."""
+    if not name.startswith(METRICS):
+        said = "an axis, not a metric" if _plain(name) in axes else "no metric"
+        raise InputError(f"figure: {key} {name} is {said}; the name of one begins with {', '.join(sorted(METRICS))}")
+    if name.startswith("test/") and "test" not in then:
+        raise InputError(f"figure: {key} {name} needs a line such as `test --ckpt_path last` under then")
 
 
 def are_numbers(labels: Collection[str]) -> bool:

@@ -13,13 +13,12 @@ from typing import Any
 from rich.table import Table
 
 from vit_lightning.errors import InputError
-from vit_lightning.sweeps.plan import Cell, Plan
+from vit_lightning.sweeps.plan import METRICS, Cell, Plan
 from vit_lightning.sweeps.run import LOG, check_unchanged, is_finished
 from vit_lightning.text_files import write_atomically
 
 POINTS = 50
 """Validations of a cell that its learning curve keeps."""
-ORDER = ("test/", "val/", "best val/", "train/", "perf/", "cost/")
 FACTS = ("seconds", "device", "precision", "torch", "version", "commit", "date")
 
 
@@ -109,7 +108,7 @@ def write_results(plan: Plan, rows: list[Row], folder: Path) -> None:
 
 
 def _place(name: str) -> tuple[int, str]:
-    return next((place for place, start in enumerate(ORDER) if name.startswith(start)), len(ORDER)), name
+    return next((place for place, start in enumerate(METRICS) if name.startswith(start)), len(METRICS)), name
 
 
 def _write(path: Path, columns: Sequence[str], lines: Iterable[dict[str, str]]) -> None:

@@ -101,21 +101,24 @@ def command(cell: Cell, number: int, runs: Path) -> list[str]:
     return [*DOOR, *words]
 
 
-def run(cell: Cell, runs: Path, call: Callable[[list[str], Path], int | None]) -> Outcome:
+def run(cell: Cell, runs: Path, call: Callable[[list[str], Path, int], int | None]) -> Outcome:
     """Do what is left of a cell.
 
     Args:
         cell: The cell.
         runs: Folder of all runs.
-        call: Runs a process with its output in a file, and returns its exit status, or None where it was not started.
+        call: Runs a process with its output in a file and the descriptor of the cell's lock, and returns its exit
+            status, or None where it was not started.
     """
     folder = runs / cell.place
     folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / ".lock", timeout=0)
     try:
-        with FileLock(folder / ".lock", timeout=0):
-            return _run(cell, runs, call)
+        with lock:
+            descriptor = lock._context.lock_file_fd  # filelock tells it in public only to those who forgo soft locks
+            return _run(cell, runs, lambda words, log: call(words, log, descriptor))
     except Timeout:
-        return Outcome(cell, "elsewhere", reason="another sweep runs it")
+        return Outcome(cell, "elsewhere", reason="another sweep began it, and it has not ended")
     except InputError as error:
         return Outcome(cell, "failed", reason=str(error))
 

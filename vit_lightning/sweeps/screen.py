@@ -22,6 +22,7 @@ class Screen:
         columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
         self._bar = Progress(*columns) if sys.stdout.isatty() else None
         self._running: list[str] = []
+        self._warned: set[str] = set()
         self._task = self._bar.add_task("", total=total) if self._bar else None
 
     def __enter__(self) -> "Screen":
@@ -39,16 +40,25 @@ class Screen:
         if self._bar:
             self._bar.update(self._task, description=", ".join(self._running))
         else:
-            print(f"start    {cell.place}", flush=True)
+            self._print(f"start    {cell.place}")
 
     def ended(self, outcome: Outcome, said: str) -> None:
         """A run ended; `said` is its main figure."""
         self._running.remove(outcome.cell.place)
         took = f"{outcome.seconds:.0f} s" if outcome.seconds else ""
         parts = [f"{WORDS[outcome.state]:<8} {outcome.cell.place}", took, said or outcome.reason]
-        line = "  ".join(part for part in parts if part)
+        self._print("  ".join(part for part in parts if part))
+        if self._bar:
+            self._bar.update(self._task, advance=1, description=", ".join(self._running))
+
+    def warn(self, sentence: str | None) -> None:
+        """Say a sentence, if there is one, once, however many runs give cause to."""
+        if sentence and sentence not in self._warned:
+            self._warned.add(sentence)
+            self._print(f"warning  {sentence}")
+
+    def _print(self, line: str) -> None:
         if self._bar:
             self._bar.console.print(line, highlight=False, markup=False, soft_wrap=True)
-            self._bar.update(self._task, advance=1, description=", ".join(self._running))
         else:
             print(line, flush=True)
