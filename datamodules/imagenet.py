@@ -112,9 +112,11 @@ class ImageNet1k(IndexedData):
             index = self.index(place)
             found = IndexedImages(index, _labels(index, split))
         if found is not None and len(found) != SIZES[split] and not self.allow_incomplete:
-            raise InputError(
-                f"{place or self.root} has {len(found):,} {split} images where {SIZES[split]:,} were published; "
-                "complete it, or give --data.allow_incomplete true"
+            self.report(
+                InputError(
+                    f"{place or self.root} has {len(found):,} {split} images where {SIZES[split]:,} were published; "
+                    "complete it, or give --data.allow_incomplete true"
+                )
             )
         return found
 

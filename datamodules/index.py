@@ -4,7 +4,7 @@ import os
 import time
 from abc import abstractmethod
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
@@ -140,6 +140,7 @@ class IndexedData(ImageDataModule):
         super().__init__(root=root, **kwargs)
         self.cache = cache
         self.reindex = reindex
+        self._indices: dict[Path, Index] = {}
 
     @abstractmethod
     def places(self) -> list[Path]:
@@ -147,34 +148,53 @@ class IndexedData(ImageDataModule):
 
     def prepare_data(self) -> None:
         for place in self.places():
-            open_index(place, self.cache, anew=self.reindex)
+            self._open(place, self.reindex)
 
     def index(self, place: Path) -> Index:
         """Return the index of a folder or tar."""
-        return open_index(place, self.cache)
+        return self._indices[place] if place in self._indices else self._open(place)
+
+    def _open(self, place: Path, anew: bool = False) -> Index:
+        if self.faults is None:
+            return open_index(place, self.cache, anew)
+        self._indices[place] = open_index(place, self.cache, anew, self.report)  # one in part is not kept in a file
+        return self._indices[place]
 
 
-def open_index(place: Path, cache: Path | None = None, anew: bool = False) -> Index:
+def open_index(
+    place: Path, cache: Path | None = None, anew: bool = False, report: Callable[[InputError], None] | None = None
+) -> Index:
     """Return the index of a folder or tar, which is built if there is none yet.
 
     Args:
         place: a tar; or a folder with images at any depth; or a folder with tars.
         cache: folder for indices; None: the user's.
         anew: build it even if there is one.
+        report: told of tars that cannot be read to their end; the index then holds what can be, and no run takes it.
 
     Raises:
-        InputError: if files were added, removed or renamed since it was built.
+        InputError: if a tar cannot be read and there is nobody to tell, or if files were added, removed or renamed
+            since it was built.
     """
     place = place.resolve()
     file = store.place(cache, place, VERSION)
     if anew or not file.exists():
         rank_zero_info(f"indexing {place}, once")
         began = time.monotonic()
-        build(_find(place), file)
+        file = _build_what_is_sound(place, file, cache, report) if report else build(_find(place), file)
         rank_zero_info(f"indexed {place} in {time.monotonic() - began:.0f} s: {file}")
     index = Index(file, place.parent if place.is_file() else place)
     index.check()
     return index
+
+
+def _build_what_is_sound(place: Path, file: Path, cache: Path | None, report: Callable[[InputError], None]) -> Path:
+    """Write an index, which takes the place of a whole one only if it is whole."""
+    faults = []
+    made = build(_find(place, faults.append), store.place(cache, place, f"{VERSION} in part"))
+    for fault in faults:
+        report(fault)
+    return made if faults else made.replace(file)
 
 
 class Found(NamedTuple):
@@ -189,8 +209,8 @@ class Found(NamedTuple):
     blocks: list[int]
 
 
-def build(found: Iterable[Found], file: Path) -> None:
-    """Write an index.
+def build(found: Iterable[Found], file: Path) -> Path:
+    """Write an index, and return its file.
 
     Args:
         found: folders with their images, in order.
@@ -221,14 +241,15 @@ def build(found: Iterable[Found], file: Path) -> None:
         "stamps": np.array(list(stamps.values()), dtype=np.int64).reshape(-1, 2),
     }
     store.save(file, arrays)
+    return file
 
 
-def _find(place: Path) -> Iterator[Found]:
+def _find(place: Path, report: Callable[[InputError], None] | None = None) -> Iterator[Found]:
     if place.is_file():
-        return _in_tars([place])
+        return _in_tars([place], report)
     _, below = _listing(place, "")
     packed = [] if below else sorted(place.glob("*.tar"))
-    return _in_tars(packed) if packed else _in_folders(place)
+    return _in_tars(packed, report) if packed else _in_folders(place)
 
 
 def _in_folders(root: Path) -> Iterator[Found]:
@@ -256,13 +277,13 @@ def _listing(root: Path, folder: str) -> tuple[Found, list[str]]:
     return Found(folder, state, folder, sorted(names), []), sorted(below)
 
 
-def _in_tars(files: Sequence[Path]) -> Iterator[Found]:
+def _in_tars(files: Sequence[Path], report: Callable[[InputError], None] | None) -> Iterator[Found]:
     with _bar() as bar:
         task = bar.add_task(files[0].parent.name, total=sum(file.stat().st_size for file in files))
         for file in files:
             state = store.stamp(file)
             start = bar.tasks[task].completed
-            for folder, names, blocks in tars.scan(file):
+            for folder, names, blocks in tars.scan(file, report):
                 yield Found(file.name, state, folder, names, blocks)
                 bar.update(task, completed=start + tars.BLOCK * max(blocks, default=0))
             bar.update(task, completed=start + file.stat().st_size)

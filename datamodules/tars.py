@@ -1,7 +1,7 @@
 """Images inside tar files, read where they lie: nothing is unpacked."""
 
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -21,19 +21,18 @@ class Members(NamedTuple):
     """Where each image's header lies in the outermost file, in blocks of 512 bytes."""
 
 
-def scan(path: Path) -> Iterator[Members]:
+def scan(path: Path, report: Callable[[InputError], None] | None = None) -> Iterator[Members]:
     """Yield the images of a tar and of each tar inside it.
 
+    Args:
+        path: the tar.
+        report: told of each that is compressed, incomplete or damaged, whose images are then those that can be found.
+
     Raises:
-        InputError: if it is compressed, incomplete or damaged.
+        InputError: if one is, and there is nobody to tell.
     """
-    try:
-        with path.open("rb") as file:
-            yield from _scan(file, path.name)
-    except tarfile.TarError as error:
-        raise InputError(
-            f"{path} cannot be read as a tar ({error}); fetch it again if it is incomplete, decompress it if it is .gz"
-        ) from error
+    with path.open("rb") as file:
+        yield from _scan(file, 0, path, "", report)
 
 
 def read(path: Path, block: int, name: str) -> bytes:
@@ -59,20 +58,31 @@ def read(path: Path, block: int, name: str) -> bytes:
     return data
 
 
-def _scan(file: BinaryIO, folder: str) -> Iterator[Members]:
-    found = Members(folder, [], [])
-    with tarfile.TarFile(fileobj=file) as tar:
-        for member in tar:
-            name = member.name.removeprefix("./")
-            if member.isfile() and name.endswith(".tar"):
-                file.seek(member.offset_data)
-                yield from _scan(file, f"{folder}/{name}")
-            elif member.isfile() and is_image(name):
-                found.names.append(name)
-                found.blocks.append(member.offset_data // BLOCK - 1)
-        file.seek(tar.offset)
-        if file.read(BLOCK) != tarfile.NUL * BLOCK:  # where tarfile just stops
-            raise tarfile.ReadError(f"it has no end mark at byte {tar.offset}")
+def _scan(
+    file: BinaryIO, start: int, path: Path, inside: str, report: Callable[[InputError], None] | None
+) -> Iterator[Members]:
+    found = Members(path.name + inside, [], [])
+    try:
+        with tarfile.TarFile(fileobj=file) as tar:
+            for member in tar:
+                name = member.name.removeprefix("./")
+                if member.isfile() and name.endswith(".tar"):
+                    place = start + member.offset_data
+                    yield from _scan(tar.extractfile(member), place, path, f"{inside}/{name}", report)
+                elif member.isfile() and is_image(name):
+                    found.names.append(name)
+                    found.blocks.append((start + member.offset_data) // BLOCK - 1)
+            file.seek(tar.offset)
+            if file.read(BLOCK) != tarfile.NUL * BLOCK:  # where tarfile just stops
+                raise tarfile.ReadError(f"it has no end mark at byte {tar.offset}")
+    except tarfile.TarError as error:
+        fault = InputError(
+            f"{path}{inside} cannot be read as a tar ({error}); fetch it again if it is incomplete, decompress it if "
+            "it is .gz"
+        )
+        if report is None:
+            raise fault from error
+        report(fault)
     yield found
 
 

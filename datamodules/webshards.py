@@ -5,7 +5,7 @@ import os
 import re
 import tarfile
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import chain
@@ -131,6 +131,9 @@ class WebShards(ImageDataModule):
         self.class_map = class_map
         self.cache = cache
         self.cache_limit = cache_limit
+        self._tars: dict[str, tuple[Pieces, Path]] = {}
+        self._damage: dict[str, list[InputError]] = {}
+        """Faults of each split's tars, kept until `setup`, since `class_names` is asked for by whoever reports them."""
 
     @property
     def num_classes(self) -> int:
@@ -140,7 +143,11 @@ class WebShards(ImageDataModule):
     def class_names(self) -> list[str]:
         if self.class_map is not None:
             return read_class_map(self.class_map)
-        return _classes(sorted(set(store.Mapped(self._indexed("train")[1], "names"))))
+        names = sorted(set(store.Mapped(self._indexed("train")[1], "names")))
+        if not names:
+            empty = InputError(f"{self.address}/{self.patterns['train']} hold no samples; give other --data.train")
+            raise next(iter(self._damage["train"]), empty)
+        return _classes(names)
 
     def setup(self, stage: str) -> None:
         self.train_set = self._read("train")
@@ -153,6 +160,8 @@ class WebShards(ImageDataModule):
         if self.patterns[split] is None:
             return None
         pieces, file = self._indexed(split)
+        for fault in self._damage[split]:
+            self.report(fault)
         numbers = {name: label for label, name in enumerate(self.class_names)}
         names = list(store.Mapped(file, "names"))
         for name in names:
@@ -165,6 +174,11 @@ class WebShards(ImageDataModule):
         return TarSamples(pieces, file, labels[store.load(file)["labels"]])
 
     def _indexed(self, split: str) -> tuple[Pieces, Path]:
+        if split not in self._tars:
+            self._tars[split] = self._index(split)
+        return self._tars[split]
+
+    def _index(self, split: str) -> tuple[Pieces, Path]:
         """Return the tars of a split and the file that says what lies in them, which is made if there is none."""
         urls = list(chain.from_iterable(_found(self.address, one) for one in self.patterns[split].split("::")))
         if not urls:
@@ -174,12 +188,17 @@ class WebShards(ImageDataModule):
         folder = cache_folder(self.cache, self.address)
         stamps = [(url, *_stamp(url)) for url in urls]
         source = Path(f"{folder.name}-{split}")
-        file = store.place(self.cache, source, f"{VERSION}\n{self.label_field}\n{stamps}")
+        version = f"{VERSION}\n{self.label_field}\n{stamps}"
+        file = store.place(self.cache, source, version)
+        damage = self._damage[split] = []
         if not file.exists():
+            made = store.place(self.cache, source, f"{version} in part")
             try:
-                build(Pieces([Piece(url) for url in urls], folder, self.cache_limit), file, self.label_field)
+                pieces = Pieces([Piece(url) for url in urls], folder, self.cache_limit)
+                build(pieces, made, self.label_field, damage.append)
             except MissingPiece as error:
                 raise self._missing(split, urls) from error
+            file = made if damage else made.replace(file)
         lengths = store.load(file)["lengths"].tolist()
         pieces = [Piece(url, None if is_packed(url) else length) for url, length in zip(urls, lengths, strict=True)]
         return Pieces(pieces, folder, self.cache_limit), file
@@ -235,13 +254,14 @@ def _stamp(url: str) -> tuple[int, int]:
     return (0, 0) if is_remote(url) else store.stamp(Path(url))
 
 
-def build(pieces: Pieces, file: Path, label_field: str) -> None:
+def build(pieces: Pieces, file: Path, label_field: str, report: Callable[[InputError], None]) -> None:
     """Read all tars and write down where their samples lie.
 
     Args:
         pieces: the tars.
         file: where to put it.
         label_field: field of the .json files with the class.
+        report: told of each tar that is damaged, of which only the samples before the damage are written down.
     """
     rank_zero_info(f"reading {len(pieces)} tars, once")
     places, sizes, labels, counts, lengths = array("q"), array("q"), array("q"), [], []
@@ -252,13 +272,19 @@ def build(pieces: Pieces, file: Path, label_field: str) -> None:
             for number in bar.track(range(len(pieces)), description=file.name.rpartition("-")[0]):
                 pieces.announce(range(number, min(number + 4, len(pieces))))
                 before = len(places)
-                for sample in samples(pieces.file(number), pieces.pieces[number].url, label_field):
-                    places.append(sample.start)
-                    sizes.append(sample.size)
-                    labels.append(names.setdefault(sample.label, len(names)))
-                    yield sample.key
+                lengths.append(0)
+                try:
+                    lengths[number] = os.fstat(pieces.file(number).fileno()).st_size
+                    for sample in samples(pieces.file(number), pieces.pieces[number].url, label_field):
+                        places.append(sample.start)
+                        sizes.append(sample.size)
+                        labels.append(names.setdefault(sample.label, len(names)))
+                        yield sample.key
+                except MissingPiece:
+                    raise
+                except InputError as error:
+                    report(error)
                 counts.append(len(places) - before)
-                lengths.append(os.fstat(pieces.file(number).fileno()).st_size)
 
     arrays = {
         "keys": Strings(keys()),
@@ -291,10 +317,10 @@ def samples(file: BinaryIO, url: str, label_field: str) -> Iterator[Sample]:
                     yield from _sample(key, parts, tar, url, label_field)
                     key, parts = name, {}
                 parts[ending.lower()] = member
-            yield from _sample(key, parts, tar, url, label_field)
             file.seek(tar.offset)
             if file.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:  # where tarfile just stops
                 raise tarfile.ReadError(f"it has no end mark at byte {tar.offset}")
+            yield from _sample(key, parts, tar, url, label_field)
     except tarfile.TarError as error:
         raise InputError(f"{url} cannot be read as a tar ({error}); fetch it again if it is incomplete") from error
 

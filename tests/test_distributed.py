@@ -199,6 +199,14 @@ def test_fsdp_resumes_and_one_process_reads_its_checkpoints(app, together, tmp_p
     assert distance(first, second) == 0
 
 
+def test_fsdp_accumulates_as_one_process_does(app, together):
+    words = (*FIT, *DATA, *CLIP, *WARM, "--trainer.accumulate_grad_batches", 2)
+    assert app(*words, "--data.batch_size", 8, *experiment("alone")).code == 0
+    together(*words, *fsdp(), "--data.batch_size", 4, *experiment("fsdp"))
+    assert close(logged("fsdp/0", "val/loss"), logged("alone/0", "val/loss"))
+    assert distance(state("fsdp/0"), state("alone/0")) < 1e-4
+
+
 @pytest.mark.parametrize("model", ["Classifier", "MaskedPatch"])
 def test_sharded_weights_compute_in_bf16_and_are_kept_in_fp32(together, model):
     words = (*FIT, *DATA, "--data.batch_size", 4, "--trainer.precision", "bf16-mixed", "--model", model)

@@ -1,7 +1,11 @@
 """The door's spelling of words: lists and switches as people type them."""
 
+import sys
+from importlib.metadata import version
+
 import pytest
 
+from vit_lightning import __main__ as door
 from vit_lightning.__main__ import spelled
 
 
@@ -32,3 +36,38 @@ def test_lists_and_switches(typed, wanted):
 def test_a_verb_without_lists_keeps_its_words():
     words = "x y --mean [-1,2] --raw"
     assert spelled(words.split(), other) == [*words.split(), "true"]
+
+
+FAULTS = {
+    "operators": 'raise RuntimeError("operator torchvision::nms does not exist")',
+    "below": "import torchvision.broken",
+    "CUDA": 'raise RuntimeError("PyTorch and torchvision were compiled with different CUDA major versions.")',
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_builds_that_do_not_fit_are_named(monkeypatch, capsys, tmp_path, fault):
+    """What torchvision itself does without its operators: it fails while it is imported."""
+    (tmp_path / "torchvision").mkdir()
+    (tmp_path / "torchvision/__init__.py").write_text(FAULTS[fault] + "\n")
+    (tmp_path / "torchvision/broken.py").write_text("from torch import no_such_name\n")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(door, "run", lambda words: __import__("torchvision"))
+    monkeypatch.setattr(sys, "argv", ["vit_lightning", "fit"])
+    assert door.main() == 1
+    (said,) = capsys.readouterr().err.splitlines()
+    torch, vision = version("torch"), version("torchvision")
+    assert said.startswith(f"error: torchvision {vision} does not fit torch {torch} (")
+    assert f"pip install --force-reinstall torch=={torch} torchvision" in said
+
+
+def test_other_exceptions_are_no_matter_of_torchvision(monkeypatch, tmp_path):
+    def fails() -> None:
+        raise RuntimeError("shapes differ")
+
+    monkeypatch.setattr(door, "run", lambda words: fails())
+    monkeypatch.setattr(sys, "argv", ["vit_lightning", "fit"])
+    with pytest.raises(RuntimeError, match="shapes differ"):
+        door.main()

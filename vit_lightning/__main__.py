@@ -8,6 +8,7 @@ from collections.abc import Callable
 from importlib import import_module
 from inspect import getdoc, signature
 from itertools import takewhile
+from traceback import walk_tb
 
 from vit_lightning.errors import InputError
 from vit_lightning.telling import tells, told
@@ -37,7 +38,7 @@ def main() -> int:
     try:
         run(words)
     except Exception as error:
-        fault = input_error(error) or trainer_error(error)
+        fault = input_error(error) or trainer_error(error) or torchvision_error(error)
         if fault is None and told():
             return 1
         if fault is None:
@@ -61,6 +62,24 @@ def trainer_error(error: BaseException) -> str | None:
     if type(error).__name__ != "MisconfigurationException":  # by name, since importing Lightning is slow
         return None
     return f"{' '.join(str(error).split())} (a matter of --trainer)"
+
+
+def torchvision_error(error: BaseException | None) -> str | None:
+    """What its import raises where it is of another build than torch, in one line; None for any other exception."""
+    while error is not None:
+        if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("torch"):
+            return None
+        for frame, _ in walk_tb(error.__traceback__):
+            if frame.f_globals.get("__name__") == "torchvision" and frame.f_code.co_name == "<module>":
+                from importlib import metadata  # slow, and needed here only
+
+                torch, vision = (metadata.version(name) for name in ("torch", "torchvision"))
+                return (
+                    f"torchvision {vision} does not fit torch {torch} ({error}); install the one that does: "
+                    f"pip install --force-reinstall torch=={torch} torchvision, from the index of that torch"
+                )
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def run(words: list[str]) -> None:

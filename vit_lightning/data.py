@@ -51,7 +51,8 @@ class ImageDataModule(LightningDataModule, ABC):
             which is for sets in memory and every step but the inception crop and TrivialAugment.
         decode_on_device: decode training JPEGs on the GPU that trains (nvJPEG), and cut, resize and vary them there. It
             pays where a fast GPU with a JPEG engine (A100, H100 and later) has few CPU cores, and the progress line's
-            data_wait is more than a few percent. Crops stay the same, pixels nearly so. Other images than plain
+            data_wait is more than a few percent. Crops stay the same, pixels nearly so; RandAugment, rotation, shift,
+            scale and erasing draw other numbers than on the host, from the same distributions. Other images than plain
             JPEGs are decoded in the loader as ever, and so are those of validation and test. A damaged JPEG whose
             markers are in order is not noticed there, but shown as far as it goes; the verb `doctor` finds such.
         fraction: share of the training images to use, for studies of the data's size: the same ones in every run, and
@@ -103,6 +104,8 @@ class ImageDataModule(LightningDataModule, ABC):
         self.std = std
         self.further_sets: dict[str, ImageSet] = {}
         """Sets that `setup` may fill in to be scored beside `val_set` and `test_set`, as val/<name> and test/<name>."""
+        self.faults: list[InputError] | None = None
+        """Where `report` puts faults; None: the first one ends the run."""
         self._held: dict[tuple[str, bool | None], tuple[ImageSet, Held | None]] = {}
         self._decoder: Decoder | None = None
         for name, least, value in (
@@ -135,6 +138,12 @@ class ImageDataModule(LightningDataModule, ABC):
     @abstractmethod
     def setup(self, stage: str) -> None:
         """Fill `train_set`, `val_set` and `test_set`, or those that `stage` (fit, validate, test, predict) needs."""
+
+    def report(self, fault: InputError) -> None:
+        """Raise a fault of one file among many, unless all are wanted, as by the verb doctor."""
+        if self.faults is None:
+            raise fault
+        self.faults.append(fault)
 
     def train_transform(self) -> Transform:
         """Return the training transform, uint8 `(c, y, x)` to uint8, or float in [0, 1], at `image_size`.

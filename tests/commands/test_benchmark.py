@@ -15,7 +15,8 @@ from vit_lightning.speed.contender import Contender
 
 FAST = ("--rounds", 2, "--seconds", 0.01)
 TINY = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--data.num_classes", 3)
-BENCH = ("benchmark", "--data", "Synthetic", "--data.batch_size", 4, "--data.train_size", 16, *TINY, *FAST)
+PLAIN = ("benchmark", "--data", "Synthetic", "--data.batch_size", 4, "--data.train_size", 16, *TINY)
+BENCH = (*PLAIN, *FAST)
 
 
 def figures(path: str = "b.json") -> dict:
@@ -112,7 +113,7 @@ def test_the_bare_step_is_a_step_of_fit(app, monkeypatch):
 
 def test_sizes_measure_every_net_and_stop_at_the_cap(app):
     nets = ("--variants", "mu/8,Ti/14,R26x0.5")
-    done = app(*BENCH, "--sizes", "16,32", *nets, "--cap", 4, "--seconds", 0.001, "--json", "b.json")
+    done = app(*PLAIN, "--sizes", "16,32", *nets, "--cap", 4, "--seconds", 0.001, "--json", "b.json")
     assert done.code == 0, done.err
     rows = figures()["rows"]
     assert [(row["net"], row["image_size"]) for row in rows] == [
@@ -123,7 +124,7 @@ def test_sizes_measure_every_net_and_stop_at_the_cap(app):
 
 def test_sizes_are_drawn(app):
     pytest.importorskip("matplotlib")
-    done = app(*BENCH, "--sizes", "16,32", "--cap", 1, "--seconds", 0.001, "--figure", "plots/sizes.png")
+    done = app(*PLAIN, "--sizes", "16,32", "--cap", 1, "--seconds", 0.001, "--figure", "plots/sizes.png")
     assert done.code == 0, done.err
     assert Path("plots/sizes.png").stat().st_size > 10_000
 
@@ -205,9 +206,8 @@ def test_loaders_take_turns_on_the_same_files(app, tmp_path):
         (("--measure", "trian"), "--measure trian: choose from train, inference, fit, data"),
         (("--sizes", "64,big"), "--sizes 64,big: expected numbers"),
         (("--sizes", "0"), "--sizes 0: expected numbers"),
-        (("--variants", "B/16"), "belong to --sizes"),
-        (("--figure", "x.png"), "belong to --sizes"),
         (("--rounds", "0"), "--rounds 0"),
+        (("--cap", "0", "--batches", "auto"), "--cap 0: expected a batch of 1"),
         (("--compare", "timm/vit_tinny_patch16_224"), "did you mean timm/vit_tiny_patch16_224?"),
         (("--compare", "B/l6"), "There is no net variant 'B/l6'"),
         (("--compare_loaders", "true", "--measure", "data"), "the other loaders read image files"),
@@ -215,9 +215,58 @@ def test_loaders_take_turns_on_the_same_files(app, tmp_path):
     ids=lambda value: "" if isinstance(value, str) else " ".join(value),
 )
 def test_wrong_words_are_answered_in_one_sentence(app, words, said):
-    done = app(*BENCH, *words)
+    done = app(*PLAIN, *words)
     assert done.code == 1
     assert said in done.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "needed"),
+    [
+        (("--variants", "B/16"), "--sizes with"),
+        (("--figure", "x.png"), "--sizes with"),
+        (("--compare", "Ti/16", "--measure", "fit,data"), "train or inference in --measure"),
+        (("--compare_compiled", "true"), "--compare with"),
+        (("--compare_compiled", "false"), "--compare with"),
+        (("--compare_loaders", "true", "--measure", "train"), "data in --measure"),
+        (("--batches", "auto", "--measure", "data"), "train, inference or fit in --measure"),
+        (("--cap", "8"), "--batches auto or --sizes"),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else " ".join(value),
+)
+def test_a_flag_that_would_do_nothing_is_refused(app, words, needed):
+    done = app(*PLAIN, *words)
+    assert done.code == 1
+    assert f"error: {words[0]}" in done.err and f"does nothing without {needed}" in done.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--compare", "Ti/16"),
+        ("--compare_compiled", "true"),
+        ("--compare_loaders", "true"),
+        ("--measure", "inference"),
+        ("--batches", "auto"),
+        ("--rounds", "3"),
+    ],
+    ids=" ".join,
+)
+def test_what_sizes_replaces_is_refused_beside_it(app, words):
+    done = app(*PLAIN, "--sizes", "16", *words)
+    assert done.code == 1
+    assert f"error: {words[0]}" in done.err and "does nothing beside --sizes" in done.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("measure", ["train", "inference"])
+def test_a_size_that_the_peer_cannot_take_is_one_sentence(app, measure):
+    pytest.importorskip("timm")
+    small = ("--data.image_size", 16, "--measure", measure)
+    done = app(*BENCH, *small, "--compare", "timm/vgg11")
+    assert done.code == 1
+    said = done.err.splitlines()[-1]
+    assert said.startswith("error: timm/vgg11 cannot take images of 16x16 pixels (")
+    assert "made for 224x224; set image_size 224" in said and "Traceback" not in done.err
 
 
 def test_a_peer_without_timm_names_the_extra(app, monkeypatch):

@@ -1,13 +1,16 @@
 """The verb doctor through the command line, on folders that are wrong in known ways."""
 
+import io
 import json
 import shutil
+import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+CHANCE = np.random.default_rng(0)
 NET = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
 
 
@@ -170,3 +173,104 @@ def test_other_data_are_refused(app, tmp_path, monkeypatch):
     done = app("doctor", *NET, "--data", "plain.Plain")
     assert done.code == 1
     assert "data that subclass ImageDataModule, which Plain does not" in done.err.splitlines()[-1]
+
+
+def picture() -> bytes:
+    content = io.BytesIO()
+    Image.fromarray(CHANCE.integers(0, 256, (9, 12, 3), dtype=np.uint8)).save(content, "PNG")
+    return content.getvalue()
+
+
+def tar_of(members: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name, data in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+def samples(*names: str) -> bytes:
+    """A tar of samples, whose first letter is their class."""
+    return tar_of(
+        {f"{name}.{end}": data for name in names for end, data in (("png", picture()), ("cls", name[:1].encode()))}
+    )
+
+
+CUT = "cannot be read as a tar ("
+
+
+def faults(content: dict) -> list[str]:
+    return [finding["text"] for finding in content["findings"] if "as a tar" in finding["text"]]
+
+
+def test_webshards_that_are_cut_off_are_named_and_the_others_looked_at(app, tmp_path):
+    tars = [samples("0a", "1b", "0c"), samples("1d", "0e"), samples("0f", "1g", "1h")]
+    for number, tar in enumerate(tars):
+        (tmp_path / f"train-{number}.tar").write_bytes(tar)
+    (tmp_path / "val.tar").write_bytes(samples("0v", "1w"))
+    for name, keep in (("train-0.tar", 3100), ("train-2.tar", 100)):
+        (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:keep])
+    data = ("--data", "WebShards", "--data.root", tmp_path, "--data.val", "val.tar", "--data.cache", tmp_path / "cache")
+    data += ("--data.image_size", 8, "--data.batch_size", 2, "--data.num_workers", 0)
+    done = app("doctor", *NET, *data, "--json", "found.json")
+    assert done.code == 1 and "Traceback" not in done.err
+    content = json.loads(Path("found.json").read_text())
+    first, second = faults(content)
+    assert first.startswith(f"{tmp_path}/train-0.tar {CUT}") and second.startswith(f"{tmp_path}/train-2.tar ")
+    assert topics(content, "error") == {"data"}
+    assert content["images"] == {
+        "training": {"images": 3, "unreadable": 0},
+        "validation": {"images": 2, "unreadable": 0},
+    }
+    fit = app("fit", *NET, *data)
+    assert fit.code == 1 and fit.err.splitlines()[-1].startswith(f"error: {tmp_path}/train-0.tar {CUT}")
+    assert not list(Path("runs").glob("*/*"))
+    for number, tar in enumerate(tars):
+        (tmp_path / f"train-{number}.tar").write_bytes(tar)
+    done = app("doctor", *NET, *data, "--json", "found.json")
+    assert done.code == 0, done.err
+    assert json.loads(Path("found.json").read_text())["images"]["training"]["images"] == 8
+
+
+def test_no_tar_that_can_be_read_is_an_error_too(app, tmp_path):
+    (tmp_path / "train.tar").write_bytes(samples("0a")[:100])
+    data = ("--data", "WebShards", "--data.root", tmp_path, "--data.cache", tmp_path / "cache")
+    done = app("doctor", *NET, *data, "--data.image_size", 8, "--data.num_workers", 0)
+    assert done.code == 1
+    assert done.err.splitlines()[-1].startswith(f"error: {tmp_path}/train.tar {CUT}")
+    (tmp_path / "train.tar").write_bytes(tar_of({}))
+    done = app("doctor", *NET, *data, "--data.image_size", 8, "--data.num_workers", 0)
+    assert done.code == 1
+    assert f"{tmp_path}/train*.tar hold no samples" in done.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("split", ["train", "val", "inner"])
+def test_original_tars_that_are_cut_off_are_named_and_the_others_looked_at(app, tmp_path, split):
+    inner = {
+        f"{wnid}.tar": tar_of({f"{wnid}_{number}.JPEG": picture() for number in range(3)})
+        for wnid in ("n01440764", "n01443537", "n01484850")
+    }
+    if split == "inner":  # cut off before it was packed
+        inner["n01443537.tar"] = inner["n01443537.tar"][:1024]
+    outer = {"train": tar_of(inner), "val": tar_of({f"ILSVRC2012_val_0000000{n}.JPEG": picture() for n in (1, 2, 3)})}
+    if split in outer:
+        tar = outer[split]
+        outer[split] = tar[: tar.rindex(b"n01484850.tar" if split == "train" else b"ILSVRC2012_val_00000003.JPEG")]
+    for name, content in outer.items():
+        (tmp_path / f"ILSVRC2012_img_{name}.tar").write_bytes(content)
+    data = ("--data", "ImageNet1k", "--data.root", tmp_path, "--data.cache", tmp_path / "cache", "--data.image_size", 8)
+    data += ("--data.val_fraction", 0, "--data.num_workers", 0, "--data.batch_size", 2)
+    done = app("doctor", *NET, *data, "--json", "found.json")
+    assert done.code == 1 and "Traceback" not in done.err
+    content = json.loads(Path("found.json").read_text())
+    (said,) = faults(content)
+    named = "train.tar/n01443537" if split == "inner" else split
+    assert said.startswith(f"{tmp_path}/ILSVRC2012_img_{named}.tar {CUT}")
+    assert {name: images["images"] for name, images in content["images"].items()} == {
+        "training": {"train": 6, "inner": 7, "val": 9}[split],
+        "validation": 2 if split == "val" else 3,
+    }
+    fit = app("fit", *NET, *data)
+    assert fit.code == 1 and said in fit.err.splitlines()[-1]

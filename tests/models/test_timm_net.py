@@ -7,7 +7,7 @@ import torch
 
 from vit_lightning.analysis.cost import macs, parameters
 from vit_lightning.errors import InputError
-from vit_lightning.models import NetConfig, build
+from vit_lightning.models import NetConfig, build, timm_net
 
 timm = pytest.importorskip("timm")
 
@@ -45,11 +45,38 @@ def test_settings_reach_timm():
     [
         ({"variant": "timm/resnet5O"}, r"no net 'resnet5O': did you mean timm/resnet"),
         ({"variant": "timm/resnet10t", "depth": 3}, r"net\.depth=3 means nothing in timm/resnet10t"),
+        ({"variant": "timm/vgg11", "stochastic_depth": 0.1}, r"no drop_path_rate: drop net\.stochastic_depth"),
+        ({"variant": "timm/pit_ti_224"}, r"does not tell the layers of pit_ti_224"),
+        ({"variant": "timm/levit_128s", "head_bias": -10.0}, r"no single last layer to bias: drop net\.head_bias"),
     ],
 )
 def test_faults(fields, message):
     with pytest.raises(InputError, match=message):
         build(NetConfig(**fields), 32, 4)
+
+
+@pytest.mark.parametrize(
+    ("variant", "size", "own"),
+    [
+        ("vgg11", 16, "224x224; set image_size 224"),
+        ("crossvit_9_240", 64, "240x240; set image_size 240"),
+        ("twins_pcpvt_small", (32, 50), "224x224; set image_size 224"),
+        ("maxvit_tiny_tf_224", 100, "224x224; set image_size 224"),
+    ],
+)
+def test_a_size_that_a_net_cannot_take_is_refused(variant, size, own):
+    y, x = (size, size) if isinstance(size, int) else size
+    with pytest.raises(InputError, match=rf"timm/{variant} cannot take images of {y}x{x} pixels \(.+\): .*{own}"):
+        build(NetConfig(f"timm/{variant}"), size, 4)
+
+
+def test_to_try_a_size_draws_no_numbers(monkeypatch):
+    torch.manual_seed(0)
+    tried = build(NetConfig("timm/vit_tiny_patch16_224"), 32, 4).state_dict()
+    monkeypatch.setattr(timm_net, "_check_size", lambda *facts: None)
+    torch.manual_seed(0)
+    untried = build(NetConfig("timm/vit_tiny_patch16_224"), 32, 4).state_dict()
+    assert all(torch.equal(tried[name], untried[name]) for name in untried)
 
 
 def test_without_timm(monkeypatch):

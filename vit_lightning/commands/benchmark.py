@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from lightning.pytorch import LightningDataModule, LightningModule, Trainer
@@ -94,8 +95,12 @@ def benchmark(
         )
     if rounds < 1 or seconds <= 0:
         raise InputError(f"--rounds {rounds}, --seconds {seconds}: at least one round of some time is needed")
-    if (variants is not None and sizes is None) or (figure is not None and sizes is None):
-        raise InputError("--variants and --figure belong to --sizes; give it the sides of the images, such as 64,224")
+    if cap is not None and cap < 1:
+        raise InputError(f"--cap {cap}: expected a batch of 1 image or more")
+    chosen = _chosen("measure", measure, MEASURES)
+    flags = {"compare": compare, "compare_compiled": compare_compiled, "compare_loaders": compare_loaders}
+    flags |= {"measure": measure, "batches": batches, "cap": cap, "rounds": rounds}
+    _refuse_idle(flags | {"sizes": sizes, "variants": variants, "figure": figure}, chosen)
     if json is not None and not json.parent.is_dir():
         raise InputError(f"--json {json} cannot be written: there is no folder {json.parent}; make it first")
     if getattr(model, "weights", None):
@@ -107,7 +112,6 @@ def benchmark(
             if sizes is not None:
                 bench.sizes(_numbers("sizes", sizes), _names(variants, model.config.variant), figure)
                 return
-            chosen = _chosen("measure", measure, MEASURES)
             for what in (name for name in MEASURES if name in chosen):
                 bench.measure(what, (compare, compare_compiled), compare_loaders, batches == "auto")
     except RuntimeError as error:
@@ -245,6 +249,33 @@ class Bench:
                 rows[name].rounds.append(loaders.speed(make(self.trainer, data), data.workers, self.seconds))
             speeds = ", ".join(f"{name} {row.rounds[-1]:,.1f}" for name, row in rows.items())
             _tell(f"data: round {number + 1}/{self.rounds}: {speeds} images/s with {data.workers} workers")
+
+
+def _refuse_idle(flags: dict[str, Any], chosen: list[str]) -> None:
+    """Refuse a flag that would change nothing beside the others."""
+    defaults = signature(benchmark).parameters
+    typed = {name: value for name, value in flags.items() if value != defaults[name].default}
+    if "sizes" in typed:
+        idle = next((name for name in typed if name not in ("sizes", "variants", "figure", "cap")), None)
+        if idle:
+            raise InputError(
+                f"--{idle} {typed[idle]} does nothing beside --sizes, which measures inference alone in its own way; "
+                "drop one of them"
+            )
+        return
+    sides = "--sizes with the sides of the images, such as 64,224"
+    needs = {
+        "variants": (False, sides),
+        "figure": (False, sides),
+        "compare": ({"train", "inference"} & set(chosen), "train or inference in --measure"),
+        "compare_compiled": ("compare" in typed, "--compare with the name of another net"),
+        "compare_loaders": ("data" in chosen, "data in --measure"),
+        "batches": (set(chosen) - {"data"}, "train, inference or fit in --measure"),
+        "cap": ("batches" in typed, "--batches auto or --sizes"),
+    }
+    for name, (met, need) in needs.items():
+        if name in typed and not met:
+            raise InputError(f"--{name} {typed[name]} does nothing without {need}; give that too, or drop it")
 
 
 def _numbers(flag: str, text: str) -> list[int]:

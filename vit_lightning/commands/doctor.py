@@ -93,7 +93,7 @@ def _examine(trainer: Trainer, model: LightningModule, data: ImageDataModule) ->
     """Set the data up as a run would, and look at every image, also at those that are there before an error."""
     trainer.strategy.connect(model)
     data.trainer = trainer
-    found = []
+    found, data.faults = [], []
     try:
         with _each_line_once():
             data.prepare_data()
@@ -102,6 +102,8 @@ def _examine(trainer: Trainer, model: LightningModule, data: ImageDataModule) ->
                 data.setup("test")
     except InputError as error:
         found.append(Finding("error", "data", str(error)))
+    texts = dict.fromkeys(map(str, data.faults))  # each set-up reports them
+    found = [Finding("error", "data", text) for text in texts] + found
     surveys, seen = [], []
     for split, attribute in SPLITS.items():
         images = getattr(data, attribute)

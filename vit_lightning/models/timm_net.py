@@ -1,8 +1,10 @@
 """Any net of the optional timm, with ViT's interface as far as it goes: the paper's other baselines."""
 
 import difflib
+from collections.abc import Callable
 from typing import NoReturn
 
+import torch
 from torch import Tensor, nn
 
 from vit_lightning.errors import InputError
@@ -38,16 +40,25 @@ class TimmNet(nn.Module):
             hint = f"did you mean {TIMM}{close[0]}?" if close else "timm.list_models() lists them."
             raise InputError(f"timm has no net {name!r}: {hint}")
         card = timm.get_pretrained_cfg(name)
-        wanted = {"img_size": image_size} if card is not None and card.fixed_input_size else {}
+        sized = card is not None and card.fixed_input_size
+        wanted = {"num_classes": num_classes, "in_chans": config.channels, "drop_rate": config.dropout}
         if config.stochastic_depth:
             wanted["drop_path_rate"] = config.stochastic_depth
+
+        def make(size: tuple[int, int]) -> nn.Module:
+            return timm.create_model(name, **wanted, **({"img_size": size} if sized else {}))
+
+        if card is not None:
+            _check_size(config, make, image_size, card.input_size[1:])
         try:
-            self.body = timm.create_model(
-                name, num_classes=num_classes, in_chans=config.channels, drop_rate=config.dropout, **wanted
-            )
+            self.body = make(image_size)
         except (TypeError, AssertionError) as error:
-            raise InputError(f"timm cannot build {name} for these settings ({error}).") from error
+            raise InputError(_unbuildable(name, str(error))) from error
+        if not hasattr(self.body, "group_matcher"):
+            raise InputError(f"timm does not tell the layers of {name}, by which ours are trained: choose another net.")
         if config.head_bias and num_classes:
+            if not isinstance(self.head, nn.Linear | nn.Conv2d):
+                raise InputError(f"{config.variant} has no single last layer to bias: drop net.head_bias.")
             nn.init.constant_(self.head.bias, config.head_bias)
         self.layers: dict[str, int] = group_parameters(self.body, self.body.group_matcher(), reverse=True)
 
@@ -77,3 +88,38 @@ class TimmNet(nn.Module):
     def depth_of(self, name: str) -> int:
         """Returns the layer of a parameter as timm counts them, from 0 for the stem."""
         return self.layers[name.removeprefix("body.")]
+
+
+def _check_size(
+    config: NetConfig, make: Callable[[tuple[int, int]], nn.Module], size: tuple[int, int], own: tuple[int, int]
+) -> None:
+    """Refuse images that the net cannot take, which timm tells only by the exceptions of its layers.
+
+    A net that fails at its own size too cannot be tried without storage, and nothing is known.
+    """
+    why = _fault(make, config.channels, size)
+    if why and not _fault(make, config.channels, own):
+        fitting = f"{own[0]}" if own[0] == own[1] else f"[{own[0]}, {own[1]}]"
+        raise InputError(
+            f"{config.variant} cannot take images of {size[0]}x{size[1]} pixels ({why}): it was made for "
+            f"{own[0]}x{own[1]}; set image_size {fitting}, or choose another net."
+        )
+
+
+def _fault(make: Callable[[tuple[int, int]], nn.Module], channels: int, size: tuple[int, int]) -> str:
+    """Return what a forward pass without storage, which takes no time, complains of."""
+    try:
+        with torch.device("meta"), torch.no_grad():
+            make(size).eval()(torch.empty(1, channels, *size))
+    except TypeError:  # a setting, not the size
+        return ""
+    except (AssertionError, RuntimeError, ValueError) as error:
+        return " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    return ""
+
+
+def _unbuildable(name: str, why: str) -> str:
+    for setting, ours in (("drop_path_rate", "stochastic_depth"), ("drop_rate", "dropout"), ("in_chans", "channels")):
+        if f"'{setting}'" in why:
+            return f"timm's {name} has no {setting}: drop net.{ours}, or choose another net."
+    return f"timm cannot build {name} for these settings ({why}): choose another net."
