@@ -76,10 +76,12 @@ def test_what_varies_each_image_alone_stays_in_the_loader():
 
 
 @pytest.mark.gpu
-def test_a_gpu_changes_what_the_host_would():
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_a_gpu_changes_what_the_host_would(share, monkeypatch):
     """Rounding may differ by one in the operations that interpolate or blend."""
-    for (images, labels), (expected, theirs) in zip(
-        noise("cuda").train_dataloader(), noise("cpu").train_dataloader(), strict=True
-    ):
+    monkeypatch.setattr(loaders, "SHARE", share)
+    loader = noise("cuda").train_dataloader()
+    for (images, labels), (expected, theirs) in zip(loader, noise("cpu").train_dataloader(), strict=True):
         assert images.is_cuda and torch.equal(labels.cpu(), theirs)
         assert ((images.cpu().int() - expected.int()).abs() > 1).float().mean() < 1e-3
+    assert loader.dataset.source.images.is_cuda is (share > 0)

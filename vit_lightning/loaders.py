@@ -15,6 +15,8 @@ from vit_lightning.memory import WholeBatches
 from vit_lightning.records import Records
 from vit_lightning.sampling import TrainSampler
 
+SHARE = 1 / 16
+"""Part of a device's free memory that a whole set may take there."""
 BLOCK = 16 * 2**20
 """Bytes of images that are varied at once: more than one batch only where images are small."""
 
@@ -75,16 +77,29 @@ class DeviceLoader(ResumableLoader):
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield images and labels on the device."""
+        self._move()
         waiting = iter(self.batch_sampler)
         while block := list(islice(waiting, self.batches_per_block)):
             drawn = self.dataset.take(list(chain.from_iterable(block)))
             if self.device.type == "cuda":
-                drawn = apply_to_collection(drawn, Tensor, Tensor.pin_memory)
+                drawn = apply_to_collection(drawn, Tensor, _pinned)
             images, labels = self.dataset.vary(move_data_to_device(drawn, self.device))
             yield from zip(images.split(self.batch_size), labels.split(self.batch_size), strict=True)
+
+    def _move(self) -> None:
+        """Put the set on a device where it takes little, so that the host neither gathers nor sends images."""
+        held = self.dataset.source
+        if self.device.type != "cuda" or held.images.device == self.device:
+            return
+        if held.images.nbytes <= SHARE * torch.cuda.mem_get_info(self.device)[0]:
+            self.dataset.source = held.to(self.device)
 
     @property
     def batches_per_block(self) -> int:
         """Batches that are varied at once."""
         channels = self.dataset.source.images.shape[1]
         return max(1, BLOCK // (self.batch_size * channels * prod(self.dataset.size)))
+
+
+def _pinned(tensor: Tensor) -> Tensor:
+    return tensor if tensor.is_cuda else tensor.pin_memory()

@@ -49,6 +49,10 @@ class Held:
         self.faults = faults
         self.keys = keys
 
+    def to(self, device: torch.device) -> "Held":
+        """Return the same set in the memory of a device."""
+        return Held(self.images.to(device), self.labels.to(device), self.faults, self.keys)
+
     def __len__(self) -> int:
         return len(self.images)
 
@@ -117,13 +121,16 @@ class WholeBatches(Records):
         return self.augment(batch.images, batch.numbers) if self.augment else batch.images, batch.labels
 
     def take(self, draws: Sequence[Draw | int]) -> Drawn:
-        """Return records as they are held, with the numbers that decide how they will be varied."""
+        """Return records as and where they are held, with the numbers that decide how they will be varied."""
         draws = [draw if isinstance(draw, Draw) else Draw(draw, position=draw) for draw in draws]
         numbers, epochs, positions, padding = (np.array(column) for column in zip(*draws, strict=True))
         if self.augment:
             if self.source.faults:
                 numbers = np.array([self._readable(index) for index in numbers.tolist()])
-            pixels, labels = (each[torch.from_numpy(numbers)] for each in (self.source.images, self.source.labels))
+            chosen, device = torch.from_numpy(numbers), self.source.images.device
+            if device.type == "cuda":
+                chosen = chosen.pin_memory().to(device, non_blocking=True)
+            pixels, labels = (each[chosen] for each in (self.source.images, self.source.labels))
             return Drawn(pixels, labels, self.augment.draw(Dice(self.seed, epochs, positions)))
         pixels, labels = (each[torch.from_numpy(numbers)] for each in (self.source.images, self.source.labels))
         pixels = self.transform(pixels)
