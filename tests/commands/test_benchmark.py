@@ -279,3 +279,14 @@ def test_a_peer_without_timm_names_the_extra(app, monkeypatch):
 def test_other_errors_are_no_exhausted_memory():
     with pytest.raises(RuntimeError, match="shapes"):
         memory.fits(lambda: (_ for _ in ()).throw(RuntimeError("shapes differ")))
+
+
+def test_measured_steps_send_gradients_through_the_whole_net(app, monkeypatch):
+    """A head at zero sends none, and products of zeros are faster."""
+    measured, task = [], Contender.task
+    monkeypatch.setattr(Contender, "task", lambda self, *words: measured.append(self.model) or task(self, *words))
+    done = app(*BENCH, "--measure", "train", "--model.optim.lr", 0.1)
+    assert done.code == 0, done.err
+    (model,) = measured
+    assert model.optim.lr == 1e-5
+    assert model.net.patches.proj.weight.grad.abs().sum() > 0
