@@ -1,6 +1,7 @@
 """The door: `python -m vit_lightning VERB ...`."""
 
 import difflib
+import gc
 import json
 import sys
 from collections import deque
@@ -86,9 +87,13 @@ def run(words: list[str]) -> None:
     """Hand over to LightningCLI, or to the function of a file verb."""
     verb = words[0] if words else ""
     if verb in RUN_VERBS:
-        from vit_lightning.cli import ViTCLI
+        gc.disable()  # until ViTCLI has built everything, of which nothing is garbage: a fifth of the start
+        try:
+            from vit_lightning.cli import ViTCLI
 
-        ViTCLI()
+            ViTCLI()
+        finally:
+            gc.enable()
     elif verb in FILE_VERBS:
         from jsonargparse import auto_cli
 

@@ -1,5 +1,6 @@
 """ViTCLI: LightningCLI with our links, defaults, plug-ins, checkpoint rules and short errors."""
 
+import gc
 import re
 import sys
 from argparse import SUPPRESS
@@ -251,6 +252,7 @@ class ViTCLI(LightningCLI):
 
     def after_instantiate_classes(self) -> None:
         """What the data does not know, as with unlabelled images, comes from the checkpoint."""
+        gc.enable()  # see `__main__.run`
         for name in LINKED:
             if self.trained and self.model.hparams.get(name) is None:
                 self.model.hparams[name] = self.trained["hyper_parameters"].get(name)
