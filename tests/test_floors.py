@@ -14,6 +14,7 @@ FLOORS = {
     "models": 0,
     "weights": 1,
     "optim": 1,
+    "muon": 0,
     "metrics": 1,
     "precision": 1,
     "averaging": 1,

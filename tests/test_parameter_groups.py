@@ -8,6 +8,7 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
+from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build
 from vit_lightning.optim import Optim, parameter_groups
 
@@ -69,3 +70,10 @@ def test_wrapping_changes_nothing(one_process):
         fully_shard(block, mesh=mesh)
     fully_shard(sharded, mesh=mesh)
     assert facts(compiled) == facts(sharded) == facts(net())
+
+
+def test_muon_refuses_shards(one_process):
+    sharded, mesh = net(), init_device_mesh("cpu", (1,))
+    fully_shard(sharded, mesh=mesh)
+    with pytest.raises(InputError, match="muon needs whole matrices"):
+        Optim(name="muon").build(sharded)

@@ -7,17 +7,20 @@ from typing import Any, Literal
 
 import torch
 from torch import nn
+from torch.distributed.tensor import DTensor
 
 from vit_lightning.errors import InputError
+from vit_lightning.muon import Muon
 
 
 @dataclass
 class Optim:
     """The update rule and its numbers."""
 
-    name: Literal["adam", "adamw", "sgd"] = "adam"
+    name: Literal["adam", "adamw", "sgd", "muon"] = "adam"
     """adam and adamw share one rule, Adam with decoupled decay, p <- p - lr * (adam + weight_decay * p); adam decays
-    every parameter as the paper's code does, adamw kernels only. sgd has Nesterov-free momentum and coupled decay."""
+    every parameter as the paper's code does, adamw kernels only. sgd has Nesterov-free momentum and coupled decay.
+    muon makes the steps of the blocks' kernels orthogonal and is adamw for the rest, at learning rates of its order."""
     lr: float = 1e-3
     """Peak learning rate."""
     weight_decay: float = 0.0
@@ -47,15 +50,18 @@ class Optim:
             raise InputError("no parameter is left to train: freeze_trunk with a net without a head")
         if self.name == "sgd":
             return torch.optim.SGD(groups, lr=self.lr)
+        if self.name == "muon":
+            _check_whole(groups)
         devices = {parameter.device.type for group in groups for parameter in group["params"]}
-        optimizer = torch.optim.AdamW(groups, lr=self.lr, fused=True if devices <= {"cuda", "cpu"} else None)
+        rule = Muon if self.name == "muon" else torch.optim.AdamW
+        optimizer = rule(groups, lr=self.lr, fused=True if devices <= {"cuda", "cpu"} else None)
         # Lightning refuses to clip for an optimiser that could unscale gradients itself, even where nothing scales.
         optimizer._step_supports_amp_scaling = False
         return optimizer
 
     def decays(self, name: str, parameter: torch.Tensor) -> bool:
         """Tell whether the parameter called `name` decays."""
-        everything = self.name != "adamw" if self.decay_on is None else self.decay_on == "all"
+        everything = self.name in ("adam", "sgd") if self.decay_on is None else self.decay_on == "all"
         return everything or is_kernel(name, parameter)
 
 
@@ -138,22 +144,36 @@ def parameter_groups(net: nn.Module, optim: Optim) -> list[dict[str, Any]]:
     """
     depths = _depths(net) if optim.layer_decay < 1 else {}
     top = max(depths.values(), default=0)
-    members: dict[tuple[int, bool], dict[str, nn.Parameter]] = defaultdict(dict)
+    members: dict[tuple[int, bool, bool], dict[str, nn.Parameter]] = defaultdict(dict)
     for name, parameter in net.named_parameters():
         if parameter.requires_grad:
-            members[depths.get(name, top), optim.decays(name, parameter)][name] = parameter
+            muon = optim.name == "muon" and "blocks." in name and parameter.ndim == 2 and is_kernel(name, parameter)
+            members[depths.get(name, top), optim.decays(name, parameter), muon][name] = parameter
     return [
         {
             "params": list(parameters.values()),
             "parameter_names": list(parameters),
-            **({"name": f"layer{depth}_{'decay' if decays else 'no_decay'}"} if len(members) > 1 else {}),
+            **(
+                {"name": f"layer{depth}_{'decay' if decays else 'no_decay'}{'_muon' * muon}"}
+                if len(members) > 1
+                else {}
+            ),
+            **({"muon": muon} if optim.name == "muon" else {}),
             "lr": optim.lr * optim.layer_decay ** (top - depth),
             "initial_lr": optim.lr * optim.layer_decay ** (top - depth),
             "weight_decay": optim.weight_decay if decays else 0.0,
             **({"momentum": optim.momentum} if optim.name == "sgd" else {"betas": optim.betas}),
         }
-        for (depth, decays), parameters in sorted(members.items())
+        for (depth, decays, muon), parameters in sorted(members.items())
     ]
+
+
+def _check_whole(groups: list[dict[str, Any]]) -> None:
+    parameters = [parameter for group in groups if group["muon"] for parameter in group["params"]]
+    if not parameters:
+        raise InputError("--model.optim.name muon is for nets of blocks, and this one has none to train; use adamw")
+    if any(isinstance(parameter, DTensor) for parameter in parameters):
+        raise InputError("--model.optim.name muon needs whole matrices, which FSDP2 shards; use ddp, or adamw")
 
 
 def is_kernel(name: str, parameter: torch.Tensor) -> bool:
