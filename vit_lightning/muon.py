@@ -19,9 +19,9 @@ class Muon(AdamW):
     """AdamW, whose groups with `muon` learn by Muon at the same learning rate and decay.
 
     The momentum's nearest orthogonal matrix is scaled to the size of an update of AdamW's, so that learning rates are
-    of the same order (on digits the best is three times AdamW's, experiments/sweeps/digits_muon.yaml). Matrices of one shape are made orthogonal together, and queries, keys and values
-    apart, since they are three maps. Source: Jordan et al. (2024), github.com/KellerJordan/Muon; the scale is that of
-    Liu et al., arXiv 2502.16982, section 2.2.
+    of the same order (on digits the best is three times AdamW's, experiments/sweeps/digits_muon.yaml). Matrices of one
+    shape are made orthogonal together, and queries, keys and values apart, since they are three maps. Source: Jordan
+    et al. (2024), github.com/KellerJordan/Muon; the scale is that of Liu et al., arXiv 2502.16982, section 2.2.
 
     Args:
         groups: parameter groups as of AdamW, each with its own `muon`; where that is true all are matrices.
