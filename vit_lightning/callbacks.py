@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -130,7 +131,9 @@ class PlainProgress(ProgressBar):
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         if time.monotonic() - self._last >= self.seconds:
-            self._print(trainer, pl_module, f"batch {batch_idx + 1}/{self.total_train_batches}")
+            steps_left = trainer.max_steps - trainer.global_step if trainer.max_steps >= 0 else math.inf
+            batches = min(trainer.num_training_batches, batch_idx + 1 + steps_left * trainer.accumulate_grad_batches)
+            self._print(trainer, pl_module, f"batch {batch_idx + 1}/{batches}")
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._print(trainer, pl_module, "done")
