@@ -130,7 +130,9 @@ def refuse_linked_keys(argv: list[str], configs: Iterable[dict[str, Any]]) -> No
         typed |= {f"model.{key}" for part in held if isinstance(part, dict) for key in part}
     for name in LINKED:
         if typed & {f"model.{name}", f"model.init_args.{name}"}:
-            raise InputError(f"model.{name} comes from the data and is not set here; see data.{name}")
+            raise InputError(
+                f"model.{name} comes from the data, which counts it or has data.{name} for it; drop it here"
+            )
 
 
 def read_facts(path: Path) -> dict[str, Any]:

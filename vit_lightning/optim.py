@@ -171,7 +171,7 @@ def parameter_groups(net: nn.Module, optim: Optim) -> list[dict[str, Any]]:
 def _check_whole(groups: list[dict[str, Any]]) -> None:
     parameters = [parameter for group in groups if group["muon"] for parameter in group["params"]]
     if not parameters:
-        raise InputError("--model.optim.name muon is for nets of blocks, and this one has none to train; use adamw")
+        raise InputError("--model.optim.name muon is for nets of blocks, and no block is trained here; use adamw")
     if any(isinstance(parameter, DTensor) for parameter in parameters):
         raise InputError("--model.optim.name muon needs whole matrices, which FSDP2 shards; use ddp, or adamw")
 

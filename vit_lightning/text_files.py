@@ -12,8 +12,11 @@ from vit_lightning.errors import InputError
 def write_atomically(path: Path, text: str) -> None:
     """Write a text file so that a reader sees the old content or the new, never a part."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 class _Strict:

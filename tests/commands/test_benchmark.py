@@ -290,3 +290,9 @@ def test_measured_steps_send_gradients_through_the_whole_net(app, monkeypatch):
     (model,) = measured
     assert model.optim.lr == 1e-5
     assert model.net.patches.proj.weight.grad.abs().sum() > 0
+
+
+def test_a_place_for_figures_is_looked_at_first(app, tmp_path):
+    done = app(*BENCH, "--measure", "train", "--json", tmp_path)
+    assert done.code == 1 and "it is a folder" in done.err and "train:" not in done.out
+    assert not list(tmp_path.parent.glob(f".{tmp_path.name}*"))

@@ -215,7 +215,8 @@ def test_a_cell_that_another_sweep_runs_is_skipped(sweep):
     folder.mkdir(parents=True)
     with FileLock(folder / ".lock"):
         done = sweep()
-    assert done.code == 0
+    assert done.code == 1
+    assert "1 of 6 runs are under way elsewhere and missing here" in done.err
     assert f"skipped  rates/{folder.name}  another sweep began it, and it has not ended" in done.out
     assert len(rows()) == 5
 
@@ -231,7 +232,7 @@ def test_a_run_that_outlives_its_killed_sweep_is_left_alone_until_it_ends(sweep)
     killed.kill()
     killed.wait()
     done = sweep("--shard", "1/6")
-    assert done.code == 0 and len(calls("rate=0.01,seed_everything=0")) == 1
+    assert done.code == 1 and len(calls("rate=0.01,seed_everything=0")) == 1
     assert "skipped  rates/rate=0.01,seed_everything=0  another sweep began it" in done.out
     os.kill(int(Path("ready").read_text()), signal.SIGTERM)
     until(lambda: "skipped" not in sweep("--shard", "1/6").out)

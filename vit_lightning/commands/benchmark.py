@@ -1,6 +1,7 @@
 """The verb `benchmark`: training, inference, fit and data in images per second, beside a peer where one is named."""
 
 import json as notation
+import os
 import sys
 import tempfile
 import time
@@ -105,8 +106,8 @@ def benchmark(
     flags = {"compare": compare, "compare_compiled": compare_compiled, "compare_loaders": compare_loaders}
     flags |= {"measure": measure, "batches": batches, "cap": cap, "rounds": rounds}
     _refuse_idle(flags | {"sizes": sizes, "variants": variants, "figure": figure}, chosen)
-    if json is not None and not json.parent.is_dir():
-        raise InputError(f"--json {json} cannot be written: there is no folder {json.parent}; make it first")
+    if json is not None:
+        _check_place(json)
     if getattr(model, "weights", None):
         model.configure_model()  # the weights may bring the net
     cap = cap or CAPS.get(trainer.strategy.root_device.type, CAPS["cpu"])
@@ -252,6 +253,15 @@ class Bench:
                 rows[name].rounds.append(loaders.speed(make(self.trainer, data), data.workers, self.seconds))
             speeds = ", ".join(f"{name} {row.rounds[-1]:,.1f}" for name, row in rows.items())
             _tell(f"data: round {number + 1}/{self.rounds}: {speeds} images/s with {data.workers} workers")
+
+
+def _check_place(json: Path) -> None:
+    """Refuse a file that could not be written, before anything is measured for it."""
+    if not json.parent.is_dir():
+        raise InputError(f"--json {json} cannot be written: there is no folder {json.parent}; make it first")
+    if json.is_dir() or not os.access(json.parent, os.W_OK):
+        reason = "it is a folder" if json.is_dir() else f"{json.parent} is not writable"
+        raise InputError(f"--json {json} cannot be written: {reason}; name a file in a folder of yours")
 
 
 def _refuse_idle(flags: dict[str, Any], chosen: list[str]) -> None:

@@ -120,13 +120,20 @@ def _end(outcomes: list[Outcome], received: int | None) -> None:
     """Say what failed and what is left; leave with the status that says so too."""
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     stopped = [outcome for outcome in outcomes if outcome.state == "stopped"]
+    elsewhere = [outcome for outcome in outcomes if outcome.state == "elsewhere"]
     for outcome in failed:
         print(f"failed   {outcome.cell.place}: {outcome.reason}", file=sys.stderr)
     if failed:
         print(f"error: {len(failed)} of {len(outcomes)} runs failed", file=sys.stderr)
     if stopped:
         print(f"{len(stopped)} runs remain; the same command goes on with them", file=sys.stderr)
-    if received or failed or stopped:
+    if elsewhere:
+        print(
+            f"{len(elsewhere)} of {len(outcomes)} runs are under way elsewhere and missing here; "
+            "the same command takes them up when they have ended",
+            file=sys.stderr,
+        )
+    if received or failed or stopped or elsewhere:
         sys.exit(128 + received if received else 1)
 
 
