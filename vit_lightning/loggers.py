@@ -51,6 +51,13 @@ class _Continued(ExperimentWriter):
             rows = [row for row in reader if int(row["step"]) < self.resume_step]
         self._rewrite(path, rows)
 
+    def _rewrite_with_new_header(self, fieldnames: list[str]) -> None:
+        """Lightning's own empties the file first: a kill would take every row, and a reader may find half of them."""
+        path = Path(self.metrics_file_path)
+        with path.open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        self._rewrite(path, rows)
+
     def _rewrite(self, path: Path, rows: list[dict[str, str]]) -> None:
         temporary = path.with_suffix(".csv.part")
         with temporary.open("w", newline="") as file:

@@ -72,7 +72,7 @@ def test_words_may_depend_on_another_axis(tmp_path):
 
 def test_words_may_depend_on_the_axis_with_the_same_labels_where_another_has_more(tmp_path):
     over = "over: {--s: [a, b, c], net: {a: --net a, b: --net b}, t: {low: {a: --steps 8, b: --steps 2}}}\n"
-    assert read(tmp_path, f"fit: --x 1\n{over}").cells[1].lines[0][5:] == ["--net", "b", "--steps", "8"]
+    assert read(tmp_path, f"fit: --x 1\n{over}").cells[1].lines[0][5:] == ["--net", "b", "--steps", "2"]
 
 
 def test_another_plans_runs_are_found_by_label(tmp_path):
@@ -156,3 +156,44 @@ def test_a_plan_that_is_not_there(tmp_path):
     (tmp_path / "rates.yaml").touch()
     with pytest.raises(InputError, match=r"no such plan; did you mean .*rates\.yaml"):
         read_plan(tmp_path / "rate.yaml", {}, Path("runs"))
+
+
+def test_nested_words_follow_another_axis_than_their_own(tmp_path):
+    plan = read(
+        tmp_path,
+        """
+fit: -c x.yaml
+over:
+  smooth: {"0": {"0": --a 00, "1": --a 01}, "1": {"0": --a 10, "1": --a 11}}
+  --seed_everything: [0, 1]
+""",
+    )
+    assert [cell.lines[0][-3] for cell in plan.cells] == ["00", "01", "10", "11"]
+
+
+def test_nested_words_follow_the_axis_that_has_their_labels_not_one_that_has_some(tmp_path):
+    plan = read(
+        tmp_path,
+        """
+fit: -c x.yaml
+over:
+  --warmup: [1, 2]
+  --seed_everything: [1, 2, 3]
+  smooth: {a: {"1": --a 1, "2": --a 2, "3": --a 3}}
+""",
+    )
+    assert [cell.lines[0][-1] for cell in plan.cells] == ["1", "2", "3"] * 2
+
+
+def test_nested_words_that_two_axes_could_decide_are_refused(tmp_path):
+    with pytest.raises(InputError, match="smooth, a: warmup and seed_everything have the same labels"):
+        read(
+            tmp_path,
+            """
+fit: -c x.yaml
+over:
+  --warmup: [1, 2]
+  --seed_everything: [1, 2]
+  smooth: {a: {"1": --a 1, "2": --a 2}}
+""",
+        )

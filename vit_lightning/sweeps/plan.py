@@ -4,7 +4,7 @@ import re
 import shlex
 from collections.abc import Collection
 from dataclasses import dataclass, fields
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +106,8 @@ class _Reader:
         _check_keys(content, KEYS, ("fit", "over"), "it")
         self.name, self.content, self.given, self.runs = name, content, given, runs
         self.asked: set[str] = set()
+        self.followed: dict[tuple[str, str], str] = {}
+        """The other axis that decides the words of an axis' label."""
 
     def plan(self) -> Plan:
         fit = _flags("fit", self.content["fit"])
@@ -114,7 +116,8 @@ class _Reader:
         cells = []
         for point in product(*(axis.items() for axis in over.values())):
             labels = dict(zip(over, (label for label, _ in point), strict=True))
-            own = [*fit, *(word for _, words in point for word in _at(labels, words))]
+            chosen = (self._chosen(axis, labels, words) for axis, (_, words) in zip(over, point, strict=True))
+            own = [*fit, *chain.from_iterable(chosen)]
             lines = [["fit", *own], *([verb, *own, *words] for verb, *words in then)]
             cells.append(Cell(self.name, labels, [self._filled(line, labels) for line in lines]))
         _check_names(cells)
@@ -135,8 +138,12 @@ class _Reader:
             others = {name: other for name, other in axes.items() if name != axis}
             for label, words in labels.items():
                 if isinstance(words, dict):
-                    _check_alike(f"{axis}, {label}", words, others)
+                    self.followed[axis, label] = _axis_of(f"{axis}, {label}", words, others)
         return axes
+
+    def _chosen(self, axis: str, labels: dict[str, str], words: Words) -> list[str]:
+        """The words that an axis adds in the cell of these labels."""
+        return words if isinstance(words, list) else words[labels[self.followed[axis, labels[axis]]]]
 
     def _filled(self, words: list[str], labels: dict[str, str]) -> list[str]:
         """Fill placeholders after the words were split: a value with spaces stays one word."""
@@ -169,8 +176,10 @@ def _axis(axis: str, labels: Any) -> dict[str, Words]:
     return {value: _flags(axis, f"{axis} {shlex.quote(value)}") for value in values}
 
 
-def _check_alike(where: str, labels: Collection[str], axes: dict[str, dict[str, Words]]) -> None:
-    """Find the axis whose labels these are."""
+def _axis_of(where: str, labels: Collection[str], axes: dict[str, dict[str, Words]]) -> str:
+    """Return the axis whose labels these are."""
+    if len(same := [axis for axis in axes if axes[axis].keys() == set(labels)]) > 1:
+        raise InputError(f"{where}: {' and '.join(same)} have the same labels; give one of them labels of its own")
     near = max(axes, key=lambda axis: (len(axes[axis].keys() & labels), axes[axis].keys() == set(labels)), default="")
     theirs = axes.get(near, {})
     if theirs.keys().isdisjoint(labels):
@@ -180,17 +189,13 @@ def _check_alike(where: str, labels: Collection[str], axes: dict[str, dict[str, 
         raise InputError(f"{where}: the axis {near} has no label {stray}{hint} (it has {', '.join(theirs)})")
     if missing := [label for label in theirs if label not in labels]:
         raise InputError(f"{where}: {', '.join(missing)} of the axis {near} is missing; '' adds no words there")
+    return near
 
 
 def _words(where: str, given: Any) -> Words:
     if isinstance(given, dict):
         return {label: _flags(f"{where}, {label}", words) for label, words in given.items()}
     return _flags(where, given)
-
-
-def _at(labels: dict[str, str], words: Words) -> list[str]:
-    """The words that apply in a cell."""
-    return words if isinstance(words, list) else next(words[label] for label in labels.values() if label in words)
 
 
 def _then(text: Any) -> list[str]:
