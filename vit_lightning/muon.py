@@ -24,12 +24,9 @@ class Muon(AdamW):
     et al. (2024), github.com/KellerJordan/Muon; the scale is that of Liu et al., arXiv 2502.16982, section 2.2.
 
     Args:
-        groups: parameter groups as of AdamW, each with its own `muon`; where that is true all are matrices.
+        params: parameter groups as of AdamW, each with its own `muon`; where that is true all are matrices.
         settings: AdamW's.
     """
-
-    def __init__(self, groups: Sequence[dict[str, Any]], **settings: Any) -> None:
-        super().__init__(groups, **settings)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         Optimizer.__setstate__(self, state)  # AdamW's looks for its own state in every parameter
