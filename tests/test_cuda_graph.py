@@ -6,6 +6,8 @@ import pytest
 import torch
 from torch import nn
 
+from vit_lightning.cuda_graph import GraphedLoss, average_gradients
+
 SMOKE = str(Path(__file__).parents[1] / "experiments" / "smoke.yaml")
 
 
@@ -15,10 +17,35 @@ def test_a_graph_needs_a_gpu(app):
     assert "--model.cuda_graph true needs a GPU" in run.err
 
 
+def test_a_graph_needs_whole_gradients(app):
+    from tests.test_distributed import DATA, MODEL_PARALLEL
+
+    sharded = ("--trainer.strategy", MODEL_PARALLEL, "--trainer.strategy.data_parallel_size", 1)
+    sharded += ("--trainer.strategy.tensor_parallel_size", 1, "--trainer.accelerator", "cpu", "--trainer.devices", 1)
+    run = app(
+        "fit", "--model.net.variant", "mu/8", *DATA, "--data.batch_size", 8, "--model.cuda_graph", "true", *sharded
+    )
+    assert run.code == 1
+    assert "or a replica on each (--trainer.strategy ddp)" in run.err
+
+
+def test_gradients_are_averaged_over_processes(monkeypatch):
+    """Two processes, of which the other has twice these gradients; what has none keeps none."""
+
+    def all_reduce(tensor, op):
+        assert op == torch.distributed.ReduceOp.AVG
+        tensor.mul_(1.5)
+
+    monkeypatch.setattr(torch.distributed, "all_reduce", all_reduce)
+    net, idle = nn.Linear(3, 2), nn.Parameter(torch.zeros(1))
+    net(torch.ones(1, 3)).sum().backward()
+    average_gradients([*net.parameters(), idle])
+    assert torch.equal(net.weight.grad, torch.full((2, 3), 1.5)) and torch.equal(net.bias.grad, torch.full((2,), 1.5))
+    assert idle.grad is None
+
+
 @pytest.mark.gpu
 def test_replayed_gradients_are_those_of_each_batch_and_accumulate():
-    from vit_lightning.cuda_graph import GraphedLoss
-
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 3)).cuda()
     unused = nn.Parameter(torch.zeros(1, device="cuda"))
@@ -44,8 +71,6 @@ def test_replayed_gradients_are_those_of_each_batch_and_accumulate():
 
 @pytest.mark.gpu
 def test_without_accumulation_the_gradients_of_a_step_replace_the_last_ones():
-    from vit_lightning.cuda_graph import GraphedLoss
-
     torch.manual_seed(0)
     net = nn.Linear(8, 3).cuda()
     graphed = GraphedLoss(net, lambda images: net(images).square().mean())

@@ -160,6 +160,26 @@ def test_two_processes_resume_to_the_same_weights(together, tmp_path):
             assert logged(f"{run}/0", column) == logged("whole/0", column)
 
 
+ASKED = """
+from lightning.pytorch import Callback
+from lightning.pytorch.loops import training_epoch_loop
+
+training_epoch_loop._TrainingEpochLoop._broadcast_sigterm_tensor = lambda self: open("asked", "a").write("x")
+
+
+class Asked(Callback):
+    pass
+"""
+
+
+def test_no_step_waits_for_lightnings_question_for_sigterm(together, tmp_path):
+    """It reads a number from the device in every step; ours is read some steps later."""
+    (tmp_path / "asked.py").write_text(ASKED)
+    words = (*FIT, *DATA, *DDP, "--data.batch_size", 4, "--trainer.max_epochs", 1)
+    together(*words, *experiment("quiet"), "--trainer.callbacks+=asked.Asked")
+    assert not Path("asked").exists()
+
+
 def test_sigterm_to_the_first_process_saves_and_ends_both(together, tmp_path):
     """Both end at the same step, with 0; from there they go on to the weights of a run that nobody stopped."""
     words = (*FIT, *DATA, *DDP, "--data.batch_size", 4, "--model.schedule.decay", "constant")

@@ -38,12 +38,27 @@ def test_two_gpus_fit_resume_and_validate(app, together, tmp_path, strategy, pre
         assert table(scored.out, "val/loss") == pytest.approx(whole[-1][1], rel=1e-2)
 
 
+def losses(run: str) -> dict[str, list[float]]:
+    return {name: [value for _, value in logged(f"{run}/0", name)] for name in ("train/loss", "val/loss", "lr")}
+
+
 def test_two_gpus_do_the_mathematics_of_one(app, together):
-    alone = app(*FIT, "--trainer.devices", 1, "--data.batch_size", 8, *experiment("alone"))
-    assert alone.code == 0, alone.err
-    for name, strategy in (("ddp", STRATEGIES["ddp"]), ("fsdp", STRATEGIES["fsdp"])):
-        together(*FIT, *strategy, "--data.batch_size", 4, *experiment(name))
-        assert logged(f"{name}/0", "lr") == logged("alone/0", "lr")
-        for loss in ("train/loss", "val/loss"):
-            ours, theirs = logged(f"{name}/0", loss), logged("alone/0", loss)
-            assert [value for _, value in ours] == pytest.approx([value for _, value in theirs], abs=1e-5)
+    """A single device and DDP draw their weights on the GPU, FSDP on the host."""
+    for device in ("gpu", "cpu"):
+        words = (*FIT, "--trainer.accelerator", device, "--trainer.devices", 1, "--data.batch_size", 8)
+        alone = app(*words, *experiment(device))
+        assert alone.code == 0, alone.err
+    for name, strategy, device in (("ddp", "ddp", "gpu"), ("fsdp", "fsdp", "cpu")):
+        together(*FIT, *STRATEGIES[strategy], "--data.batch_size", 4, *experiment(name))
+        for loss, ours in losses(name).items():
+            assert ours == pytest.approx(losses(device)[loss], abs=1e-5)
+
+
+@pytest.mark.parametrize("accumulated", [1, 2])
+def test_graphs_on_two_gpus_do_the_mathematics_of_ddp(together, accumulated):
+    """Five batches an epoch: the last one is stepped on alone where two are accumulated."""
+    words = (*FIT, *STRATEGIES["ddp"], "--data.batch_size", 4, "--trainer.accumulate_grad_batches", accumulated)
+    together(*words, *experiment("plain"))
+    together(*words, "--model.cuda_graph", "true", *experiment("graphs"))
+    for loss, ours in losses("graphs").items():
+        assert len(ours) > 1 and ours == pytest.approx(losses("plain")[loss], abs=1e-5)

@@ -85,3 +85,12 @@ def test_a_gpu_changes_what_the_host_would(share, monkeypatch):
         assert images.is_cuda and torch.equal(labels.cpu(), theirs)
         assert ((images.cpu().int() - expected.int()).abs() > 1).float().mean() < 1e-3
     assert loader.dataset.source.images.is_cuda is (share > 0)
+
+
+@pytest.mark.gpu
+def test_batches_arrive_on_a_gpu_as_they_left():
+    """Each is used late, when others have been sent after it."""
+    options = {"augment_on_device": False}
+    got = list(noise("cuda", **options).train_dataloader())
+    for ours, theirs in zip(got, noise("cpu", **options).train_dataloader(), strict=True):
+        assert all(mine.is_cuda and torch.equal(mine.cpu(), its) for mine, its in zip(ours, theirs, strict=True))

@@ -108,6 +108,8 @@ class LastCheckpoint(Checkpoint):
         environment = trainer._accelerator_connector.cluster_environment  # one device's strategy does not know it
         requeues = isinstance(environment, SLURMEnvironment) and environment.auto_requeue
         self.stop.listen(environment.requeue_signal if requeues else None)
+        # Lightning's own question for SIGTERM lets every host wait for its device in every step.
+        trainer.fit_loop.epoch_loop._broadcast_sigterm_tensor = lambda: None
 
     def _leave(self, trainer: Trainer) -> None:
         """End the run, on all processes at this step."""

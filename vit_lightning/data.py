@@ -334,6 +334,7 @@ class ImageDataModule(LightningDataModule, ABC):
         return ResumableLoader(
             records,
             self._batches_seen,
+            device,
             **settings,
             num_workers=workers,
             collate_fn=as_it_is if hasattr(records, "__getitems__") else None,

@@ -1,6 +1,7 @@
-"""Loaders that go on inside an epoch; one of them varies small sets on the device, several batches at once."""
+"""Loaders that go on inside an epoch and send batches ahead; one varies small sets on the device, several at once."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
 from math import prod
 from typing import Any
@@ -15,9 +16,12 @@ from vit_lightning.memory import WholeBatches
 from vit_lightning.records import Records
 from vit_lightning.sampling import TrainSampler
 
+Sent = tuple[Any, torch.cuda.Event | None]
+"""A batch, and when it is ready on a GPU."""
+
 SHARE = 1 / 16
 """Part of a device's free memory that a whole set may take there."""
-BLOCK = 16 * 2**20
+BLOCK = 32 * 2**20
 """Bytes of images that are varied at once: more than one batch only where images are small."""
 
 
@@ -30,12 +34,16 @@ class ResumableLoader(DataLoader):
     Args:
         records: What is loaded.
         batches_seen: Says how many batches of the epoch are done, when the first batch is asked for.
+        device: Where batches are wanted; a GPU gets each while it computes on the one before.
         settings: DataLoader's own.
     """
 
-    def __init__(self, records: Records, batches_seen: Callable[[], int], **settings: Any) -> None:
+    def __init__(
+        self, records: Records, batches_seen: Callable[[], int], device: torch.device, **settings: Any
+    ) -> None:
         super().__init__(records, **settings)
         self.batches_seen = batches_seen
+        self.device = device
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         if isinstance(self.sampler, TrainSampler):
@@ -44,7 +52,8 @@ class ResumableLoader(DataLoader):
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield what the sampler has left."""
-        return super().__iter__()
+        loaded = super().__iter__()
+        return sent_ahead(loaded, self.device) if self.device.type == "cuda" else loaded
 
     def state_dict(self) -> dict[str, Any]:
         """Nothing: the trainer's own progress is the state; Lightning warns about loaders without this method."""
@@ -60,31 +69,33 @@ class DeviceLoader(ResumableLoader):
     RandAugment of a batch launches some 800 kernels, which takes the host longer than a small net's whole step; so
     each is launched once for several batches. An image's changes do not depend on those beside it.
 
-    Args:
-        records: What is loaded.
-        batches_seen: See `ResumableLoader`.
-        device: Where batches are varied, and stay.
-        settings: DataLoader's own.
+    `device` is where batches are varied, and stay.
     """
 
     dataset: WholeBatches
 
-    def __init__(
-        self, records: WholeBatches, batches_seen: Callable[[], int], device: torch.device, **settings: Any
-    ) -> None:
-        super().__init__(records, batches_seen, **settings)
-        self.device = device
-
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield images and labels on the device."""
         self._move()
-        waiting = iter(self.batch_sampler)
-        while block := list(islice(waiting, self.batches_per_block)):
-            drawn = self.dataset.take(list(chain.from_iterable(block)))
-            if self.device.type == "cuda":
-                drawn = apply_to_collection(drawn, Tensor, _pinned)
-            images, labels = self.dataset.vary(move_data_to_device(drawn, self.device))
+        blocks = self._blocks()
+        for block in blocks if self.device.type == "xla" else one_ahead(blocks):
+            images, labels = _arrived(*block)
             yield from zip(images.split(self.batch_size), labels.split(self.batch_size), strict=True)
+
+    def _blocks(self) -> Iterator[Sent]:
+        """Yield several batches in one, varied on a stream beside that of the steps."""
+        waiting, beside = iter(self.batch_sampler), None
+        if self.device.type == "cuda":
+            beside = torch.cuda.Stream(self.device)
+            beside.wait_stream(torch.cuda.default_stream(self.device))  # on which the set may be on its way
+        while draws := list(chain.from_iterable(islice(waiting, self.batches_per_block))):
+            with torch.cuda.stream(beside):
+                drawn = self.dataset.take(draws)
+                if beside is not None:
+                    drawn = apply_to_collection(drawn, Tensor, _pinned)
+                varied = self.dataset.vary(move_data_to_device(drawn, self.device))
+                sent = varied, None if beside is None else beside.record_event()
+            yield sent
 
     def _move(self) -> None:
         """Put the set on a device where it takes little, so that the host neither gathers nor sends images."""
@@ -99,6 +110,40 @@ class DeviceLoader(ResumableLoader):
         """Batches that are varied at once."""
         channels = self.dataset.source.images.shape[1]
         return max(1, BLOCK // (self.batch_size * channels * prod(self.dataset.size)))
+
+
+def one_ahead(items: Iterator[Any]) -> Iterator[Any]:
+    """Yield items, each made by a thread while the one before it is used."""
+    with ThreadPoolExecutor(1) as thread:
+        following = thread.submit(next, items, None)
+        while (item := following.result()) is not None:
+            following = thread.submit(next, items, None)
+            yield item
+
+
+def sent_ahead(batches: Iterator[Any], device: torch.device) -> Iterator[Any]:
+    """Yield batches on a GPU, each copied there beside the work on the one before it.
+
+    The trainer's own copy begins when that work ends: 0.8 ms for 256 images of 224 pixels, 1.4 % of a step of B/16.
+    """
+    beside, sent = torch.cuda.Stream(device), None
+    for batch in batches:
+        with torch.cuda.stream(beside):
+            following = move_data_to_device(batch, device), beside.record_event()
+        if sent is not None:
+            yield _arrived(*sent)
+        sent = following
+    if sent is not None:
+        yield _arrived(*sent)
+
+
+def _arrived(batch: Any, ready: torch.cuda.Event | None) -> Any:
+    """Let what comes next on a GPU wait until a batch is ready there, and keep the batch until that is done."""
+    if ready is not None:
+        now = torch.cuda.current_stream(ready.device)
+        now.wait_event(ready)
+        apply_to_collection(batch, Tensor, Tensor.record_stream, now)
+    return batch
 
 
 def _pinned(tensor: Tensor) -> Tensor:

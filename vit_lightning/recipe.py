@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import torch
 from lightning.pytorch import Callback, LightningModule
+from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy, Strategy
 from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
@@ -12,7 +13,7 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.utils import clip_grads_with_norm_
 
 from vit_lightning.averaging import RAW, UPDATES, Averaging, WeightAverage
-from vit_lightning.cuda_graph import GraphedLoss
+from vit_lightning.cuda_graph import GraphedLoss, average_gradients
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build, half_on_gpu, resolve
 from vit_lightning.models.recompute import recompute
@@ -23,7 +24,7 @@ CENTRE = (0.5,)
 """Mean and standard deviation of a channel that map [0, 1] to the paper's [-1, 1]."""
 GROUPING = ("optim.name", "optim.layer_decay", "optim.decay_on", "freeze_trunk")
 """Settings that decide which state an optimiser holds."""
-FREE = ("net.dropout", "net.stochastic_depth", "net.head_bias")
+FREE = ("net.dropout", "net.stochastic_depth", "net.head_bias", "net.attention_init")
 """Fields of the net that may change between a checkpoint and the run that goes on from it."""
 
 FIXES = {"image_size": "give --data.image_size {image_size}", "num_classes": "give data of {num_classes} classes"}
@@ -156,18 +157,29 @@ class RecipeModel(LightningModule):
             self.log("train/loss", loss, batch_size=images, sync_dist=True)
 
     def on_fit_start(self) -> None:
-        """Say what a CUDA graph lacks."""
+        """Say what a CUDA graph lacks, and average its gradients over devices here instead of in DDP."""
         self.graphed_loss = None  # the parameters of an earlier fit may have lain elsewhere
         if not self.hparams.cuda_graph:
             return
+        strategy = self.trainer.strategy
         hindrances = {
             "a GPU": self.device.type != "cuda",
-            "one device": self.trainer.world_size > 1,
+            "one device, or a replica on each (--trainer.strategy ddp)": not _replicates(strategy),
             "no recomputation": self.hparams.recompute,
             "a net that is not compiled": self.hparams.compile,
         }
         if missing := [need for need, lacks in hindrances.items() if lacks]:
             raise InputError(f"--model.cuda_graph true needs {' and '.join(missing)}; drop it")
+        if isinstance(strategy, DDPStrategy):
+            strategy.model.require_backward_grad_sync = False
+
+    def on_after_backward(self) -> None:
+        """Average the gradients once a step where DDP does not."""
+        if not self.hparams.cuda_graph or self.trainer.world_size == 1:
+            return
+        batch = self.trainer.fit_loop.batch_idx + 1
+        if batch % self.trainer.accumulate_grad_batches == 0 or self.trainer.is_last_batch:
+            average_gradients(self.parameters())
 
     def configure_gradient_clipping(
         self,
@@ -316,6 +328,11 @@ class RecipeModel(LightningModule):
             )
         self.average.restore(checkpoint["state_dict"], checkpoint[UPDATES])
         checkpoint["state_dict"] = checkpoint[RAW]
+
+
+def _replicates(strategy: Strategy) -> bool:
+    """Whether every device has all weights, and gradients of its own."""
+    return isinstance(strategy, SingleDeviceStrategy | DDPStrategy)
 
 
 def _plain(key: str, value: Any) -> Any:

@@ -12,8 +12,10 @@ Pool = Literal["token", "gap", "map", "token_and_gap"]
 Position = Literal["learned", "learned_2d", "sincos_2d", "relative", "none"]
 PositionAt = Literal["stem", "every_layer", "every_layer_shared"]
 Axes = Literal["global", "axial"]
+AttentionInit = Literal["xavier", "mimetic"]
 Gelu = Literal["tanh", "exact"]
 CHOICES = {"pool": Pool, "position": Position, "position_at": PositionAt, "attention": Axes, "gelu": Gelu}
+CHOICES |= {"attention_init": AttentionInit}
 
 
 @dataclass
@@ -58,6 +60,9 @@ class NetConfig:
     """Where positions are added: once, or at every block with an own or the same table."""
     attention: Axes | None = None
     """All tokens with all, or rows then columns (paper, appendix D.6; needs a pool without class token)."""
+    attention_init: AttentionInit | None = None
+    """How attention begins: at random as in the paper, or like that of trained nets, for small data sets
+    (arXiv 2305.09828)."""
     dropout: float | None = None
     """Rate after the positions and after every dense layer of a block except the queries, keys and values."""
     stochastic_depth: float | None = None
@@ -138,6 +143,7 @@ DEFAULTS: dict[str, Any] = {
     "position": "learned",
     "position_at": "stem",
     "attention": "global",
+    "attention_init": "xavier",
     "dropout": 0.0,
     "stochastic_depth": 0.0,
     "layer_scale": 0.0,

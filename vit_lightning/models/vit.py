@@ -17,6 +17,7 @@ from torch.nn.functional import linear, scaled_dot_product_attention, silu
 from vit_lightning.models.config import NetConfig, check_images, grid_of
 from vit_lightning.models.dense import Dense, lecun_normal_, normal_, xavier_
 from vit_lightning.models.fast_path import fusible
+from vit_lightning.models.mimetic import mimetic_
 from vit_lightning.models.position import STD, Relative, additive
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ class Attention(nn.Module):
         self.places = {} if axis == "global" else {"y": rows, "x": columns}
         self.qkv = Dense(d, 3 * d, partial(xavier_, parts=3))
         self.out = Dense(d, d)
+        if config.attention_init == "mimetic":
+            mimetic_(self.qkv.weight, self.out.weight, self.heads)
         self.dropout = nn.Dropout(config.dropout)
         length = {"global": config.prefix_tokens + rows * columns, "row": columns, "column": rows}[axis]
         self.position = Relative(length, d // self.heads) if config.position == "relative" else None
