@@ -1,7 +1,9 @@
 """The door's spelling of words: lists and switches as people type them."""
 
+import gc
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
@@ -71,3 +73,30 @@ def test_other_exceptions_are_no_matter_of_torchvision(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "argv", ["vit_lightning", "fit"])
     with pytest.raises(RuntimeError, match="shapes differ"):
         door.main()
+
+
+COUNTS = """
+import gc
+from pathlib import Path
+
+from lightning.pytorch import Callback
+
+
+class Count(Callback):
+    def on_train_start(self, trainer, pl_module):
+        Path("counted").write_text(f"{gc.isenabled()} {gc.get_freeze_count()} {gc.collect()} {len(gc.get_objects())}")
+"""
+
+
+def test_a_collection_amid_a_run_has_little_to_go_through(app, monkeypatch, tmp_path):
+    """What was there before the run is left aside until it ends."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "counts.py").write_text(COUNTS)
+    words = ("--data", "Synthetic", "--data.train_size", 16, "--data.batch_size", 8, "--model.net.variant", "mu/8")
+    run = app(
+        "fit", *words, "--trainer.accelerator", "cpu", "--trainer.max_epochs", 1, "--trainer.callbacks+=counts.Count"
+    )
+    assert run.code == 0, run.err
+    enabled, frozen, _, watched = Path("counted").read_text().split()
+    assert enabled == "True" and int(frozen) > 5 * int(watched)
+    assert gc.get_freeze_count() == 0 and gc.isenabled()

@@ -93,6 +93,7 @@ def run(words: list[str]) -> None:
 
             ViTCLI()
         finally:
+            gc.unfreeze()
             gc.enable()
     elif verb in FILE_VERBS:
         from jsonargparse import auto_cli

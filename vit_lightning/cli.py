@@ -252,6 +252,7 @@ class ViTCLI(LightningCLI):
 
     def after_instantiate_classes(self) -> None:
         """What the data does not know, as with unlabelled images, comes from the checkpoint."""
+        gc.freeze()  # half a million objects, which a collection amid a run would take 0.3 s to go through
         gc.enable()  # see `__main__.run`
         for name in LINKED:
             if self.trained and self.model.hparams.get(name) is None:
