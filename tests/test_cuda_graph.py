@@ -17,18 +17,6 @@ def test_a_graph_needs_a_gpu(app):
     assert "--model.cuda_graph true needs a GPU" in run.err
 
 
-def test_a_graph_needs_whole_gradients(app):
-    from tests.test_distributed import DATA, MODEL_PARALLEL
-
-    sharded = ("--trainer.strategy", MODEL_PARALLEL, "--trainer.strategy.data_parallel_size", 1)
-    sharded += ("--trainer.strategy.tensor_parallel_size", 1, "--trainer.accelerator", "cpu", "--trainer.devices", 1)
-    run = app(
-        "fit", "--model.net.variant", "mu/8", *DATA, "--data.batch_size", 8, "--model.cuda_graph", "true", *sharded
-    )
-    assert run.code == 1
-    assert "or a replica on each (--trainer.strategy ddp)" in run.err
-
-
 def test_gradients_are_averaged_over_processes(monkeypatch):
     """Two processes, of which the other has twice these gradients; what has none keeps none."""
 

@@ -160,6 +160,11 @@ def test_two_processes_resume_to_the_same_weights(together, tmp_path):
             assert logged(f"{run}/0", column) == logged("whole/0", column)
 
 
+def test_a_graph_needs_whole_gradients(together):
+    graph = ("--data.batch_size", 4, "--model.cuda_graph", "true", *experiment("graph"))
+    assert "or a replica on each (--trainer.strategy ddp)" in together(*FIT, *DATA, *fsdp(), *graph, code=1)
+
+
 ASKED = """
 from lightning.pytorch import Callback
 from lightning.pytorch.loops import training_epoch_loop
