@@ -42,10 +42,10 @@ CASES = {
     "--data Petz: no such datamodule; did you mean Pets? (known: CIFAR10, CIFAR100, Digits, Pets)": UNION.format(
         key="data", error="Expected a dot import path string: Petz", value="Petz"
     ),
-    "--trainer.max_epochs foo: expected int": UNION.format(
+    "--trainer.max_epochs foo: expected a whole number, such as 8": UNION.format(
         key="trainer.max_epochs", error="Expected a <class 'int'>", value="foo"
     ),
-    "--model.optim.lr x: expected float": UNION.format(
+    "--model.optim.lr x: expected a number, such as 0.5": UNION.format(
         key="model",
         error="Parser key \"optim.lr\":\n        Expected a <class 'float'>. Got value: x",
         value="NestedArg(...)",

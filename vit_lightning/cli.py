@@ -288,7 +288,7 @@ class ViTCLI(LightningCLI):
             saved.dirpath = saved.dirpath or (str(self.folder / runs.CHECKPOINTS) if self.folder else None)
         try:
             trainer = super().instantiate_trainer(callbacks=callbacks, **kwargs)
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             raise InputError(f"{error} (a matter of --trainer)") from error
         if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
             trainer.strategy.checkpoint_io = CheckpointFiles()

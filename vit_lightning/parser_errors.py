@@ -25,6 +25,14 @@ KEY = re.compile(r'Parser key "([^"]+)"')
 EXPECTED = re.compile(r"Expected an? (<class '[^']+'>|typing\.Literal\[[^\]]*\]|[^.\n]+)")
 OPTION = re.compile(r"following arguments are required: \w+\.(\w+)")
 REQUIRED = re.compile(r"following arguments are required: (\w+)")
+TYPES = (
+    (re.compile(r"int"), "a whole number, such as 8"),
+    (re.compile(r"float"), "a number, such as 0.5"),
+    (re.compile(r"bool"), "true or false"),
+    (re.compile(r"tuple"), "values in brackets, such as [2, 10]"),
+    (re.compile(r"tuple with (\d+) elements"), r"\1 values in brackets, such as [2, 10]"),
+)
+"""What Python calls a type, and how to type a value of it."""
 GIVEN = re.compile(r"(?:Got value|Given value): (.*)")
 
 
@@ -87,9 +95,14 @@ def shorten(message: str, flags: Iterable[str], plugins: Iterable[str], models: 
     if key in ("data", "model") and given and not wanted:
         return f"--{key} {given[0]}: expected a class, or a mapping of class_path and init_args"
     if key and given and wanted:
-        return f"--{key} {given[0]}: expected {' or '.join(wanted)}"
+        return f"--{key} {given[0]}: expected {', or '.join(map(_in_words, wanted))}"
     lines = [line.strip(" -") for line in message.splitlines() if line.strip(" -")]
     return " ".join(lines[:3])[:400]
+
+
+def _in_words(wanted: str) -> str:
+    """What a value of a type looks like; other texts as they are."""
+    return next((found.expand(words) for name, words in TYPES if (found := name.fullmatch(wanted))), wanted)
 
 
 def unknown_flag(flag: str, flags: list[str]) -> str:
