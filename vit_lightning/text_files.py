@@ -1,6 +1,8 @@
 """Text files: written whole or not at all, and YAML that is read strictly."""
 
 import os
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +11,41 @@ import yaml
 from vit_lightning.errors import InputError
 
 
+def check_place(path: Path, flag: str) -> None:
+    """Refuse a file, given with `flag`, that could not be written, before long work for it."""
+    if path.is_dir():
+        raise InputError(f"{flag} {path} cannot be written: it is a folder; name a file in it")
+    if not path.parent.is_dir():
+        raise InputError(f"{flag} {path} cannot be written: there is no folder {path.parent}; make it first")
+    try:
+        tempfile.TemporaryFile(dir=path.parent).close()  # what the system allows, only trying tells
+    except OSError as error:
+        raise unwritable(f"{flag} {path}", error) from error
+
+
+def unwritable(what: str | Path, error: Exception) -> InputError | None:
+    """The sentence about a file or folder that the system does not let us write; None for any other exception.
+
+    torch and safetensors tell of a full disk by exceptions of their own.
+    """
+    full = any(sign in str(error).lower() for sign in ("inline_container", "no space left", "quota exceeded"))
+    if isinstance(error, InputError) or not (full or isinstance(error, OSError)):
+        return None
+    reason = "no space left" if full else getattr(error, "strerror", None) or error
+    return InputError(f"{what} cannot be written: {reason}; {'free space there' if full else 'name another place'}")
+
+
 def write_atomically(path: Path, text: str) -> None:
     """Write a text file so that a reader sees the old content or the new, never a part."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(path)
+    except OSError as error:
+        raise unwritable(path, error) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
 
 
 class _Strict:

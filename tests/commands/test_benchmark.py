@@ -1,6 +1,8 @@
 """The verb benchmark through the command line, on nets that are measured in no time."""
 
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -124,9 +126,9 @@ def test_sizes_measure_every_net_and_stop_at_the_cap(app):
 
 def test_sizes_are_drawn(app):
     pytest.importorskip("matplotlib")
-    done = app(*PLAIN, "--sizes", "16,32", "--cap", 1, "--seconds", 0.001, "--figure", "plots/sizes.png")
+    done = app(*PLAIN, "--sizes", "16,32", "--cap", 1, "--seconds", 0.001, "--figure", "sizes.png")
     assert done.code == 0, done.err
-    assert Path("plots/sizes.png").stat().st_size > 10_000
+    assert Path("sizes.png").stat().st_size > 10_000
 
 
 def test_the_largest_batch_is_found_and_measured(app, monkeypatch):
@@ -171,8 +173,6 @@ def test_ctrl_c_shows_what_was_measured(app, monkeypatch, measure):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(module, "_tell", interrupt)
-    import signal
-
     handler = signal.getsignal(signal.SIGINT)
     try:
         done = app(*BENCH, "--measure", f"inference,{measure}", "--json", "b.json")
@@ -207,6 +207,8 @@ def test_loaders_take_turns_on_the_same_files(app, tmp_path):
         (("--sizes", "64,big"), "--sizes 64,big: expected numbers"),
         (("--sizes", "0"), "--sizes 0: expected numbers"),
         (("--rounds", "0"), "--rounds 0"),
+        (("--seconds", "nan"), "--seconds nan: expected a number, such as 0.5"),
+        (("--seconds", ".nan"), "--seconds nan: expected a round or more of some time, such as 0.5"),
         (("--cap", "0", "--batches", "auto"), "--cap 0: expected a batch of 1"),
         (("--compare", "timm/vit_tinny_patch16_224"), "did you mean timm/vit_tiny_patch16_224?"),
         (("--compare", "B/l6"), "There is no net variant 'B/l6'"),
@@ -292,7 +294,86 @@ def test_measured_steps_send_gradients_through_the_whole_net(app, monkeypatch):
     assert model.net.patches.proj.weight.grad.abs().sum() > 0
 
 
-def test_a_place_for_figures_is_looked_at_first(app, tmp_path):
-    done = app(*BENCH, "--measure", "train", "--json", tmp_path)
-    assert done.code == 1 and "it is a folder" in done.err and "train:" not in done.out
-    assert not list(tmp_path.parent.glob(f".{tmp_path.name}*"))
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--json", "."), "--json . cannot be written: it is a folder"),
+        (("--json", "none/b.json"), "there is no folder none; make it first"),
+        (("--json", "/proc/b.json"), "--json /proc/b.json cannot be written: "),
+        (("--sizes", "16", "--figure", "b.gif"), "--figure b.gif: expected a name that ends in .png, .pdf or .svg"),
+        (("--sizes", "16", "--figure", "/proc/b.png"), "--figure /proc/b.png cannot be written: "),
+        (("--measure", "inference", "--compare", "timm/nonet"), "timm has no net 'nonet'"),
+        (("--measure", "train,fit", "--data.image_size", "30"), "do not divide the image size 30"),
+        (("--measure", "train,data", "--compare_loaders", "true"), "the other loaders read image files"),
+        (("--sizes", "32,6"), "do not divide the image size 6"),
+        (("--sizes", "32", "--variants", "mu/8,B/l6"), "There is no net variant 'B/l6'"),
+        (("--sizes", "32", "--variants", "mu/8,timm/nonet"), "timm has no net 'nonet'"),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else " ".join(value),
+)
+def test_every_word_is_looked_at_before_anything_is_measured(app, words, said):
+    if "timm" in said:
+        pytest.importorskip("timm")
+    done = app(*PLAIN, *words)
+    assert done.code == 1 and done.out == ""
+    assert said in done.err.splitlines()[-1] and "Traceback" not in done.err
+
+
+def test_a_figure_without_matplotlib_is_refused_first(app, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    done = app(*PLAIN, "--sizes", "16", "--figure", "sizes.png")
+    assert done.code == 1 and done.out == ""
+    assert 'pip install "vit-lightning[figures]"' in done.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_image_that_the_peers_cannot_read_is_one_sentence(app, tmp_path, workers):
+    pytest.importorskip("timm")
+    from PIL import Image
+
+    for name in ("cat", "dog"):
+        (tmp_path / "set/train" / name).mkdir(parents=True)
+        for number in range(4):
+            Image.new("RGB", (40, 30), (number * 20, 0, 0)).save(tmp_path / "set/train" / name / f"{number}.jpg")
+    (tmp_path / "set/train/cat/2.jpg").write_bytes(b"no image")
+    lenient = ("--data.on_error", "skip", "--data.max_broken", 0.5, "--data.val_fraction", 0.25)
+    folder = ("--data", "ImageFolder", "--data.root", "set", "--data.batch_size", 2, *lenient)
+    small = ("--data.image_size", 32, "--data.num_workers", workers, "--trainer.accelerator", "cpu", *FAST)
+    words = ("--measure", "data", "--compare_loaders", "true", "--model.net.variant", "mu/8")
+    done = app("benchmark", *folder, *small, *words)
+    assert done.code == 1 and "Traceback" not in done.err
+    said = done.err.splitlines()[-1]
+    assert "2.jpg cannot be read by timm's and torchvision's loaders" in said and "mend or remove it" in said
+
+
+def test_sigterm_keeps_what_was_measured(app, monkeypatch):
+    told = module._tell
+
+    def end(text: str) -> None:
+        told(text)
+        if text.startswith("inference: round 1/"):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(module, "_tell", end)
+    done = app(*BENCH, "--measure", "train,inference", "--json", "b.json")
+    assert done.code == 143 and "interrupted" in done.err and "│ train" in done.out
+    assert {row["measure"]: len(row["rounds"]) for row in figures()["rows"]} == {"train": 2, "inference": 1}
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_sigterm_inside_a_fit_keeps_what_was_measured(app, monkeypatch):
+    told = module._tell
+
+    def end(text: str) -> None:
+        told(text)
+        if text.startswith("fit: round 1/"):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(module, "_tell", end)
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        done = app(*BENCH, "--measure", "fit", "--json", "b.json")
+    finally:
+        signal.signal(signal.SIGINT, handler)  # Lightning ignores it from its own interruption on
+    assert done.code == 143
+    assert [len(row["rounds"]) for row in figures()["rows"]] == [1, 1]

@@ -1,7 +1,8 @@
 """The verb `benchmark`: training, inference, fit and data in images per second, beside a peer where one is named."""
 
 import json as notation
-import os
+import math
+import signal
 import sys
 import tempfile
 import time
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
+from types import FrameType
 from typing import Any, Literal
 
 import torch
@@ -27,14 +29,14 @@ from vit_lightning.finite_guard import FiniteGuard
 from vit_lightning.loggers import MetricsCSV
 from vit_lightning.models import NetConfig
 from vit_lightning.models.config import as_pair
-from vit_lightning.runs import write_atomically
 from vit_lightning.speed import loaders, report
 from vit_lightning.speed import sizes as input_sizes
 from vit_lightning.speed.clock import clock_of
-from vit_lightning.speed.contender import Contender, peak_flops, rebuild
+from vit_lightning.speed.contender import Contender, peak_flops, rebuild, try_out
 from vit_lightning.speed.fit import Turns, measure_fit
 from vit_lightning.speed.memory import STEPS, fits, free_memory, is_exhausted, largest
 from vit_lightning.speed.rounds import Row, Task, alternate
+from vit_lightning.text_files import check_place, write_atomically
 from vit_lightning.throughput import Throughput
 
 MEASURES = ("train", "inference", "fit", "data")
@@ -44,8 +46,6 @@ CALM = 1e-5
 """Learning rate of what is measured. Numbers decide how much power a product takes, and so how fast it is: at 1e-3 B/16
 learnt random labels until it diverged, at 0 the head stays zero and so does every gradient below it (4,341 images/s and
 4,669 on an H100)."""
-INTERRUPTED = 130
-"""Exit status after Ctrl-C, as shells have it."""
 
 
 def benchmark(
@@ -68,7 +68,7 @@ def benchmark(
 ) -> None:
     """Measure the speed and memory of training, inference and data on one device, with the flags that a fit has.
 
-    Images for train, inference and fit are on the device already. Ctrl-C shows what was measured until then.
+    Images for train, inference and fit are on the device already. Ctrl-C and SIGTERM show what was measured until then.
 
     Args:
         trainer: Says where and how precisely to compute.
@@ -98,8 +98,8 @@ def benchmark(
             f"benchmark measures one device, not {trainer.world_size}; give --trainer.devices 1, "
             "or read perf/images_per_s of a fit on all of them"
         )
-    if rounds < 1 or seconds <= 0:
-        raise InputError(f"--rounds {rounds}, --seconds {seconds}: at least one round of some time is needed")
+    if rounds < 1 or not 0 < seconds < math.inf:
+        raise InputError(f"--rounds {rounds}, --seconds {seconds}: expected a round or more of some time, such as 0.5")
     if cap is not None and cap < 1:
         raise InputError(f"--cap {cap}: expected a batch of 1 image or more")
     chosen = _chosen("measure", measure, MEASURES)
@@ -107,18 +107,28 @@ def benchmark(
     flags |= {"measure": measure, "batches": batches, "cap": cap, "rounds": rounds}
     _refuse_idle(flags | {"sizes": sizes, "variants": variants, "figure": figure}, chosen)
     if json is not None:
-        _check_place(json)
+        check_place(json, "--json")
+    if figure is not None:
+        input_sizes.check_figure(figure)
     if getattr(model, "weights", None):
         model.configure_model()  # the weights may bring the net
     cap = cap or CAPS.get(trainer.strategy.root_device.type, CAPS["cpu"])
     bench = Bench(trainer, model, datamodule, cap, rounds, seconds)
+    if sizes is not None:
+        models = input_sizes.models(bench.model, _names(variants, model.config.variant), _numbers("sizes", sizes))
+    else:
+        models = [bench.model, *([bench.peer(compare, compare_compiled)] if compare else [])]
+    for candidate in models if set(chosen) != {"data"} else []:
+        try_out(candidate)
+    if "data" in chosen and sizes is None:
+        bench.set_up(compare_loaders)
     try:
         with bench.reported(json):
             if sizes is not None:
-                bench.sizes(_numbers("sizes", sizes), _names(variants, model.config.variant), figure)
+                bench.sizes(models, figure)
                 return
             for what in (name for name in MEASURES if name in chosen):
-                bench.measure(what, (compare, compare_compiled), compare_loaders, batches == "auto")
+                bench.measure(what, models[1:], compare_loaders, batches == "auto")
     except RuntimeError as error:
         if not is_exhausted(error):
             raise
@@ -144,51 +154,71 @@ class Bench:
     @contextmanager
     def reported(self, json: Path | None) -> Iterator[None]:
         """Show and keep what was measured, however far it went."""
-        interrupted = False
+        interrupted, received = False, signal.SIGINT
+
+        def interrupt(signum: int, frame: FrameType | None) -> None:
+            nonlocal received
+            received = signum
+            raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGTERM, interrupt)
         try:
             yield
         except KeyboardInterrupt:
             interrupted = True
-        except SystemExit:  # what Lightning makes of Ctrl-C inside a fit
+        except SystemExit:  # what Lightning makes of an interruption inside a fit
             if self.trainer.state.status != TrainerStatus.INTERRUPTED:
                 raise
             interrupted = True
         finally:
+            signal.signal(signal.SIGTERM, before)
             report.show(self.rows, _console())
             if json is not None:
                 content = report.as_json(self.rows, _facts(self.trainer, self.model))
                 write_atomically(json, notation.dumps(content, indent=2) + "\n")
         if interrupted:
             print("interrupted: the figures are those until then", file=sys.stderr, flush=True)
-            sys.exit(INTERRUPTED)
+            sys.exit(128 + received)  # as shells have it
 
-    def measure(self, what: str, other: tuple[str | None, bool | None], compare_loaders: bool, auto: bool) -> None:
-        """Measure one thing; with another net's name and whether to compile it."""
+    def peer(self, name: str, compiled: bool | None) -> LightningModule:
+        """Return the model of another net in the same recipe, compiled or as the model is."""
+        ours = self.model.config
+        shared = {"channels": ours.channels, "dropout": ours.dropout, "stochastic_depth": ours.stochastic_depth}
+        compile = self.model.hparams.compile if compiled is None else compiled
+        return rebuild(self.model, NetConfig(variant=name, **shared), compile=compile, cuda_graph=False)
+
+    def set_up(self, compare_loaders: bool) -> None:
+        """Set the training data up, and look whether they suit what is to be measured."""
+        data = self.data
+        if not isinstance(data, ImageDataModule):
+            raise InputError(f"--measure data knows data that subclass ImageDataModule, not {type(data).__name__}")
+        data.trainer = self.trainer
+        data.prepare_data()
+        data.setup("fit")
+        if compare_loaders:
+            loaders.check_peers(data)
+
+    def measure(self, what: str, peers: list[LightningModule], compare_loaders: bool, auto: bool) -> None:
+        """Measure one thing; nets beside peers."""
         match what:
             case "train" | "inference":
-                self._steps(what, *other, auto)
+                self._steps(what, peers, auto)
             case "fit":
                 self._fit(auto)
             case "data":
                 self._data(compare_loaders)
         free_memory()
 
-    def sizes(self, sides: list[int], variants: list[str], figure: Path | None) -> None:
+    def sizes(self, models: list[LightningModule], figure: Path | None) -> None:
         """Measure inference over sizes of images, and draw it."""
         try:
-            input_sizes.sweep(self.trainer, self.model, variants, sides, self.cap, self.seconds, self.rows, _tell)
+            input_sizes.sweep(self.trainer, models, self.cap, self.seconds, self.rows, _tell)
         finally:
             if figure is not None and self.rows:
                 input_sizes.draw(self.rows, figure)
 
-    def _steps(self, what: str, compare: str | None, compiled: bool | None, auto: bool) -> None:
-        models = [rebuild(self.model)]
-        if compare is not None:
-            ours = self.model.config
-            shared = {"channels": ours.channels, "dropout": ours.dropout, "stochastic_depth": ours.stochastic_depth}
-            compile = self.model.hparams.compile if compiled is None else compiled
-            models.append(rebuild(self.model, NetConfig(variant=compare, **shared), compile=compile, cuda_graph=False))
-        tasks = [self._task(what, model, auto) for model in models]
+    def _steps(self, what: str, peers: list[LightningModule], auto: bool) -> None:
+        tasks = [self._task(what, rebuild(model), auto) for model in (self.model, *peers)]
         alternate(tasks, clock_of(self.device), self.rounds, self.seconds, _tell)
 
     def _task(self, what: str, model: LightningModule, auto: bool) -> Task:
@@ -237,11 +267,6 @@ class Bench:
 
     def _data(self, compare_loaders: bool) -> None:
         data = self.data
-        if not isinstance(data, ImageDataModule):
-            raise InputError(f"--measure data knows data that subclass ImageDataModule, not {type(data).__name__}")
-        data.trainer = self.trainer
-        data.prepare_data()
-        data.setup("fit")
         contenders = {type(data).__name__ + ", undecoded" * data.decode_on_device: loaders.own}
         if self.device.type != "cpu" or data.decode_on_device:
             contenders["on the device"] = loaders.OnDevice
@@ -250,18 +275,13 @@ class Bench:
         rows = {name: self._row("data", name, data.batch_size) for name in contenders}
         for number in range(self.rounds):
             for name, make in contenders.items():
-                rows[name].rounds.append(loaders.speed(make(self.trainer, data), data.workers, self.seconds))
+                try:
+                    rows[name].rounds.append(loaders.speed(make(self.trainer, data), data.workers, self.seconds))
+                except InputError as error:
+                    data.on_exception(error)  # as a fit does
+                    raise
             speeds = ", ".join(f"{name} {row.rounds[-1]:,.1f}" for name, row in rows.items())
             _tell(f"data: round {number + 1}/{self.rounds}: {speeds} images/s with {data.workers} workers")
-
-
-def _check_place(json: Path) -> None:
-    """Refuse a file that could not be written, before anything is measured for it."""
-    if not json.parent.is_dir():
-        raise InputError(f"--json {json} cannot be written: there is no folder {json.parent}; make it first")
-    if json.is_dir() or not os.access(json.parent, os.W_OK):
-        reason = "it is a folder" if json.is_dir() else f"{json.parent} is not writable"
-        raise InputError(f"--json {json} cannot be written: {reason}; name a file in a folder of yours")
 
 
 def _refuse_idle(flags: dict[str, Any], chosen: list[str]) -> None:

@@ -1,7 +1,7 @@
 """A model prepared as fit prepares it, with its training step and its inference as plain calls."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from typing import Any
 
@@ -135,6 +135,12 @@ def resident_batch(model: LightningModule, batch_size: int, device: torch.device
 def peak_flops(trainer: Trainer) -> float | None:
     """FLOP/s that the trainer's device reaches at most at its precision, where that is known."""
     return peak(device_name(trainer.strategy.root_device), arithmetic_of(trainer.precision))
+
+
+def try_out(model: LightningModule) -> None:
+    """Raise what building a model's net would, which takes no time without storage."""
+    with torch.device("meta"), suppress(NotImplementedError):  # of a net that asks its tensors for numbers
+        model.build_net()
 
 
 def rebuild(model: LightningModule, net: NetConfig | None = None, **facts: Any) -> LightningModule:

@@ -3,6 +3,7 @@
 import io
 import time
 from collections.abc import Callable, Iterable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +56,8 @@ def torchvision(trainer: Trainer, data: ImageDataModule) -> Iterable[Any]:
 
 def timm(trainer: Trainer, data: ImageDataModule) -> Iterable[Any]:
     """Timm's create_loader with the same augmentation; normalising on the device, as it prefers."""
-    try:
-        from timm.data import create_loader
-    except ImportError as error:
-        raise InputError('timm\'s loader needs timm: pip install "vit-lightning[timm]"') from error
+    from timm.data import create_loader
+
     return create_loader(
         Opened(data.train_set, None),
         input_size=(3, *data.size),
@@ -76,29 +75,43 @@ def timm(trainer: Trainer, data: ImageDataModule) -> Iterable[Any]:
     )
 
 
+def check_peers(data: ImageDataModule) -> None:
+    """Refuse data that timm's and torchvision's loaders cannot read, and to do without timm."""
+    if find_spec("timm") is None:
+        raise InputError('timm\'s loader needs timm: pip install "vit-lightning[timm]"')
+    image, _ = data.train_set[0]
+    if not isinstance(image, bytes | str | Path | Image.Image):
+        raise InputError(
+            f"the other loaders read image files, and this data holds {type(image).__name__}s; "
+            "give for example --data ImageFolder --data.root FOLDER"
+        )
+
+
 class Opened:
     """A datamodule's set whose images PIL opens, as the peers' own folder readers do."""
 
     def __init__(self, source: Any, transform: Callable[[Image.Image], Any] | None) -> None:
         self.source = source
         self.transform = transform
-        image, _ = source[0]
-        if not isinstance(image, bytes | str | Path | Image.Image):
-            raise InputError(
-                f"the other loaders read image files, and this data holds {type(image).__name__}s; "
-                "give for example --data ImageFolder --data.root FOLDER"
-            )
 
     def __len__(self) -> int:
         return len(self.source)
 
     def __getitem__(self, index: int) -> tuple[Any, int]:
         image, label = self.source[index]
-        if isinstance(image, bytes):
-            image = io.BytesIO(image)
-        if not isinstance(image, Image.Image):
-            image = Image.open(image)
-        return self.transform(image.convert("RGB")), int(label)
+        try:
+            if isinstance(image, bytes):
+                image = io.BytesIO(image)
+            if not isinstance(image, Image.Image):
+                image = Image.open(image)
+            return self.transform(image.convert("RGB")), int(label)
+        except Exception as error:  # Pillow meets damaged bytes with almost any exception
+            key = getattr(self.source, "keys", range(len(self)))[index]
+            said = " ".join(str(error).split())
+            raise InputError(
+                f"training image {key} cannot be read by timm's and torchvision's loaders, which skip none ({said}); "
+                "mend or remove it, or drop --compare_loaders"
+            ) from error
 
 
 def speed(loader: Iterable[Any], workers: int, seconds: float) -> float:

@@ -24,8 +24,11 @@ def table(rows: list[Row]) -> Table:
 
 
 def show(rows: list[Row], console: Console) -> None:
-    """Print the table, and the ratios of what was measured in turn."""
-    console.print(table(rows))
+    """Print the table, and the ratios of what was measured in turn; of nothing, nothing."""
+    shown = table(rows)
+    if not shown.row_count:
+        return
+    console.print(shown)
     for text in comparisons(rows):
         console.print(text, highlight=False, soft_wrap=True)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 from lightning.pytorch import LightningModule, Trainer
@@ -13,47 +14,57 @@ from vit_lightning.speed.clock import clock_of
 from vit_lightning.speed.contender import Contender, peak_flops, rebuild
 from vit_lightning.speed.memory import STEPS, fits, free_memory, largest
 from vit_lightning.speed.rounds import Row, Task, alternate
+from vit_lightning.text_files import check_place
 
 FIGURE_12 = ("R50x1", "R50x2", "B/32", "L/32", "B/16", "L/16", "H/14", "R152x4")
 """The nets of the figure; its sizes are 64, 128, 224, 384 and 512."""
 
 
+FORMATS = (".png", ".pdf", ".svg")
+
+
+def models(model: LightningModule, variants: list[str], sizes: list[int]) -> list[LightningModule]:
+    """Return a model of every net at every size, in the recipe of one; patches crop the sizes that they do not divide.
+
+    The official code does that, too.
+    """
+    made = []
+    for variant in variants:
+        own = variant == model.config.variant
+        config = model.config if own else NetConfig(variant=variant, channels=model.config.channels)
+        plain = resolve(config)
+        if not (is_resnet(plain) or is_timm(plain)):
+            config = replace(config, crop_to_patch=True)
+        made += [rebuild(model, config, image_size=size) for size in sizes]
+    return made
+
+
 def sweep(
     trainer: Trainer,
-    model: LightningModule,
-    variants: list[str],
-    sizes: list[int],
+    models: list[LightningModule],
     cap: int,
     seconds: float,
     rows: list[Row],
     tell: Callable[[str], None],
 ) -> None:
-    """Measure inference of every net at every size, in the batch that is fastest, and find the largest that fits.
+    """Measure inference of every model in the batch that is fastest, and find the largest that fits.
 
     Args:
         trainer: Says where and how precisely to compute.
-        model: Its recipe, compilation included, serves every net.
-        variants: Nets.
-        sizes: Sides of the images in pixels; one that patches do not divide is cropped, as the official code does.
+        models: What `models` has made.
         cap: Largest batch to try.
         seconds: How long a batch size is timed, about.
         rows: Take the figures, one by one.
         tell: Hears how far it is.
     """
-    for variant in variants:
-        for size in sizes:
-            own = variant == model.config.variant
-            config = model.config if own else NetConfig(variant=variant, channels=model.config.channels)
-            plain = resolve(config)
-            if not (is_resnet(plain) or is_timm(plain)):
-                config = replace(config, crop_to_patch=True)
-            contender = Contender(trainer, rebuild(model, config, image_size=size), training=False)
-            row = _best_batch(trainer, contender, cap, seconds, tell)
-            rows.append(row)
-            speed = "no batch fits" if row.images_per_s is None else f"{row.images_per_s:,.1f} images/s"
-            tell(f"inference: {variant} at {size}: {speed}, largest batch {row.largest_batch}")
-            del contender
-            free_memory()
+    while models:
+        contender = Contender(trainer, models.pop(0), training=False)
+        row = _best_batch(trainer, contender, cap, seconds, tell)
+        rows.append(row)
+        speed = "no batch fits" if row.images_per_s is None else f"{row.images_per_s:,.1f} images/s"
+        tell(f"inference: {row.net} at {row.image_size[0]}: {speed}, largest batch {row.largest_batch}")
+        del contender
+        free_memory()
 
 
 def _best_batch(trainer: Trainer, contender: Contender, cap: int, seconds: float, tell: Callable[[str], None]) -> Row:
@@ -78,13 +89,20 @@ def _best_batch(trainer: Trainer, contender: Contender, cap: int, seconds: float
     return best
 
 
+def check_figure(path: Path) -> None:
+    """Refuse a figure that could not be drawn, before anything is measured for it."""
+    if path.suffix not in FORMATS:
+        raise InputError(f"--figure {path}: expected a name that ends in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
+    if find_spec("matplotlib") is None:
+        raise InputError('--figure needs matplotlib: pip install "vit-lightning[figures]"')
+    check_place(path, "--figure")
+
+
 def draw(rows: list[Row], path: Path) -> None:
     """Draw speed and largest batch over the size of the images, a line per net."""
-    try:
-        from matplotlib.figure import Figure
-        from matplotlib.ticker import NullFormatter, ScalarFormatter
-    except ImportError as error:
-        raise InputError('--figure needs matplotlib: pip install "vit-lightning[figures]"') from error
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import NullFormatter, ScalarFormatter
+
     figure = Figure(figsize=(10, 4), layout="constrained")
     axes = figure.subplots(1, 2)
     sizes = sorted({row.image_size[0] for row in rows})
@@ -100,5 +118,4 @@ def draw(rows: list[Row], path: Path) -> None:
         one.xaxis.set_minor_formatter(NullFormatter())
         one.grid(alpha=0.3)
     axes[0].legend()
-    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
