@@ -100,3 +100,21 @@ def test_a_collection_amid_a_run_has_little_to_go_through(app, monkeypatch, tmp_
     enabled, frozen, _, watched = Path("counted").read_text().split()
     assert enabled == "True" and int(frozen) > 5 * int(watched)
     assert gc.get_freeze_count() == 0 and gc.isenabled()
+
+
+def test_what_the_system_refuses_anywhere_is_one_sentence(app, monkeypatch):
+    def refused(words: list[str]) -> None:
+        raise PermissionError(13, "Permission denied", "runs/metrics.csv")
+
+    monkeypatch.setattr(door, "run", refused)
+    done = app("fit")
+    assert done.code == 1 and done.err.startswith("error: runs/metrics.csv: Permission denied; ")
+
+
+def test_a_missing_file_that_we_ask_for_is_a_fault_of_ours(app, monkeypatch):
+    def lost(words: list[str]) -> None:
+        raise FileNotFoundError(2, "No such file or directory", "x")
+
+    monkeypatch.setattr(door, "run", lost)
+    with pytest.raises(FileNotFoundError):
+        app("fit")

@@ -1,6 +1,7 @@
 """The door: `python -m vit_lightning VERB ...`."""
 
 import difflib
+import errno
 import gc
 import json
 import sys
@@ -28,6 +29,7 @@ FILE_VERBS = {
     "sweep": "run all combinations of a plan's settings, and make tables and figures of them",
     "export": "turn a checkpoint into ONNX, torch.export, safetensors or a Hugging Face folder",
 }
+REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 
 
 def main() -> int:
@@ -39,7 +41,7 @@ def main() -> int:
     try:
         run(words)
     except Exception as error:
-        fault = input_error(error) or trainer_error(error) or torchvision_error(error)
+        fault = input_error(error) or trainer_error(error) or torchvision_error(error) or system_error(error)
         if fault is None and told():
             return 1
         if fault is None:
@@ -80,6 +82,13 @@ def torchvision_error(error: BaseException | None) -> str | None:
                     f"pip install --force-reinstall torch=={torch} torchvision, from the index of that torch"
                 )
         error = error.__cause__ or error.__context__
+    return None
+
+
+def system_error(error: BaseException) -> str | None:
+    """What the system refuses with a file, in one line; None for any other exception."""
+    if isinstance(error, OSError) and error.errno in REFUSALS:
+        return f"{error.filename or 'a file'}: {error.strerror}; free space there, allow it, or name another place"
     return None
 
 

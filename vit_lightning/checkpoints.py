@@ -21,6 +21,7 @@ from vit_lightning.errors import InputError
 from vit_lightning.runs import LAST, NEW, PREVIOUS
 from vit_lightning.sampling import run_seed
 from vit_lightning.signals import Agreement, Stop, requeue
+from vit_lightning.text_files import unwritable
 from vit_lightning.weights.shards import is_sharded, read_sharded_run
 
 
@@ -148,11 +149,10 @@ class WholeCheckpoints(Trainer):
         try:
             super().save_checkpoint(part, *args, **kwargs)
         except (OSError, RuntimeError) as error:
-            if isinstance(error, RuntimeError) and "inline_container" not in str(error):  # torch's word for a full disk
+            if not (fault := unwritable(path, error)):
                 raise
             _remove(part)
-            reason = getattr(error, "strerror", None) or "no space left"
-            raise InputError(f"cannot write {path}: {reason}; free space there, then --ckpt_path last") from error
+            raise InputError(f"{fault}, then --ckpt_path last goes on") from error
         if self.is_global_zero:
             _replace(part, path)
         self.strategy.barrier()

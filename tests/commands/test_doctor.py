@@ -148,7 +148,12 @@ def test_one_set_in_two_roles_is_no_leak(app, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("file", "said"), [("gone/x.json", "there is no folder gone; make it first"), (".", "a folder")]
+    ("file", "said"),
+    [
+        ("gone/x.json", "there is no folder gone; make it first"),
+        (".", "a folder"),
+        ("/proc/x.json", "--json /proc/x.json cannot be written: "),
+    ],
 )
 def test_a_json_that_cannot_be_written_is_said_first(doctor, file, said):
     done, _ = doctor("--json", file)

@@ -269,8 +269,22 @@ WRONG = {
     "idle": (("--set", "BSE=1"), "--set BSE: no plan has {BSE} to fill; did you mean BASE?"),
     "plans": (("--runs", "r", "rates.yaml"), "two plans are called rates"),
     "flag": (("--jbs", 2), "there is no flag --jbs; did you mean --jobs?"),
-    "folder": (("--results", "rates.yaml"), "rates.yaml cannot be made: File exists; choose another folder"),
+    "folder": (("--results", "rates.yaml"), "rates.yaml cannot be written: File exists; name another place"),
 }
+
+
+def test_results_that_could_not_be_written_are_told_before_anything_runs(sweep):
+    done = sweep("--results", "/proc")
+    assert done.code == 1 and "start" not in done.out
+    assert "error: --results /proc/rates.csv cannot be written: " in done.err and "Traceback" not in done.err
+
+
+def test_a_run_whose_folder_cannot_be_written_fails_alone(sweep):
+    cell = Path("runs/rates/rate=0.1,seed_everything=1")
+    (cell / "log.txt").mkdir(parents=True)
+    done = sweep("--jobs", 2)
+    assert done.code == 1 and len(rows()) == 5
+    assert f"{cell} cannot be written: Is a directory; name another place" in done.err and "1 of 6 runs failed" in done.err
 
 
 @pytest.mark.parametrize(("words", "sentence"), WRONG.values(), ids=WRONG)

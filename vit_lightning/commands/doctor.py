@@ -22,7 +22,7 @@ from vit_lightning.errors import InputError
 from vit_lightning.images import is_hidden
 from vit_lightning.models import build
 from vit_lightning.progress import progress
-from vit_lightning.runs import write_atomically
+from vit_lightning.text_files import check_place, write_atomically
 
 SPLITS = {"training": "train_part", "validation": "val_set", "test": "test_set"}
 SEVERITIES = ("error", "warning", "note")
@@ -48,7 +48,7 @@ def doctor(
     if not trainer.is_global_zero:
         return
     if json is not None:
-        _check_writable(json)
+        check_place(json, "--json")
     here = machine(trainer)
     surveys, found = _examine(trainer, model, datamodule)
     found += _data(datamodule, surveys) + _config(trainer, model, datamodule, surveys) + _machine(here, datamodule)
@@ -60,16 +60,6 @@ def doctor(
         write_atomically(json, notation.dumps(content, indent=2) + "\n")
     if errors := [finding for finding in found if finding.severity == "error"]:
         raise InputError(f"doctor found {len(errors)} error{'s' * (len(errors) > 1)}, listed above")
-
-
-def _check_writable(file: Path) -> None:
-    """Find out before the long look whether its findings can be written."""
-    if file.is_dir():
-        raise InputError(f"--json {file} is a folder; name a file in it")
-    if not file.parent.is_dir():
-        raise InputError(f"--json {file} cannot be written: there is no folder {file.parent}; make it first")
-    if not os.access(file.parent, os.W_OK):
-        raise InputError(f"--json {file} cannot be written: you may not write to {file.parent}; name another file")
 
 
 @contextmanager

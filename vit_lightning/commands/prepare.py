@@ -14,9 +14,9 @@ from vit_lightning.data import ImageDataModule, ImageSet
 from vit_lightning.errors import InputError
 from vit_lightning.packing import Encoding, Form, Packing
 from vit_lightning.progress import progress
-from vit_lightning.runs import write_atomically
 from vit_lightning.sampling import seed_from
 from vit_lightning.subsets import Subset
+from vit_lightning.text_files import unwritable, write_atomically
 
 SPLITS = ("train", "val", "test")
 
@@ -68,7 +68,7 @@ def prepare(
     except Timeout as error:
         raise InputError(f"another process is writing to {out}; wait for it, or give another --out") from error
     except OSError as error:
-        raise InputError(f"{error.filename or out} cannot be written: {error.strerror or error}") from error
+        raise unwritable(error.filename or out, error) from error
 
 
 def _check_apart(out: Path, root: Path | None) -> None:

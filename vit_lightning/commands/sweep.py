@@ -17,6 +17,7 @@ from vit_lightning.sweeps.plan import Cell, Plan, read_plan
 from vit_lightning.sweeps.results import main_metric, read_row, read_rows, table, write_results
 from vit_lightning.sweeps.run import Outcome, check_unchanged, command, is_finished, run
 from vit_lightning.sweeps.screen import Screen
+from vit_lightning.text_files import check_place, unwritable
 
 
 def sweep(
@@ -71,6 +72,8 @@ def sweep(
         check_installed()
     for folder in (runs, results):
         _make(folder)
+    for plan in read:
+        check_place(results / f"{plan.name}.csv", "--results")
     children = Children(jobs)
     outcomes = _run(left, read, runs, children, jobs)
     _report(read, runs, results)
@@ -167,7 +170,7 @@ def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder} cannot be made: {error.strerror}; choose another folder") from error
+        raise unwritable(folder, error) from error
 
 
 def _show(cells: list[Cell], runs: Path) -> None:

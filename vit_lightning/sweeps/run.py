@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 
 from vit_lightning.errors import InputError
 from vit_lightning.sweeps.plan import Cell
-from vit_lightning.text_files import AsWritten, read_mapping, write_atomically
+from vit_lightning.text_files import AsWritten, read_mapping, unwritable, write_atomically
 
 DOOR = (sys.executable, "-m", "vit_lightning")
 RECORD = "cell.json"
@@ -111,16 +111,16 @@ def run(cell: Cell, runs: Path, call: Callable[[list[str], Path, int], int | Non
             status, or None where it was not started.
     """
     folder = runs / cell.place
-    folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / ".lock", timeout=0)
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         with lock:
             descriptor = lock._context.lock_file_fd  # filelock tells it in public only to those who forgo soft locks
             return _run(cell, runs, lambda words, log: call(words, log, descriptor))
     except Timeout:
         return Outcome(cell, "elsewhere", reason="another sweep began it, and it has not ended")
-    except InputError as error:
-        return Outcome(cell, "failed", reason=str(error))
+    except (InputError, OSError) as error:
+        return Outcome(cell, "failed", reason=str(unwritable(folder, error) or error))
 
 
 def _run(cell: Cell, runs: Path, call: Callable[[list[str], Path], int | None]) -> Outcome:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from vit_lightning.errors import InputError
+from vit_lightning.text_files import unwritable
 
 
 @contextmanager
@@ -17,15 +18,17 @@ def written(path: Path) -> Iterator[Path]:
         path: file or folder to make; nothing may be there yet.
 
     Raises:
-        InputError: something is there already.
+        InputError: something is there already, or the system does not let it be written.
     """
     if path.exists():
         raise InputError(f"{path} exists already: choose another name, or remove it first.")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}; choose another place.") from error
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
-        yield Path(folder) / path.name
-        for made in Path(folder).iterdir():
-            os.replace(made, path.parent / made.name)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
+            yield Path(folder) / path.name
+            for made in Path(folder).iterdir():
+                os.replace(made, path.parent / made.name)
+    except Exception as error:
+        if fault := unwritable(path, error):
+            raise fault from error
+        raise
