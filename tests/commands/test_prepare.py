@@ -205,7 +205,7 @@ def test_wrong_wishes_are_one_sentence(prepare, folder):
         (("--short_side", 64), "out/train holds shards with short_side 256, not 64; remove it or give another --out"),
         (("--short_side", 0), "--short_side is 0, expected 1 to 65500"),
         (("--quality", 101), "--quality is 101, expected 1 to 100"),
-        (("--out", "file"), "file cannot be written: File exists"),
+        (("--out", "file"), "file cannot be written: File exists; name another place"),
     ):
         done = prepare(*words)
         assert done.code == 1

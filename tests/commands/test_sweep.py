@@ -284,7 +284,9 @@ def test_a_run_whose_folder_cannot_be_written_fails_alone(sweep):
     (cell / "log.txt").mkdir(parents=True)
     done = sweep("--jobs", 2)
     assert done.code == 1 and len(rows()) == 5
-    assert f"{cell} cannot be written: Is a directory; name another place" in done.err and "1 of 6 runs failed" in done.err
+    assert (
+        f"{cell} cannot be written: Is a directory; name another place" in done.err and "1 of 6 runs failed" in done.err
+    )
 
 
 @pytest.mark.parametrize(("words", "sentence"), WRONG.values(), ids=WRONG)
