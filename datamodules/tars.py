@@ -26,7 +26,7 @@ def scan(path: Path, report: Callable[[InputError], None] | None = None) -> Iter
 
     Args:
         path: the tar.
-        report: told of each that is compressed, incomplete or damaged, whose images are then those that can be found.
+        report: told of each that is compressed, incomplete or damaged, whose images are then those that it holds whole.
 
     Raises:
         InputError: if one is, and there is nobody to tell.
@@ -83,7 +83,19 @@ def _scan(
         if report is None:
             raise fault from error
         report(fault)
+        if found.names and not _holds(file, found.blocks[-1] * BLOCK - start):
+            del found.names[-1], found.blocks[-1]
     yield found
+
+
+def _holds(file: BinaryIO, header: int) -> bool:
+    """Whether a tar, which may end anywhere, holds all of the member whose header lies there."""
+    file.seek(header)
+    size = tarfile.TarInfo.frombuf(file.read(BLOCK), "utf-8", "surrogateescape").size
+    try:
+        return len(file.read(size)) == size
+    except tarfile.ReadError:  # of a tar inside a tar that is cut off
+        return False
 
 
 def _same(header: str, name: str) -> bool:

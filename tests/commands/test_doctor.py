@@ -279,3 +279,40 @@ def test_original_tars_that_are_cut_off_are_named_and_the_others_looked_at(app, 
     }
     fit = app("fit", *NET, *data)
     assert fit.code == 1 and said in fit.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("split", ["train", "val", "inner"])
+def test_a_tar_that_is_cut_inside_an_image_has_one_remedy(app, tmp_path, split):
+    """An image of which the tar holds a part is no broken image: neither --data.on_error nor --data.reindex helps."""
+    inner = {
+        f"{wnid}.tar": tar_of({f"{wnid}_{number}.JPEG": picture() for number in range(3)})
+        for wnid in ("n01440764", "n01443537", "n01484850")
+    }
+    last = {"train": b"n01484850_2.JPEG", "val": b"ILSVRC2012_val_00000003.JPEG", "inner": b"n01443537_2.JPEG"}[split]
+
+    def cut(tar: bytes) -> bytes:
+        return tar[: tar.rindex(last) + 700]  # its header and some of its pixels
+
+    if split == "inner":
+        inner["n01443537.tar"] = cut(inner["n01443537.tar"])
+    outer = {"train": tar_of(inner), "val": tar_of({f"ILSVRC2012_val_0000000{n}.JPEG": picture() for n in (1, 2, 3)})}
+    whole = dict(outer)
+    if split in outer:
+        outer[split] = cut(outer[split])
+    data = ("--data", "ImageNet1k", "--data.root", tmp_path, "--data.cache", tmp_path / "cache", "--data.image_size", 8)
+    data += ("--data.val_fraction", 0, "--data.num_workers", 0, "--data.batch_size", 2)
+    for name, content in outer.items():
+        (tmp_path / f"ILSVRC2012_img_{name}.tar").write_bytes(content)
+    done = app("doctor", *NET, *data, "--json", "found.json")
+    assert done.code == 1
+    content = json.loads(Path("found.json").read_text())
+    assert "data" in topics(content, "error") and "broken" not in topics(content, "error")
+    assert "reindex" not in done.out and "on_error" not in done.out and "fetch it again" in done.out
+    counts = {name: images["images"] for name, images in content["images"].items()}
+    assert counts["training"] in {"train": (6, 7, 8), "inner": (8,), "val": (9,)}[split]  # buffers hide small images
+    assert counts["validation"] == (2 if split == "val" else 3)
+    if split != "inner":
+        (tmp_path / f"ILSVRC2012_img_{split}.tar").write_bytes(whole[split])
+        done = app("doctor", *NET, *data, "--json", "found.json")
+        found = json.loads(Path("found.json").read_text())
+        assert faults(found) == [] and found["images"]["training"]["images"] == 9
