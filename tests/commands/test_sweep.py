@@ -23,6 +23,8 @@ RUN = """
 import json, os, signal, sys, time
 from pathlib import Path
 words = sys.argv[1:]
+if "--print_config" in words:
+    sys.exit("error: there is no flag --tpyo" if "--tpyo" in words or "--ckpt_path" in words else 0)
 value = lambda flag: words[words.index(flag) + 1] if flag in words else None
 root = Path(value("--trainer.default_root_dir"))
 print("CALL", os.environ.get("CUDA_VISIBLE_DEVICES"), os.environ.get("OMP_NUM_THREADS"))
@@ -141,6 +143,50 @@ def test_a_dry_run_shows_commands_and_writes_nothing(sweep, tmp_path):
     assert done.out.splitlines()[2].endswith(f" fit {words} --trainer.default_root_dir {cell}")
     assert f" test {words} --ckpt_path last --trainer.default_root_dir {cell} --trainer.logger" in done.out
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("place", ["fit", "then", "label"])
+def test_a_dry_run_finds_a_mistyped_flag(sweep, tmp_path, place):
+    typo = {"fit": ("--base {BASE}", "--base {BASE} --tpyo 1"), "then": ("path last", "path last --tpyo 1")}
+    typo |= {"label": ("--rate 0.1}", "--rate 0.1 --tpyo 1}")}
+    Path("rates.yaml").write_text(PLAN.replace(*typo[place]))
+    done = sweep("--dry_run")
+    assert done.code == 1
+    cell = f"rates/rate={'0.1' if place == 'label' else '0.01'},seed_everything=0"
+    assert done.err == f"error: {cell}: there is no flag --tpyo\n"
+    assert not Path("runs").exists()
+
+
+def test_a_dry_run_parses_each_combination_of_flags_once(sweep, monkeypatch):
+    called, call = [], subprocess.run
+    monkeypatch.setattr(subprocess, "run", lambda words, **kwargs: called.append(words) or call(words, **kwargs))
+    assert sweep("--dry_run").code == 0
+    assert [words[2] for words in called] == ["fit", "test"]
+
+
+def test_a_dry_run_asks_the_real_parser(app):
+    words = "--data Synthetic --model.net.varant mu/4"
+    Path("real.yaml").write_text(f"fit: {words}\nthen: [test --ckpt_path last]\nover: {{--seed_everything: [3]}}\n")
+    done = app("sweep", "real.yaml", "--dry_run")
+    said = "real/seed_everything=3: there is no flag --model.net.varant; did you mean --model.net.variant?"
+    assert done.code == 1 and done.err == f"error: {said}\n"
+    Path("real.yaml").write_text(Path("real.yaml").read_text().replace("varant", "variant"))
+    done = app("sweep", "real.yaml", "--dry_run")
+    assert done.code == 0, done.err
+    assert not Path("runs").exists()
+
+
+def test_the_time_of_a_killed_sweep_s_attempt_counts(sweep):
+    assert sweep().code == 0
+    folder = Path("runs/rates/rate=0.1,seed_everything=2")
+    record = json.loads((folder / "cell.json").read_text())
+    now = time.time()
+    (folder / "cell.json").write_text(json.dumps(record | {"done": 0, "seconds": 100.0, "began": now - 3600}))
+    os.utime(folder / "log.txt", (now, now - 600))  # the sweep and its run were killed ten minutes ago
+    assert sweep().code == 0
+    (row,) = (row for row in rows() if (row["rate"], row["seed_everything"]) == ("0.1", "2"))
+    assert 3100 <= float(row["seconds"]) < 3200
+    assert json.loads((folder / "cell.json").read_text())["began"] == 0
 
 
 def test_a_failed_cell_does_not_stop_the_others_and_is_tried_again(sweep):

@@ -15,7 +15,7 @@ from vit_lightning.sweeps.children import Children
 from vit_lightning.sweeps.draw import check_installed, draw, unlogged
 from vit_lightning.sweeps.plan import Cell, Plan, read_plan
 from vit_lightning.sweeps.results import main_metric, read_row, read_rows, table, write_results
-from vit_lightning.sweeps.run import Outcome, check_unchanged, command, is_finished, run
+from vit_lightning.sweeps.run import Outcome, check_unchanged, check_words, command, is_finished, run
 from vit_lightning.sweeps.screen import Screen
 from vit_lightning.text_files import check_place, unwritable
 
@@ -55,7 +55,7 @@ def sweep(
         runs: Folder of the runs.
         results: Folder for tables and figures.
         set: NAME=VALUE ...: values of the plans' placeholders.
-        dry_run: Only show the commands that are left to do.
+        dry_run: Only check the words of the commands that are left to do, and show them.
     """
     if jobs < 1:
         raise InputError(f"--jobs {jobs}: expected 1 or more")
@@ -66,6 +66,7 @@ def sweep(
     left = [cell for cell, record in mine if not is_finished(cell, record)]
     print(f"{len(mine)} runs{f' of shard {shard}' * (parts > 1)}, {len(mine) - len(left)} finished before", flush=True)
     if dry_run:
+        check_words(left)
         _show(left, runs)
         return
     if any(plan.figures for plan in read):

@@ -2,11 +2,14 @@
 
 import hashlib
 import json
+import os
 import shlex
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise, zip_longest
 from pathlib import Path
@@ -19,6 +22,7 @@ from vit_lightning.sweeps.plan import Cell
 from vit_lightning.text_files import AsWritten, read_mapping, unwritable, write_atomically
 
 DOOR = (sys.executable, "-m", "vit_lightning")
+DECIDING = ("-c", "--config", "--data", "--model")
 RECORD = "cell.json"
 LOG = "log.txt"
 STOPPED = "stopped by a signal"
@@ -34,6 +38,8 @@ class Record:
     lines: list[list[str]] = field(default_factory=list)
     done: int = 0
     seconds: float = 0.0
+    began: float = 0.0
+    """When the process that runs was begun, since the epoch; 0 where none does."""
     date: str = ""
     files: dict[str, str] = field(default_factory=dict)
     """Digests of what the -c files hold."""
@@ -56,11 +62,14 @@ class Outcome:
 def read_record(folder: Path) -> Record:
     """What a cell's folder says of it; nothing was done where there is none."""
     try:
-        return Record(**json.loads((folder / RECORD).read_text(encoding="utf-8")))
+        record = Record(**json.loads((folder / RECORD).read_text(encoding="utf-8")))
     except FileNotFoundError:
         return Record()
     except (ValueError, TypeError) as error:
         raise InputError(f"{folder / RECORD} is not readable; remove {folder} to run the cell anew") from error
+    if record.began and (folder / LOG).is_file():  # its sweep was killed; its last line says how far it came
+        record.seconds += max((folder / LOG).stat().st_mtime - record.began, 0.0)
+    return record
 
 
 def is_finished(cell: Cell, record: Record) -> bool:
@@ -101,6 +110,36 @@ def command(cell: Cell, number: int, runs: Path) -> list[str]:
     return [*DOOR, *words]
 
 
+def check_words(cells: list[Cell]) -> None:
+    """Let the verbs parse what they will be given, each combination of flags and classes once; nothing is built.
+
+    Raises:
+        InputError: a verb does not take the words of a cell.
+    """
+    tried: dict[tuple[str, ...], tuple[Cell, list[str]]] = {}
+    for cell in cells:
+        for line in cell.lines:
+            tried.setdefault(_names(line), (cell, [*DOOR, *_without_checkpoint(line), "--print_config"]))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        calls = [words for _, words in tried.values()]
+        answers = pool.map(lambda words: subprocess.run(words, capture_output=True, text=True), calls)
+        for (cell, _), answer in zip(tried.values(), answers, strict=True):
+            if answer.returncode:
+                raise InputError(f"{cell.place}: {_last_words(answer.stderr, answer.returncode)}")
+
+
+def _names(line: list[str]) -> tuple[str, ...]:
+    """The flags of a command line, and the classes and files that decide which others there are."""
+    kept = [word for before, word in pairwise(["", *line]) if word.startswith("-") or before in DECIDING]
+    return tuple(word if word.partition("=")[0] in DECIDING else word.partition("=")[0] for word in [line[0], *kept])
+
+
+def _without_checkpoint(line: list[str]) -> list[str]:
+    """A command line without the checkpoint, which is not there before the run."""
+    pairs = list(pairwise(["", *line]))
+    return [word for before, word in pairs if "--ckpt_path" not in (before, word.partition("=")[0])]
+
+
 def run(cell: Cell, runs: Path, call: Callable[[list[str], Path, int], int | None]) -> Outcome:
     """Do what is left of a cell.
 
@@ -127,7 +166,7 @@ def _run(cell: Cell, runs: Path, call: Callable[[list[str], Path], int | None]) 
     folder, record = runs / cell.place, check_unchanged(cell, runs)
     log = folder / LOG
     for number in range(record.done, len(cell.lines)):
-        record.lines, record.files = cell.lines[: number + 1], _digests(cell)
+        record.lines, record.files, record.began = cell.lines[: number + 1], _digests(cell), time.time()
         record.write(folder)
         words = command(cell, number, runs)
         if number or "--ckpt_path" not in words:
@@ -137,7 +176,7 @@ def _run(cell: Cell, runs: Path, call: Callable[[list[str], Path], int | None]) 
         output = log.read_bytes()[said:].decode(errors="replace") if log.is_file() else ""
         stopped = code is None or STOPPED in output
         record.done += code == 0 and not stopped
-        record.seconds += time.monotonic() - began
+        record.seconds, record.began = record.seconds + time.monotonic() - began, 0.0
         record.date = time.strftime("%Y-%m-%d")
         record.write(folder)
         if stopped:
