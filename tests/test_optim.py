@@ -129,6 +129,28 @@ def test_adam_step_is_the_decoupled_rule():
         assert weight.weight.item() == pytest.approx(p, abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("name", "idle", "value", "said"),
+    [
+        ("adam", "momentum", 0.8, "momentum 0.8 does nothing beside --model.optim.name adam,"),
+        ("adamw", "momentum", 0.8, "for it is sgd's; leave it at 0.9"),
+        ("muon", "momentum", 0.8, "momentum 0.8 does nothing beside --model.optim.name muon,"),
+        ("sgd", "betas", (0.9, 0.95), "for it is Adam's; leave it at (0.9, 0.999)"),
+    ],
+)
+def test_a_number_of_another_rule_is_refused(name, idle, value, said):
+    with pytest.raises(InputError) as fault:
+        Optim(name=name, **{idle: value})
+    assert said in str(fault.value)
+
+
+def test_every_rule_takes_the_defaults_also_as_a_checkpoint_holds_them():
+    for name in ("adam", "adamw", "sgd", "muon"):
+        Optim(name=name, momentum=0.9, betas=[0.9, 0.999])
+    Optim(name="sgd", momentum=0.8)
+    Optim(name="muon", betas=(0.9, 0.95))
+
+
 def test_sgd_has_plain_momentum_and_no_decay_by_default():
     weight = nn.Linear(1, 1, bias=False)
     nn.init.constant_(weight.weight, 1.0)

@@ -26,7 +26,7 @@ class Optim:
     weight_decay: float = 0.0
     """Multiplied by the learning rate in each step, as the paper quotes it (big_vision quotes the product)."""
     momentum: float = 0.9
-    """Momentum of sgd."""
+    """Momentum of sgd; muon's is 0.95."""
     betas: tuple[float, float] = (0.9, 0.999)
     """Decay rates of Adam's two moments."""
     decay_on: Literal["all", "kernels"] | None = None
@@ -42,6 +42,17 @@ class Optim:
                 raise InputError(f"--model.optim.{name} is {value}; it must not be negative, and finite")
         if not 0 < self.layer_decay <= 1:
             raise InputError(f"layer_decay {self.layer_decay} must lie in (0, 1]; 1 turns it off")
+        if self.name == "sgd":
+            self._refuse_idle("betas", tuple(self.betas), "Adam's")
+        else:
+            self._refuse_idle("momentum", self.momentum, "sgd's")
+
+    def _refuse_idle(self, field: str, value: Any, owner: str) -> None:
+        if value != (default := getattr(Optim, field)):
+            raise InputError(
+                f"--model.optim.{field} {value} does nothing beside --model.optim.name {self.name}, for it is {owner}; "
+                f"leave it at {default}"
+            )
 
     def build(self, net: nn.Module) -> torch.optim.Optimizer:
         """Return the optimiser over the trainable parameters of `net`."""
