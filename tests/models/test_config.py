@@ -95,6 +95,9 @@ def test_an_impossible_resnet_is_one_clear_error(variant, given, message):
 def test_a_resnet_refuses_transformer_fields():
     with pytest.raises(InputError, match=r"net\.registers=4 means nothing in R50x1"):
         resolve(NetConfig("R50x1", registers=4))
+    said = r"net\.position=sincos_2d, net\.heads=4, net\.mlp=128 mean nothing in R50x1: leave them out, or begin"
+    with pytest.raises(InputError, match=said):
+        resolve(NetConfig("R50x1", heads=4, mlp=128, position="sincos_2d"))
 
 
 def test_every_field_is_documented():

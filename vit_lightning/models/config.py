@@ -311,9 +311,14 @@ def _check_resnet(config: NetConfig) -> None:
 def _check_meaningless(config: NetConfig, read: Set[str]) -> None:
     """Refuses fields that a net, which reads only some, would silently ignore."""
     row = {"stride": 1, "class_token": False} | DEFAULTS | _row(config.variant)
-    for name in row.keys() - read:
-        if (value := getattr(config, name)) != row[name]:
-            raise InputError(f"net.{name}={value} means nothing in {config.variant}: leave it out.")
+    given = {name: getattr(config, name) for name in row if name not in read}
+    idle = [f"net.{name}={value}" for name, value in given.items() if value != row[name]]
+    if idle:
+        means, it = ("mean", "them") if len(idle) > 1 else ("means", "it")
+        raise InputError(
+            f"{', '.join(idle)} {means} nothing in {config.variant}: leave {it} out, or begin with an experiment of "
+            "such a net."
+        )
 
 
 def _patches_along(config: NetConfig, size: int) -> int:
