@@ -51,6 +51,19 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
         runs.claim(tmp_path / "file", "x")
 
 
+def test_what_a_refused_run_made_goes_and_what_stood_stays(tmp_path):
+    root = tmp_path / "a" / "b"
+    stood = runs.standing(root)
+    runs.discard(runs.claim(root, "x"), stood)
+    assert stood == tmp_path and not list(tmp_path.iterdir())
+    root.mkdir(parents=True)
+    runs.discard(runs.claim(root, "x"), runs.standing(root))
+    assert root.is_dir() and not list(root.iterdir())
+    first, second = runs.claim(root, "x"), runs.claim(root, "x")
+    runs.discard(second, tmp_path)
+    assert first.is_dir() and not second.exists()
+
+
 def test_the_newest_run_is_found_and_no_other_taken_in_its_place(tmp_path):
     for number in (2, 9, 10):
         checkpoint(tmp_path / "x" / str(number), "last.ckpt")

@@ -15,7 +15,6 @@ from lightning.pytorch import Callback, LightningDataModule, LightningModule, Tr
 from lightning.pytorch.callbacks import Checkpoint, LearningRateMonitor, ModelCheckpoint, RichProgressBar
 from lightning.pytorch.callbacks.progress import ProgressBar
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
-from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 
 from vit_lightning import runs
@@ -41,7 +40,7 @@ from vit_lightning.commands.prepare import prepare
 from vit_lightning.early_stopping import EarlyStopping
 from vit_lightning.errors import InputError
 from vit_lightning.finite_guard import FiniteGuard
-from vit_lightning.loggers import MetricsCSV
+from vit_lightning.loggers import MetricsCSV, TensorBoard
 from vit_lightning.monitors import Monitors, direction
 from vit_lightning.notices import silence
 from vit_lightning.parser_errors import shorten
@@ -132,7 +131,7 @@ class ViTCLI(LightningCLI):
             )
         except BaseException:
             if self.claimed:
-                runs.discard(self.claimed)
+                runs.discard(self.claimed, self.stood)
             raise
 
     def subcommands(self) -> dict[str, set[str]]:
@@ -278,6 +277,7 @@ class ViTCLI(LightningCLI):
             callbacks += [Monitors(watching, self.undirected), Plan(), FinalValidation(), RandomState(), Throughput()]
             if not config.get("fast_dev_run"):
                 if self.folder is None:
+                    self.stood = runs.standing(self.root)
                     self.folder = self.claimed = runs.claim(self.root, self.experiment)
                 kwargs["logger"] = self._loggers(config.get("logger"))
                 callbacks += [RunRecord(self._parser("fit"), self.config["fit"], self.folder)]
@@ -304,7 +304,7 @@ class ViTCLI(LightningCLI):
         if chosen is not None and chosen is not True:
             return chosen
         step = self.trained.get("global_step", 0)
-        tensorboard = TensorBoardLogger(self.folder, name="", version="tensorboard", purge_step=step or None)
+        tensorboard = TensorBoard(self.folder, name="", version="tensorboard", purge_step=step or None)
         return [MetricsCSV(self.folder, resume_step=step), tensorboard]
 
     def predict(self, **kwargs: Any) -> None:

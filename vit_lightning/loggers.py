@@ -1,10 +1,11 @@
-"""metrics.csv in the run folder, continued when the run is resumed."""
+"""metrics.csv and TensorBoard's files in the run folder, continued when the run is resumed."""
 
 import csv
 from pathlib import Path
+from typing import Any
 
-from lightning.fabric.loggers.logger import rank_zero_experiment
-from lightning.pytorch.loggers import CSVLogger
+from lightning.fabric.loggers.logger import _DummyExperiment, rank_zero_experiment
+from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 
 
@@ -26,6 +27,25 @@ class MetricsCSV(CSVLogger):
         if self._experiment is None:
             self._experiment = _Continued(self.log_dir, self.resume_step)
         return self._experiment
+
+
+class TensorBoard(TensorBoardLogger):
+    """TensorBoardLogger whose file begins with the first thing that is logged, since the run may yet be refused."""
+
+    opened = False
+
+    @property
+    @rank_zero_experiment
+    def experiment(self) -> Any:
+        return super().experiment if self.opened else _DummyExperiment()
+
+    def log_metrics(self, *args: Any, **kwargs: Any) -> None:
+        self.opened = True
+        super().log_metrics(*args, **kwargs)
+
+    def log_hyperparams(self, *args: Any, **kwargs: Any) -> None:
+        self.opened = True
+        super().log_hyperparams(*args, **kwargs)
 
 
 class _Continued(ExperimentWriter):

@@ -10,7 +10,7 @@ import warnings
 import zipfile
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
-from itertools import count
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +49,24 @@ def claim(root: Path, experiment: str) -> Path:
     raise AssertionError("count() does not end")
 
 
-def discard(folder: Path) -> None:
-    """Remove a claimed folder whose run was refused or ended before its first batch."""
-    if _rank() == 0 and not configs(folder):
-        shutil.rmtree(folder, ignore_errors=True)
-        with suppress(OSError):  # other runs lie there
-            folder.parent.rmdir()
+def standing(root: Path) -> Path:
+    """Return the folder of all runs, or the innermost one around it that is there."""
+    return next(folder for folder in (root.resolve(), *root.resolve().parents) if folder.is_dir())
+
+
+def discard(folder: Path, stood: Path) -> None:
+    """Remove a claimed folder whose run was refused or ended before its first batch, and those made around it.
+
+    Args:
+        folder: What `claim` has made.
+        stood: What `standing` was before.
+    """
+    if _rank() > 0 or configs(folder):
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):  # other runs lie there
+        for around in takewhile(lambda parent: parent != stood, folder.parents):
+            around.rmdir()
 
 
 def configs(folder: Path) -> list[Path]:

@@ -231,7 +231,7 @@ def test_webshards_that_are_cut_off_are_named_and_the_others_looked_at(app, tmp_
     }
     fit = app("fit", *NET, *data)
     assert fit.code == 1 and fit.err.splitlines()[-1].startswith(f"error: {tmp_path}/train-0.tar {CUT}")
-    assert not list(Path("runs").glob("*/*"))
+    assert not Path("runs").exists()
     for number, tar in enumerate(tars):
         (tmp_path / f"train-{number}.tar").write_bytes(tar)
     done = app("doctor", *NET, *data, "--json", "found.json")

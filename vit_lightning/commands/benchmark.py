@@ -17,7 +17,6 @@ from typing import Any, Literal
 import torch
 from lightning.pytorch import LightningDataModule, LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint, LearningRateMonitor
-from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.trainer.states import TrainerStatus
 from rich.console import Console
 
@@ -26,7 +25,7 @@ from vit_lightning.callbacks import Require
 from vit_lightning.data import ImageDataModule
 from vit_lightning.errors import InputError
 from vit_lightning.finite_guard import FiniteGuard
-from vit_lightning.loggers import MetricsCSV
+from vit_lightning.loggers import MetricsCSV, TensorBoard
 from vit_lightning.models import NetConfig
 from vit_lightning.models.config import as_pair
 from vit_lightning.speed import loaders, report
@@ -261,7 +260,7 @@ class Bench:
         with tempfile.TemporaryDirectory() as folder:
             kept = [callback for callback in self.trainer.callbacks if not isinstance(callback, Checkpoint | Require)]
             self.trainer.callbacks = [*kept, FiniteGuard(), Throughput(), LearningRateMonitor("step")]
-            tensorboard = TensorBoardLogger(folder, name="", version="tensorboard")
+            tensorboard = TensorBoard(folder, name="", version="tensorboard")
             self.trainer.loggers = [MetricsCSV(Path(folder)), tensorboard]
             measure_fit(self.trainer, model, Turns(fit, bare, self.rounds, self.seconds, _tell))
 
