@@ -235,6 +235,18 @@ def test_predict_writes_one_row_per_image_in_order(app):
     assert [float(row["probability1"]) for row in written] == pytest.approx(expected.values.tolist(), abs=2e-6)
 
 
+def test_a_place_for_predictions_is_looked_at_before_they_are_made(app, monkeypatch):
+    from vit_lightning.classifier import Classifier
+
+    assert app(*FIT).code == 0
+    monkeypatch.setattr(Classifier, "predict_step", lambda *_: pytest.fail("predicted"))
+    words = ("predict", *TINY, *SYNTHETIC, "--ckpt_path", "runs/default/0/checkpoints/last.ckpt")
+    done = app(*words, "--trainer.default_root_dir", "gone")
+    assert done.code == 1
+    said = "--trainer.default_root_dir gone/predictions.csv cannot be written: there is no folder gone; make it first"
+    assert done.err.splitlines()[-1] == f"error: {said}"
+
+
 def test_a_run_without_validation_keeps_the_newest_as_best(app, tmp_path):
     (tmp_path / "noval.py").write_text(
         "from datamodules.synthetic import Synthetic\n"

@@ -18,8 +18,8 @@ from vit_lightning.analysis.peaks import device_name
 from vit_lightning.augment import Augment
 from vit_lightning.errors import InputError
 from vit_lightning.optim import decay_line
-from vit_lightning.runs import write_atomically
 from vit_lightning.sampling import BROKEN
+from vit_lightning.text_files import check_place, write_atomically
 
 
 class Plan(Callback):
@@ -213,6 +213,10 @@ class Predictions(Callback):
         self.path = path
         self.top = top
         self._best: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
+
+    def on_predict_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.is_global_zero:
+            check_place(self.path, "--trainer.default_root_dir")
 
     def on_predict_batch_end(
         self,
