@@ -30,6 +30,7 @@ FILE_VERBS = {
     "export": "turn a checkpoint into ONNX, torch.export, safetensors or a Hugging Face folder",
 }
 REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
+"""Errors of the system that the user alone can mend."""
 
 
 def main() -> int:

@@ -104,7 +104,7 @@ class Opened:
                 image = io.BytesIO(image)
             if not isinstance(image, Image.Image):
                 image = Image.open(image)
-            return self.transform(image.convert("RGB")), int(label)
+            image = image.convert("RGB")
         except Exception as error:  # Pillow meets damaged bytes with almost any exception
             key = getattr(self.source, "keys", range(len(self)))[index]
             said = " ".join(str(error).split())
@@ -112,6 +112,7 @@ class Opened:
                 f"training image {key} cannot be read by timm's and torchvision's loaders, which skip none ({said}); "
                 "mend or remove it, or drop --compare_loaders"
             ) from error
+        return self.transform(image), int(label)
 
 
 def speed(loader: Iterable[Any], workers: int, seconds: float) -> float:

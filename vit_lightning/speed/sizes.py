@@ -21,12 +21,16 @@ FIGURE_12 = ("R50x1", "R50x2", "B/32", "L/32", "B/16", "L/16", "H/14", "R152x4")
 
 
 FORMATS = (".png", ".pdf", ".svg")
+"""What a figure's name may end in."""
 
 
 def models(model: LightningModule, variants: list[str], sizes: list[int]) -> list[LightningModule]:
-    """Return a model of every net at every size, in the recipe of one; patches crop the sizes that they do not divide.
+    """Return a model of every net at every size in the recipe of `model`.
 
-    The official code does that, too.
+    Args:
+        model: Its recipe, compilation included, serves every net.
+        variants: Nets.
+        sizes: Sides of the images in pixels; one that patches do not divide is cropped, as the official code does.
     """
     made = []
     for variant in variants:
@@ -51,7 +55,7 @@ def sweep(
 
     Args:
         trainer: Says where and how precisely to compute.
-        models: What `models` has made.
+        models: What `models` has made; each is dropped once it is measured.
         cap: Largest batch to try.
         seconds: How long a batch size is timed, about.
         rows: Take the figures, one by one.

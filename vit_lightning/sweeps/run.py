@@ -23,6 +23,7 @@ from vit_lightning.text_files import AsWritten, read_mapping, unwritable, write_
 
 DOOR = (sys.executable, "-m", "vit_lightning")
 DECIDING = ("-c", "--config", "--data", "--model")
+"""Flags whose values decide which others there are."""
 RECORD = "cell.json"
 LOG = "log.txt"
 STOPPED = "stopped by a signal"
@@ -39,7 +40,7 @@ class Record:
     done: int = 0
     seconds: float = 0.0
     began: float = 0.0
-    """When the process that runs was begun, since the epoch; 0 where none does."""
+    """When the line under way began, in seconds since the epoch; 0 where none is."""
     date: str = ""
     files: dict[str, str] = field(default_factory=dict)
     """Digests of what the -c files hold."""
@@ -129,7 +130,7 @@ def check_words(cells: list[Cell]) -> None:
 
 
 def _names(line: list[str]) -> tuple[str, ...]:
-    """The flags of a command line, and the classes and files that decide which others there are."""
+    """The verb and the flags of a command line, those that decide with their values."""
     kept = [word for before, word in pairwise(["", *line]) if word.startswith("-") or before in DECIDING]
     return tuple(word if word.partition("=")[0] in DECIDING else word.partition("=")[0] for word in [line[0], *kept])
 
