@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,10 @@ from vit_lightning.signals import Agreement, Stop, requeue
 from vit_lightning.text_files import unwritable
 from vit_lightning.weights.shards import is_sharded, read_sharded_run
 
+SHARE, GRACE = 0.02, 0.5
+"""Part of a run's time, and seconds beside it, that saving may have taken for an epoch's end to be saved as well: the
+epochs of a small set would take as long to save as to train."""
+
 
 class LastCheckpoint(Checkpoint):
     """Keep the newest state as last.ckpt and the one before it as previous.ckpt; end the run when a signal asks for it.
@@ -32,7 +37,8 @@ class LastCheckpoint(Checkpoint):
     it, its validation and its row in the logs: when the next batch is at hand, or the epoch ends.
 
     Args:
-        every_n_steps: Optimiser steps between two saves, beside the end of every epoch and of the run.
+        every_n_steps: Optimiser steps between two saves, beside the end of the run and of every epoch; of many short
+            epochs only as many as take 2 % of the time.
         dirpath: Folder; unset: checkpoints/ in the run folder.
     """
 
@@ -43,6 +49,7 @@ class LastCheckpoint(Checkpoint):
         self.dirpath = dirpath
         self.stop = Stop()
         self._saved = 0
+        self._spent = 0.0
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self.dirpath = trainer.strategy.broadcast(self.dirpath)
@@ -53,7 +60,7 @@ class LastCheckpoint(Checkpoint):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._listen(trainer)
         self.agreement = Agreement(trainer.strategy)
-        self._saved = trainer.global_step
+        self._saved, self._began = trainer.global_step, time.monotonic()
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         if batch_idx % trainer.accumulate_grad_batches:
@@ -72,6 +79,11 @@ class LastCheckpoint(Checkpoint):
             self._save(trainer)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        cheap = self._spent <= GRACE + SHARE * (time.monotonic() - self._began)
+        if trainer.strategy.reduce_boolean_decision(cheap, all=False):
+            self._save(trainer)
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._save(trainer)
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
@@ -124,7 +136,7 @@ class LastCheckpoint(Checkpoint):
     def _save(self, trainer: Trainer) -> None:
         if self.dirpath is None or trainer.global_step == self._saved or trainer.fast_dev_run:
             return
-        self._saved = trainer.global_step
+        self._saved, began = trainer.global_step, time.monotonic()
         last, new = Path(self.dirpath, LAST), Path(self.dirpath, NEW)
         trainer.save_checkpoint(new, weights_only=False)
         if trainer.is_global_zero:
@@ -133,6 +145,7 @@ class LastCheckpoint(Checkpoint):
             _replace(new, last)
             for logger in trainer.loggers:
                 logger.save()
+        self._spent += time.monotonic() - began
 
 
 class WholeCheckpoints(Trainer):
