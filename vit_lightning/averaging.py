@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
+from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy, Strategy
 from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor, nn
 
@@ -57,7 +57,7 @@ class WeightAverage(Callback):
         self._lent: list[Tensor] | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        if stage == "fit" and not isinstance(trainer.strategy, (SingleDeviceStrategy, DDPStrategy)):
+        if stage == "fit" and not replicates(trainer.strategy):
             raise InputError(
                 f"weight averaging needs every weight whole on its device, which {type(trainer.strategy).__name__} "
                 "does not keep; choose --trainer.strategy ddp, or drop --model.averaging.decay"
@@ -125,6 +125,11 @@ class WeightAverage(Callback):
             self._lent = [tensor.detach().clone() for tensor in self._trained]
             with torch.no_grad():
                 torch._foreach_copy_(self._trained, list(self.averaged.values()))
+
+
+def replicates(strategy: Strategy) -> bool:
+    """Whether every device holds all weights, and their whole gradients."""
+    return isinstance(strategy, SingleDeviceStrategy | DDPStrategy)
 
 
 def _changing(model: nn.Module) -> dict[str, Tensor]:

@@ -49,7 +49,6 @@ class LastCheckpoint(Checkpoint):
         self.dirpath = dirpath
         self.stop = Stop()
         self._saved = 0
-        self._spent = 0.0
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self.dirpath = trainer.strategy.broadcast(self.dirpath)
@@ -60,7 +59,8 @@ class LastCheckpoint(Checkpoint):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._listen(trainer)
         self.agreement = Agreement(trainer.strategy)
-        self._saved, self._began = trainer.global_step, time.monotonic()
+        self._saved = trainer.global_step
+        self._began, self._spent = time.monotonic(), 0.0
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         if batch_idx % trainer.accumulate_grad_batches:
@@ -79,12 +79,10 @@ class LastCheckpoint(Checkpoint):
             self._save(trainer)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        ends = trainer.should_stop or trainer.current_epoch + 1 == trainer.max_epochs
         cheap = self._spent <= GRACE + SHARE * (time.monotonic() - self._began)
-        if trainer.strategy.reduce_boolean_decision(cheap, all=False):
+        if ends or trainer.strategy.reduce_boolean_decision(cheap, all=False):
             self._save(trainer)
-
-    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._save(trainer)
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         """Write a batch at hand, and those whose gradients wait for an optimiser step, as batches to come.

@@ -85,8 +85,7 @@ class GraphedLoss:
 def average_gradients(parameters: Iterable[nn.Parameter]) -> None:
     """Replace the gradients by their means over the processes of a run, in one message.
 
-    For DDP beside a graph, which DDP's own hooks do not see. Nothing is computed meanwhile; a host that launches every
-    kernel of a step, and each message of DDP, takes longer than that.
+    For DDP beside a graph, which DDP's own hooks do not see. Nothing is computed meanwhile.
     """
     learning = [parameter for parameter in parameters if parameter.grad is not None]
     gradients = [parameter.grad for parameter in learning]

@@ -5,14 +5,14 @@ from typing import Any, ClassVar
 
 import torch
 from lightning.pytorch import Callback, LightningModule
-from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy, Strategy
+from lightning.pytorch.strategies import DDPStrategy
 from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.utils import clip_grads_with_norm_
 
-from vit_lightning.averaging import RAW, UPDATES, Averaging, WeightAverage
+from vit_lightning.averaging import RAW, UPDATES, Averaging, WeightAverage, replicates
 from vit_lightning.cuda_graph import GraphedLoss, average_gradients
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build, half_on_gpu, resolve
@@ -164,7 +164,7 @@ class RecipeModel(LightningModule):
         strategy = self.trainer.strategy
         hindrances = {
             "a GPU": self.device.type != "cuda",
-            "one device, or a replica on each (--trainer.strategy ddp)": not _replicates(strategy),
+            "one device, or a replica on each (--trainer.strategy ddp)": not replicates(strategy),
             "no recomputation": self.hparams.recompute,
             "a net that is not compiled": self.hparams.compile,
         }
@@ -328,11 +328,6 @@ class RecipeModel(LightningModule):
             )
         self.average.restore(checkpoint["state_dict"], checkpoint[UPDATES])
         checkpoint["state_dict"] = checkpoint[RAW]
-
-
-def _replicates(strategy: Strategy) -> bool:
-    """Whether every device has all weights, and gradients of its own."""
-    return isinstance(strategy, SingleDeviceStrategy | DDPStrategy)
 
 
 def _plain(key: str, value: Any) -> Any:
