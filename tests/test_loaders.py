@@ -65,8 +65,35 @@ def test_a_resumed_run_goes_on_inside_a_block(monkeypatch):
     assert all(torch.equal(ours[0], theirs[0]) for ours, theirs in zip(rest, whole[2:], strict=True))
 
 
+def test_an_epoch_is_begun_before_the_one_before_it_ends(monkeypatch):
+    monkeypatch.setattr(loaders, "BLOCK", 3 * BATCH * 3 * SIDE * SIDE)
+    loader, fresh = (on_cpu(noise("cuda").train_dataloader()) for _ in range(2))
+    varied, vary = [], loader.dataset.vary
+    monkeypatch.setattr(loader.dataset, "vary", lambda batch: varied.append(batch) or vary(batch))
+    assert_same(loader, fresh)
+    assert len(varied) == 3 + 1
+    for each in (loader, fresh):
+        each.sampler.set_epoch(1)
+    fresh._following = None
+    assert_same(loader, fresh)
+    assert len(varied) == 3 + 3 + 1
+
+
+def test_an_epoch_that_was_not_next_is_begun_anew():
+    loader, fresh = (on_cpu(noise("cuda").train_dataloader()) for _ in range(2))
+    assert next(iter(loader)) and list(loader)  # the second begins where the first, which was left, had begun
+    for each in (loader, fresh):
+        each.sampler.set_epoch(5)
+    assert_same(loader, fresh)
+
+
+def assert_same(ours: DeviceLoader, theirs: DeviceLoader) -> None:
+    for mine, its in zip(ours, theirs, strict=True):
+        assert all(torch.equal(*pair) for pair in zip(mine, its, strict=True))
+
+
 def test_large_images_are_varied_batch_by_batch():
-    assert noise("cuda", image_size=2048).train_dataloader().batches_per_block == 1
+    assert noise("cuda", image_size=4096).train_dataloader().batches_per_block == 1
 
 
 def test_what_varies_each_image_alone_stays_in_the_loader():

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DistributedSampler
 
-from vit_lightning.sampling import Draw, EvalSampler, TrainSampler, seed_from, seeded, tfds_order
+from vit_lightning.sampling import Draw, EvalSampler, TrainSampler, columns, seed_from, seeded, tfds_order
 
 sizes = st.integers(1, 200)
 worlds = st.integers(1, 8)
@@ -49,6 +49,15 @@ def test_resume_is_exact_however_often(size, world, seed, epoch, first, second):
     whole = epoch_of(size, world, world - 1, seed, epoch)
     assert epoch_of(size, world, world - 1, seed, epoch, first) == whole[first:]
     assert epoch_of(size, world, world - 1, seed, epoch, first + second) == whole[first:][second:]
+
+
+@given(st.integers(8, 200), worlds, seeds, epochs, st.integers(0, 8))
+def test_columns_hold_what_the_iteration_yields(size, world, seed, epoch, skip):
+    sampler = TrainSampler(range(size), world, world - 1, seed)
+    sampler.skip(min(skip, size // world - 1), epoch)
+    sampler.set_epoch(epoch)
+    for ours, theirs in zip(sampler.draws(epoch), columns(sampler), strict=True):
+        assert ours.dtype == theirs.dtype and ours.tolist() == theirs.tolist()
 
 
 def test_case_c3_resume_from_step_two_of_eight_records():

@@ -1,11 +1,11 @@
 """Loaders that go on inside an epoch and send batches ahead; one varies small sets on the device, several at once."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, islice
+from itertools import count
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from lightning.fabric.utilities import move_data_to_device
 from lightning_utilities.core.apply_func import apply_to_collection
@@ -14,14 +14,11 @@ from torch.utils.data import DataLoader
 
 from vit_lightning.memory import WholeBatches
 from vit_lightning.records import Records
-from vit_lightning.sampling import TrainSampler
-
-Sent = tuple[Any, torch.cuda.Event | None]
-"""A batch, and when it is ready on a GPU."""
+from vit_lightning.sampling import Draws, TrainSampler, columns
 
 SHARE = 1 / 16
 """Part of a device's free memory that a whole set may take there."""
-BLOCK = 32 * 2**20
+BLOCK = 128 * 2**20
 """Bytes of images that are varied at once: more than one batch only where images are small."""
 
 
@@ -63,39 +60,72 @@ class ResumableLoader(DataLoader):
         """See `state_dict`."""
 
 
+class Block(NamedTuple):
+    """Several batches in one, varied or about to be."""
+
+    epoch: int
+    batch: Any
+    ready: torch.cuda.Event | None
+
+
 class DeviceLoader(ResumableLoader):
     """Training batches of a set in memory, varied on the device that trains.
 
-    RandAugment of a batch launches some 800 kernels, which takes the host longer than a small net's whole step; so
-    each is launched once for several batches. An image's changes do not depend on those beside it.
+    RandAugment launches some 300 kernels, which takes the host as long as a small net's step; so each is launched once
+    for many batches, and one block of them ahead, across the end of an epoch too. An image's changes do not depend on
+    those beside it. No thread does it: two that launch kernels hand the interpreter to and fro.
 
     `device` is where batches are varied, and stay.
     """
 
     dataset: WholeBatches
+    _following: tuple[Iterator[Block], Block] | None = None
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield images and labels on the device."""
-        self._move()
-        blocks = self._blocks()
-        for block in blocks if self.device.type == "xla" else one_ahead(blocks):
-            images, labels = _arrived(*block)
-            yield from zip(images.split(self.batch_size), labels.split(self.batch_size), strict=True)
+        epoch = getattr(self.sampler, "epoch", 0)
+        (blocks, block), self._following = self._begun(epoch), None
+        while block.epoch == epoch:
+            images, labels = _arrived(block.batch, block.ready)
+            batches = list(zip(images.split(self.batch_size), labels.split(self.batch_size), strict=True))
+            middle = len(batches) // 2  # where the device has steps waiting, as it has not at the start of an epoch
+            yield from batches[:middle]
+            block = next(blocks)
+            yield from batches[middle:]
+        self._following = blocks, block
 
-    def _blocks(self) -> Iterator[Sent]:
-        """Yield several batches in one, varied on a stream beside that of the steps."""
-        waiting, beside = iter(self.batch_sampler), None
+    def _begun(self, epoch: int) -> tuple[Iterator[Block], Block]:
+        """Return an epoch's blocks and the first of them, which the epoch before it may have made already."""
+        if self._following is not None and self._following[1].epoch == epoch and not self.batches_seen():
+            return self._following
+        self._move()
+        blocks = self._blocks(epoch)
+        return blocks, next(blocks)
+
+    def _blocks(self, epoch: int) -> Iterator[Block]:
+        """Yield the blocks of an epoch and of those after it, varied on a stream beside that of the steps."""
+        beside = None
         if self.device.type == "cuda":
             beside = torch.cuda.Stream(self.device)
             beside.wait_stream(torch.cuda.default_stream(self.device))  # on which the set may be on its way
-        while draws := list(chain.from_iterable(islice(waiting, self.batches_per_block))):
-            with torch.cuda.stream(beside):
-                drawn = self.dataset.take(draws)
-                if beside is not None:
-                    drawn = apply_to_collection(drawn, Tensor, _pinned)
-                varied = self.dataset.vary(move_data_to_device(drawn, self.device))
-                sent = varied, None if beside is None else beside.record_event()
-            yield sent
+        for now in count(epoch):
+            for draws in self._draws(now):
+                with torch.cuda.stream(beside):
+                    drawn = self.dataset.take(draws)
+                    if beside is not None:
+                        drawn = apply_to_collection(drawn, Tensor, _pinned)
+                    varied = self.dataset.vary(move_data_to_device(drawn, self.device))
+                    ready = None if beside is None else beside.record_event()
+                yield Block(now, varied, ready)
+
+    def _draws(self, epoch: int) -> Iterator[Draws]:
+        """Yield the draws of an epoch, those of about as many batches each time."""
+        ours = isinstance(self.sampler, TrainSampler)
+        draws = self.sampler.draws(epoch) if ours else columns(self.sampler)
+        batches = len(draws.indices) // self.batch_size
+        for part in np.array_split(np.arange(batches), -(-batches // self.batches_per_block)):
+            rows = slice(part[0] * self.batch_size, (part[-1] + 1) * self.batch_size)
+            yield Draws(*(column[rows] for column in draws))
 
     def _move(self) -> None:
         """Put the set on a device where it takes little, so that the host neither gathers nor sends images."""
@@ -107,18 +137,9 @@ class DeviceLoader(ResumableLoader):
 
     @property
     def batches_per_block(self) -> int:
-        """Batches that are varied at once."""
+        """Batches that are varied at once, at most."""
         channels = self.dataset.source.images.shape[1]
         return max(1, BLOCK // (self.batch_size * channels * prod(self.dataset.size)))
-
-
-def one_ahead(items: Iterator[Any]) -> Iterator[Any]:
-    """Yield items, each made by a thread while the one before it is used."""
-    with ThreadPoolExecutor(1) as thread:
-        following = thread.submit(next, items, None)
-        while (item := following.result()) is not None:
-            following = thread.submit(next, items, None)
-            yield item
 
 
 def sent_ahead(batches: Iterator[Any], device: torch.device) -> Iterator[Any]:

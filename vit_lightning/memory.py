@@ -17,7 +17,7 @@ from vit_lightning.batch_augment import BatchAugment, Drawn
 from vit_lightning.errors import InputError
 from vit_lightning.images import BrokenImage
 from vit_lightning.records import Records
-from vit_lightning.sampling import BROKEN, IGNORE, Dice, Draw
+from vit_lightning.sampling import BROKEN, IGNORE, Dice, Draw, Draws, columns
 
 BUDGET = 2 * 2**30
 """Bytes of decoded images up to which a set is held unasked."""
@@ -114,40 +114,42 @@ class WholeBatches(Records):
 
     def __getitems__(self, draws: list[Draw | int]) -> tuple[Tensor, Tensor]:
         """Return uint8 images `(b, c, y, x)` and labels `(b,)` or `(b, classes)`."""
-        return self.vary(self.take(draws))
+        return self.vary(self.take(columns(draws)))
 
     def vary(self, batch: Drawn) -> tuple[Tensor, Tensor]:
         """Return images and labels of a batch from `take`, on the device where it is."""
         return self.augment(batch.images, batch.numbers) if self.augment else batch.images, batch.labels
 
-    def take(self, draws: Sequence[Draw | int]) -> Drawn:
+    def take(self, draws: Draws) -> Drawn:
         """Return records as and where they are held, with the numbers that decide how they will be varied."""
-        draws = [draw if isinstance(draw, Draw) else Draw(draw, position=draw) for draw in draws]
-        numbers, epochs, positions, padding = (np.array(column) for column in zip(*draws, strict=True))
         if self.augment:
-            if self.source.faults:
-                numbers = np.array([self._readable(index) for index in numbers.tolist()])
-            chosen, device = torch.from_numpy(numbers), self.source.images.device
+            chosen, device = torch.from_numpy(self._readable(draws.indices)), self.source.images.device
             if device.type == "cuda":
                 chosen = chosen.pin_memory().to(device, non_blocking=True)
             pixels, labels = (each[chosen] for each in (self.source.images, self.source.labels))
-            return Drawn(pixels, labels, self.augment.draw(Dice(self.seed, epochs, positions)))
-        pixels, labels = (each[torch.from_numpy(numbers)] for each in (self.source.images, self.source.labels))
+            return Drawn(pixels, labels, self.augment.draw(Dice(self.seed, draws.epochs, draws.positions)))
+        pixels, labels = (each[torch.from_numpy(draws.indices)] for each in (self.source.images, self.source.labels))
         pixels = self.transform(pixels)
-        labels[torch.from_numpy(padding)] = IGNORE
-        for place, (index, *_, filler) in enumerate(draws):
-            if index in self.source.faults:
-                pixels[place], labels[place] = 0, BROKEN
-                if not filler:
-                    self.skipped.add(index, self.source.faults[index])
+        labels[torch.from_numpy(draws.padding)] = IGNORE
+        for place in self._broken(draws.indices):
+            index = int(draws.indices[place])
+            pixels[place], labels[place] = 0, BROKEN
+            if not draws.padding[place]:
+                self.skipped.add(index, self.source.faults[index])
         return Drawn(pixels, labels, ())
 
-    def _readable(self, index: int) -> int:
-        """Return the record, or the next one that can be read."""
-        while index in self.source.faults:
-            self.skipped.add(index, self.source.faults[index])
-            index = (index + 1) % len(self)
-        return index
+    def _broken(self, indices: np.ndarray) -> np.ndarray:
+        """Return the places of records that cannot be read."""
+        return np.flatnonzero(np.isin(indices, list(self.source.faults)))
+
+    def _readable(self, indices: np.ndarray) -> np.ndarray:
+        """Return the records, and for each that cannot be read the next one that can."""
+        indices = indices.copy()
+        for place in self._broken(indices):
+            while (index := int(indices[place])) in self.source.faults:
+                self.skipped.add(index, self.source.faults[index])
+                indices[place] = (index + 1) % len(self)
+        return indices
 
 
 def as_it_is(batch: Any) -> Any:

@@ -10,6 +10,7 @@ second one.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from einops import rearrange
@@ -24,6 +25,7 @@ SIDE = 224
 GREY = 128
 """What fills the places that an operation leaves empty."""
 
+Row = tuple[float, float, float]
 Op = Callable[[Tensor, float, Tensor], Tensor]
 """Operation on uint8 `(..., c, y, x)`, a share of full strength, and uniform numbers `(..., 2)`."""
 
@@ -31,7 +33,7 @@ Op = Callable[[Tensor, float, Tensor], Tensor]
 def apply(name: str, images: Tensor, magnitude: float, sign: int = 1, place: Tensor | None = None) -> Tensor:
     """Return an image, or every image of a batch, changed by one operation.
 
-    The host never waits for the device: nothing is read back from it, or sent to it with a wait.
+    The host never waits for the device, but to send it an operation's geometry the first time.
 
     Args:
         name: one of OPS.
@@ -82,18 +84,24 @@ def _rotate(images: Tensor, share: float, place: Tensor) -> Tensor:
     return _resample(images, (cos, -sin, x - cos * x + sin * y), (sin, cos, y - sin * x - cos * y))
 
 
-def _resample(images: Tensor, row_x: tuple[float, float, float], row_y: tuple[float, float, float]) -> Tensor:
-    """Take for the pixel at (x, y) the one nearest to the two rows of a matrix times (x, y, 1).
+def _resample(images: Tensor, row_x: Row, row_y: Row) -> Tensor:
+    """Take for the pixel at (x, y) the one nearest to the two rows of a matrix times (x, y, 1)."""
+    source, inside = _sources(images.shape[-2:], row_x, row_y, images.device)
+    return torch.where(inside, rearrange(images, "... y x -> ... (y x)")[..., source], GREY)
 
-    torchvision's `affine` is not used, since it sends its matrix to the device and waits.
+
+@lru_cache(maxsize=64)
+def _sources(size: tuple[int, int], row_x: Row, row_y: Row, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return for every place `(y, x)` of an image the number of the pixel to take, and whether there is one.
+
+    Kept, since a recipe has ten of them, which a GPU computes more slowly than it changes the pixels of small images.
     """
-    height, width = images.shape[-2:]
-    x, y = (torch.arange(side, device=images.device) for side in (width, height))
-    y = rearrange(y, "y -> y 1")
+    height, width = size
+    x, y = torch.arange(width), rearrange(torch.arange(height), "y -> y 1")
     from_x, from_y = (_round(a * x + b * y + c) for a, b, c in (row_x, row_y))
     inside = (from_x >= 0) & (from_x < width) & (from_y >= 0) & (from_y < height)
     source = from_y.clamp(0, height - 1) * width + from_x.clamp(0, width - 1)
-    return torch.where(inside, rearrange(images, "... y x -> ... (y x)")[..., source], GREY)
+    return source.to(device), inside.to(device)
 
 
 def _round(values: Tensor) -> Tensor:

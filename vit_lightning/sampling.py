@@ -6,7 +6,7 @@ records out in turns, so that the union of all ranks' batches k is batch k of on
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
@@ -37,6 +37,21 @@ class Draw(NamedTuple):
     padding: bool = False
 
 
+class Draws(NamedTuple):
+    """Many records to load, a column of `Draw` each `(n,)`."""
+
+    indices: np.ndarray
+    epochs: np.ndarray
+    positions: np.ndarray
+    padding: np.ndarray
+
+
+def columns(draws: Iterable[Draw | int]) -> Draws:
+    """Return draws as columns; a sampler that is not ours yields records, whose positions are their numbers."""
+    rows = [draw if isinstance(draw, Draw) else Draw(draw, position=draw) for draw in draws]
+    return Draws(*(np.array(column) for column in zip(*rows, strict=True)))
+
+
 class TrainSampler(DistributedSampler[Draw]):
     """A new permutation of the records every epoch, which is a pure function of (seed, epoch).
 
@@ -59,13 +74,26 @@ class TrainSampler(DistributedSampler[Draw]):
         self._skipped = {epoch: records}
 
     def __iter__(self) -> Iterator[Draw]:
-        generator = torch.Generator().manual_seed(seed_from(self.seed, self.epoch))
-        blocks = getattr(self.dataset, "blocks", None)
-        size = len(self.dataset)
-        order = torch.randperm(size, generator=generator).numpy() if blocks is None else mixed(blocks, generator)
-        first = self.rank + self._skipped.get(self.epoch, 0) * self.num_replicas
-        for position in _announced(self.dataset, order, range(first, self.total_size, self.num_replicas)):
+        order = self._order(self.epoch)
+        for position in _announced(self.dataset, order, self._positions(self.epoch)):
             yield Draw(int(order[position]), self.epoch, position)
+
+    def draws(self, epoch: int) -> Draws:
+        """Return what an epoch yields, as columns: an object for each takes as long as a small net's step."""
+        positions = np.array(self._positions(epoch))
+        indices = self._order(epoch)[positions]
+        return Draws(indices, np.full_like(positions, epoch), positions, np.zeros_like(positions, dtype=bool))
+
+    def _order(self, epoch: int) -> np.ndarray:
+        generator = torch.Generator().manual_seed(seed_from(self.seed, epoch))
+        blocks = getattr(self.dataset, "blocks", None)
+        if blocks is not None:
+            return mixed(blocks, generator)
+        return torch.randperm(len(self.dataset), generator=generator).numpy()
+
+    def _positions(self, epoch: int) -> range:
+        first = self.rank + self._skipped.get(epoch, 0) * self.num_replicas
+        return range(first, self.total_size, self.num_replicas)
 
 
 class EvalSampler(DistributedSampler[Draw]):
