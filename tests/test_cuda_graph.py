@@ -1,12 +1,14 @@
 """The captured loss: refused where it cannot be, and equal to the plain one on a GPU."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
 
-from vit_lightning.cuda_graph import GraphedLoss, average_gradients
+from vit_lightning import cuda_graph
+from vit_lightning.cuda_graph import GraphedLoss, Means, average_gradients
 
 SMOKE = str(Path(__file__).parents[1] / "experiments" / "smoke.yaml")
 
@@ -30,6 +32,30 @@ def test_gradients_are_averaged_over_processes(monkeypatch):
     average_gradients([*net.parameters(), idle])
     assert torch.equal(net.weight.grad, torch.full((2, 3), 1.5)) and torch.equal(net.bias.grad, torch.full((2,), 1.5))
     assert idle.grad is None
+
+
+@pytest.mark.parametrize("bucket", [1, 20, 10**6])
+def test_a_backward_pass_averages_its_gradients_in_pieces(monkeypatch, bucket):
+    """Messages go off while the pass runs, the last pieces when it ends; what has no gradient has no mean."""
+    sent = []
+
+    def all_reduce(tensor, op, async_op):
+        assert op == torch.distributed.ReduceOp.AVG and async_op
+        sent.append(tensor.clone())
+        return SimpleNamespace(wait=lambda: tensor.mul_(1.5))
+
+    monkeypatch.setattr(torch.distributed, "all_reduce", all_reduce)
+    monkeypatch.setattr(cuda_graph, "BUCKET", bucket)
+    net, idle = nn.Sequential(nn.Linear(3, 2), nn.Tanh(), nn.Linear(2, 2)), nn.Parameter(torch.zeros(1))
+    parameters = [*net.parameters(), idle]
+    value = net(torch.ones(1, 3)).sum()
+    expected = torch.autograd.grad(value, parameters, allow_unused=True, retain_graph=True)
+    with Means(parameters) as means:
+        torch.autograd.grad(value, parameters, allow_unused=True)
+    assert len(sent) == {1: 4, 20: 2, 10**6: 1}[bucket]
+    assert means.gradients[-1] is None
+    for ours, theirs in zip(means.gradients[:-1], expected[:-1], strict=True):
+        assert torch.equal(ours, 1.5 * theirs)
 
 
 @pytest.mark.gpu

@@ -1,6 +1,8 @@
 """A loss and its gradients as one CUDA graph: the host launches a step once, not kernel by kernel."""
 
-from collections.abc import Callable, Iterable
+import atexit
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,6 +13,8 @@ from torch.autograd.function import once_differentiable
 
 WARM_UP = 3
 """Passes before the capture, in which libraries choose algorithms and take their memory."""
+BUCKET = 50 * 2**20
+"""Bytes of gradients that processes average in one message while the backward pass goes on."""
 
 
 class GraphedLoss:
@@ -19,11 +23,15 @@ class GraphedLoss:
     Args:
         model: what is trained; its parameters stay where they are in memory.
         loss: from a batch's tensors to the loss, with no decision that depends on their values.
+        averages: average the gradients over the processes of a run, beside the backward pass; `averaged` says whether
+            those of the last call are.
     """
 
-    def __init__(self, model: nn.Module, loss: Callable[..., Tensor]) -> None:
+    def __init__(self, model: nn.Module, loss: Callable[..., Tensor], averages: bool = False) -> None:
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.loss = loss
+        self.averages = averages
+        self.averaged = False
         self.graph: torch.cuda.CUDAGraph | None = None
         self.inputs: list[Tensor] = []
         self.gradients: list[tuple[nn.Parameter, Tensor]] = []
@@ -38,6 +46,7 @@ class GraphedLoss:
         """
         if self.graph is None:
             self._capture(inputs)
+        self.averaged = False
         if any(new.shape != old.shape or new.dtype != old.dtype for new, old in zip(inputs, self.inputs, strict=True)):
             return self.loss(*inputs)
         for new, old in zip(inputs, self.inputs, strict=True):
@@ -45,6 +54,7 @@ class GraphedLoss:
         for parameter, gradient in self.gradients if accumulates else ():
             if parameter.grad is gradient:  # where the replay will write
                 parameter.grad = gradient.clone()
+        self.averaged = self.averages
         return _Replay.apply(self, self.anchor)
 
     def spread(self, factor: Tensor) -> None:
@@ -55,6 +65,12 @@ class GraphedLoss:
             torch._foreach_add_(*map(list, zip(*waiting, strict=True)))
         for parameter, gradient in self.gradients:
             parameter.grad = gradient if parameter.grad is None else parameter.grad
+
+    def release(self) -> None:
+        """Drop the graph, which must not outlive the processes' connection."""
+        if self.graph is not None:
+            self.graph.reset()
+        atexit.unregister(self.release)
 
     def _capture(self, inputs: tuple[Tensor, ...]) -> None:
         self.inputs = [tensor.clone() for tensor in inputs]
@@ -75,18 +91,67 @@ class GraphedLoss:
         pairs = zip(self.parameters, gradients, strict=True)
         self.gradients = [(parameter, gradient) for parameter, gradient in pairs if gradient is not None]
         torch.cuda.set_rng_state(state, device)
+        if self.averages:
+            atexit.register(self.release)  # before the connection is closed, which was registered earlier
 
     def _compute(self) -> tuple[Tensor, list[Tensor | None]]:
         with torch.enable_grad():
             value = self.loss(*self.inputs)
-            return value.detach(), list(torch.autograd.grad(value, self.parameters, allow_unused=True))
+            if not self.averages:
+                return value.detach(), list(torch.autograd.grad(value, self.parameters, allow_unused=True))
+            with Means(self.parameters) as means:
+                torch.autograd.grad(value, self.parameters, allow_unused=True)
+            return value.detach(), means.gradients
+
+
+class Means:
+    """Gradients that are replaced by their means over the processes of a run, while a backward pass makes more.
+
+    DDP's own hooks do not see a graph.
+
+    Args:
+        parameters: what the backward pass inside the block differentiates by.
+    """
+
+    def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
+        self.parameters = parameters
+        self.gradients: list[Tensor | None] = [None] * len(parameters)
+        self._waiting: dict[int, Tensor] = {}
+        self._sent: list[tuple[list[int], Tensor, torch.distributed.Work]] = []
+
+    def __enter__(self) -> "Means":
+        self._stream = torch.cuda.current_stream() if self.parameters[0].is_cuda else None
+        self._hooks = [
+            parameter.register_hook(partial(self._take, place)) for place, parameter in enumerate(self.parameters)
+        ]
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        if self._waiting:
+            self._send()
+        for places, flat, message in self._sent:
+            message.wait()
+            means = _unflatten_dense_tensors(flat, [self.parameters[place] for place in places])
+            for place, mean in zip(places, means, strict=True):
+                self.gradients[place] = mean
+
+    def _take(self, place: int, gradient: Tensor) -> None:
+        self._waiting[place] = gradient
+        if sum(each.nbytes for each in self._waiting.values()) >= BUCKET:
+            self._send()
+
+    def _send(self) -> None:
+        with torch.cuda.stream(self._stream):  # hooks of parameters may run on the one that these were made on
+            flat = _flatten_dense_tensors(list(self._waiting.values()))
+            message = torch.distributed.all_reduce(flat, torch.distributed.ReduceOp.AVG, async_op=True)
+        self._sent.append((list(self._waiting), flat, message))
+        self._waiting = {}
 
 
 def average_gradients(parameters: Iterable[nn.Parameter]) -> None:
-    """Replace the gradients by their means over the processes of a run, in one message.
-
-    For DDP beside a graph, which DDP's own hooks do not see. Nothing is computed meanwhile.
-    """
+    """Replace the gradients that parameters have by their means over the processes of a run, in one message."""
     learning = [parameter for parameter in parameters if parameter.grad is not None]
     gradients = [parameter.grad for parameter in learning]
     flat = _flatten_dense_tensors(gradients)

@@ -24,7 +24,7 @@ CENTRE = (0.5,)
 """Mean and standard deviation of a channel that map [0, 1] to the paper's [-1, 1]."""
 GROUPING = ("optim.name", "optim.layer_decay", "optim.decay_on", "freeze_trunk")
 """Settings that decide which state an optimiser holds."""
-FREE = ("net.dropout", "net.stochastic_depth", "net.head_bias", "net.attention_init")
+FREE = ("net.dropout", "net.stochastic_depth", "net.patch_dropout", "net.head_bias", "net.attention_init")
 """Fields of the net that may change between a checkpoint and the run that goes on from it."""
 
 FIXES = {"image_size": "give --data.image_size {image_size}", "num_classes": "give data of {num_classes} classes"}
@@ -143,8 +143,11 @@ class RecipeModel(LightningModule):
         """Return `batch_loss`, from a CUDA graph where one is asked for."""
         if not self.hparams.cuda_graph:
             return self.batch_loss(*batch)
-        self.graphed_loss = self.graphed_loss or GraphedLoss(self, self.batch_loss)
-        return self.graphed_loss(*batch, accumulates=self.trainer.accumulate_grad_batches > 1)
+        accumulates = self.trainer.accumulate_grad_batches > 1
+        if self.graphed_loss is None:
+            averages = self.trainer.world_size > 1 and not accumulates
+            self.graphed_loss = GraphedLoss(self, self.batch_loss, averages)
+        return self.graphed_loss(*batch, accumulates=accumulates)
 
     def log_training_loss(self, loss: Tensor, images: int) -> None:
         """Log the loss, averaged over devices, where loggers will read it; logging takes 0.3 ms of every step else.
@@ -158,7 +161,9 @@ class RecipeModel(LightningModule):
 
     def on_fit_start(self) -> None:
         """Say what a CUDA graph lacks, and average its gradients over devices here instead of in DDP."""
-        self.graphed_loss = None  # the parameters of an earlier fit may have lain elsewhere
+        if self.graphed_loss is not None:  # the parameters of an earlier fit may have lain elsewhere
+            self.graphed_loss.release()
+            self.graphed_loss = None
         if not self.hparams.cuda_graph:
             return
         strategy = self.trainer.strategy
@@ -174,8 +179,8 @@ class RecipeModel(LightningModule):
             strategy.model.require_backward_grad_sync = False
 
     def on_after_backward(self) -> None:
-        """Average the gradients once a step where DDP does not."""
-        if not self.hparams.cuda_graph or self.trainer.world_size == 1:
+        """Average the gradients once a step where neither DDP nor the graph does."""
+        if not self.hparams.cuda_graph or self.trainer.world_size == 1 or self.graphed_loss.averaged:
             return
         batch = self.trainer.fit_loop.batch_idx + 1
         if batch % self.trainer.accumulate_grad_batches == 0 or self.trainer.is_last_batch:
