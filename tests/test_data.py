@@ -345,3 +345,11 @@ def test_mixing_happens_in_training_only_and_is_repeatable(run):
     torch.manual_seed(123)
     again = run(tiny(augment=mixed.augment))
     assert all(torch.equal(a[0], b[0]) for a, b in zip(seen["train"], again["train"], strict=True))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_end_of_a_run_may_be_left_unmixed(run):
+    seen = run(tiny(augment=Augment(crop="none", mixup_alpha=1.0, unmixed=0.4)))["train"]
+    pure = [bool((labels.max(1).values == 1).all()) for _, labels in seen]
+    assert len(pure) == 10 and not any(pure[:6]) and all(pure[6:])
+    assert all(images.dtype == torch.float32 and labels.shape == (4, 3) for images, labels in seen)

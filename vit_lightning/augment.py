@@ -68,6 +68,8 @@ class Augment:
     """MixUp's Beta parameter; 0 turns it off. With CutMix on too, each batch gets one of both. Unset: the preset's."""
     cutmix_alpha: float = 0.0
     """CutMix's Beta parameter; 0 turns it off."""
+    unmixed: float = 0.0
+    """Share of the run, at its end, in which batches are no longer mixed."""
 
     def __post_init__(self) -> None:
         for name, (least, most) in _LIMITS.items():
@@ -99,6 +101,7 @@ class Augment:
 
 _LIMITS = {
     "erasing": (0, 1),
+    "unmixed": (0, 1),
     "rotate": (0, 180),
     "shift": (0, 1),
     "scale": (0, 0.9),

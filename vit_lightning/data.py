@@ -23,6 +23,7 @@ from vit_lightning.device_decode import Decoder, Encoded, Undecoded
 from vit_lightning.errors import InputError
 from vit_lightning.loaders import DeviceLoader, ResumableLoader
 from vit_lightning.memory import Held, WholeBatches, as_it_is, hold
+from vit_lightning.mixing import targets
 from vit_lightning.records import ImageSet, OnError, Records
 from vit_lightning.sampling import EvalSampler, TrainSampler, run_seed, seeded
 from vit_lightning.signals import shield_worker
@@ -186,10 +187,18 @@ class ImageDataModule(LightningDataModule, ABC):
             batch = self._decoder(*batch)
         if self._mixing is None or self.trainer is None or not self.trainer.training:
             return batch
-        pixels, labels = batch
+        pixels, labels = F.to_dtype(batch[0], torch.float32, scale=True), batch[1]
+        if self._mixed_enough:
+            return pixels, targets(labels, self.num_classes)
         step = self.trainer.fit_loop.epoch_loop.batch_progress.current.ready
         with seeded(run_seed(), self.trainer.current_epoch, step, self.trainer.global_rank):
-            return self._mixing(F.to_dtype(pixels, torch.float32, scale=True), labels)
+            return self._mixing(pixels, labels)
+
+    @property
+    def _mixed_enough(self) -> bool:
+        """Whether the part of the run has begun in which batches are as they are."""
+        unmixed = self.augment.unmixed
+        return unmixed > 0 and self.trainer.global_step >= (1 - unmixed) * self.trainer.estimated_stepping_batches
 
     def on_exception(self, exception: BaseException) -> None:
         """Keep a user fault's sentence alone: a loader's worker hands it over at the end of its whole traceback."""

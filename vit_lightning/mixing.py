@@ -33,8 +33,8 @@ def mixer(mixup_alpha: float, cutmix_alpha: float, num_classes: int) -> Mix | No
     choice = v2.RandomChoice(kinds)
 
     def mix(images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        targets = _targets(labels, num_classes)
-        return choice(images, targets) if len(images) > 1 else (images, targets)
+        goals = targets(labels, num_classes)
+        return choice(images, goals) if len(images) > 1 else (images, goals)
 
     return mix
 
@@ -51,8 +51,8 @@ class MixUp(v2.MixUp):
         return torch.lerp(inpt.roll(1, 0), inpt, params["lam"])
 
 
-def _targets(labels: Tensor, num_classes: int) -> Tensor:
-    """Float targets `(b, classes)`. Labels on an accelerator are not looked at: that would wait for it."""
+def targets(labels: Tensor, num_classes: int) -> Tensor:
+    """Return float targets `(b, classes)`. Labels on an accelerator are not looked at: that would wait for it."""
     if labels.ndim == 2:
         return labels.float()
     if labels.device.type == "cpu" and labels.max() >= num_classes:
