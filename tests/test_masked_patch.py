@@ -281,6 +281,7 @@ def test_a_step_never_makes_the_host_wait(target):
         ({"net": {"variant": "mu/8", "stride": 4}}, "stride 4 share pixels"),
         ({"net": {"variant": "mu/14"}, "target": "mean_colour_4x4"}, "4 divides, not 14"),
         ({"net": {"variant": "mu/8", "channels": 13}}, "13 channels; use pixels"),
+        ({"net": {"variant": "mu/8", "patch_dropout": 0.5}}, "patch_dropout 0.5 leaves out"),
         ({"image_size": 8}, "one patch"),
         ({"image_size": None}, "image_size unknown"),
         ({"mean": (0.5,)}, "1 values for a net of 3 channels"),

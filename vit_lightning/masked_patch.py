@@ -283,6 +283,10 @@ def _check(config: NetConfig, target: Target) -> None:
             f"the patches of {config.variant} with stride {config.stride} share pixels, which would tell the answers; "
             "masked patches need a plain transformer such as --model.net.variant B/16, and no --model.net.stride"
         )
+    if config.patch_dropout:
+        raise InputError(
+            f"patches that net.patch_dropout {config.patch_dropout} leaves out cannot be predicted; leave that flag out"
+        )
     if config.patch % CELLS.get(target, 1):
         raise InputError(f"target {target} needs a patch that 4 divides, not {config.patch}; use mean_colour or pixels")
     if target in CELLS and config.channels > 4:

@@ -168,9 +168,9 @@ def test_macs_of_convolutions_equal_what_torch_counts(variant):
         assert torch_flops(NetConfig(variant), (67, 93)) == 2 * macs(NetConfig(variant), (67, 93), 10)
 
 
-def torch_flops(config: NetConfig, size: tuple[int, int]) -> int:
+def torch_flops(config: NetConfig, size: tuple[int, int], training: bool = False) -> int:
     with torch.device("meta"):
-        net = build(config, size, 10)
+        net = build(config, size, 10).train(training)
         images = torch.empty(1, net.config.channels, *size)
     if hasattr(net, "encode"):  # the count is of every token of the last block, of which the net may need one alone
         encode = net.encode
@@ -187,3 +187,11 @@ def test_training_costs_three_forward_passes_or_one_and_the_head_s_gradient(repr
     head = 2 * (representation or 192) * 10
     assert training_flops(config, 224, 10) == 3 * forward
     assert training_flops(config, 224, 10, frozen_trunk=True) == forward + head
+
+
+@pytest.mark.parametrize("fields", [{}, {"pool": "map"}, {"stages": (0,)}], ids=str)
+def test_patches_left_out_cost_no_training(fields):
+    fields = {"variant": "Ti/4", "width": 32, "heads": 4, "depth": 3, "mlp": 48, "patch_dropout": 0.4} | fields
+    config = NetConfig(**fields)
+    assert 3 * torch_flops(config, (64, 96), training=True) == training_flops(config, (64, 96), 10)
+    assert macs(config, (64, 96), 10) == macs(NetConfig(**fields | {"patch_dropout": 0.0}), (64, 96), 10)

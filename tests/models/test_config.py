@@ -70,6 +70,10 @@ def test_nonsense_gets_examples():
         ({"position": "learned_2d", "width": 5, "heads": 1}, "divisible by 2, got 5"),
         ({"dropout": 1.5}, "dropout is 1.5"),
         ({"stochastic_depth": -0.1}, "stochastic_depth is -0.1"),
+        ({"patch_dropout": 1}, "patch_dropout is 1"),
+        ({"patch_dropout": 0.5, "position": "relative"}, "position=relative needs every patch"),
+        ({"patch_dropout": 0.5, "position_at": "every_layer_shared"}, "position_at=every_layer_shared needs"),
+        ({"patch_dropout": 0.5, "pool": "gap", "attention": "axial"}, "attention=axial needs"),
         ({"pool": "mean"}, "'mean'.*token, gap, map"),
     ],
 )

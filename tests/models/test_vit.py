@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from einops import rearrange
+from einops import rearrange, repeat
 from scipy.special import erf
 from torch import Tensor, nn
 from torch.nn import functional
@@ -353,6 +353,29 @@ def test_stochastic_depth_grows_linearly_and_is_off_in_eval(tiny):
     assert [block.skip.rate for block in net.blocks] == pytest.approx([0, 0.05, 0.1, 0.15, 0.2])
     images = images_for(net)
     assert torch.equal(net(images), tiny(depth=5)(images))
+
+
+def test_patch_dropout_keeps_prefix_and_some_patches_of_each_image():
+    drop = vit.PatchDropout(kept=6, prefix=2)
+    tokens = repeat(torch.arange(10.0), "n -> b n d", b=2000, d=3)
+    out = drop(tokens)
+    assert out.shape == (2000, 8, 3) and torch.equal(out, repeat(out[..., 0], "b n -> b n d", d=3))
+    assert torch.equal(out[:, :2], tokens[:, :2])
+    kept = out[:, 2:, 0].int()
+    assert all(len(set(row)) == 6 for row in kept.tolist())
+    assert torch.allclose(kept.flatten().bincount(minlength=10)[2:] / 2000, torch.tensor(6 / 8), atol=0.05)
+    assert drop.eval()(tokens) is tokens
+
+
+@pytest.mark.parametrize("fields", [{}, {"pool": "map"}, {"pool": "gap", "position": "sincos_2d"}], ids=str)
+def test_patches_left_out_shorten_training_alone(tiny, fields):
+    net, whole = tiny(patch_dropout=0.5, **fields), tiny(**fields)
+    images = images_for(net)
+    assert torch.equal(net(images), whole(images))
+    seen = []
+    net.train().blocks[0].register_forward_pre_hook(lambda module, args: seen.append(args[0].shape[1]))
+    net(images).sum().backward()
+    assert seen == [net.num_prefix_tokens + math.prod(net.grid) // 2]
 
 
 def test_depth_of_counts_from_stem_to_head(tiny):

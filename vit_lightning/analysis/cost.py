@@ -6,11 +6,11 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from vit_lightning.models import NetConfig, build, resolve
-from vit_lightning.models.config import as_pair, grid_of, is_resnet, is_timm
+from vit_lightning.models.config import as_pair, grid_of, is_resnet, is_timm, patches_kept
 from vit_lightning.models.resnet import HYBRID_ROOT
 
 
-def macs(config: NetConfig, image_size: int | tuple[int, int], num_classes: int) -> int:
+def macs(config: NetConfig, image_size: int | tuple[int, int], num_classes: int, training: bool = False) -> int:
     """Returns the multiply-accumulates of one image's forward pass; FLOPs are twice as many.
 
     Counts matrix products and convolutions; norms, softmax, GELU, additions and biases are left out.
@@ -19,6 +19,7 @@ def macs(config: NetConfig, image_size: int | tuple[int, int], num_classes: int)
         config: variant and overridden fields.
         image_size: side in pixels, or (y, x).
         num_classes: size of the logits.
+        training: patch dropout leaves out patches.
     """
     config, size = resolve(config), as_pair(image_size)
     if is_timm(config):
@@ -29,6 +30,7 @@ def macs(config: NetConfig, image_size: int | tuple[int, int], num_classes: int)
     stem, channels = _resnet(config, HYBRID_ROOT, size) if config.stages else (0, config.channels)
     patches = math.prod(grid_of(config, size))
     embed = patches * config.patch**2 * channels * config.width
+    patches = patches_kept(config, patches) if training else patches
     n = config.prefix_tokens + patches
     return stem + embed + config.depth * _block(config, size, n) + _pool(config, patches) + _head(config, num_classes)
 
@@ -45,7 +47,7 @@ def training_flops(
         frozen_trunk: only the head is trained, so that the backward pass ends there.
     """
     config = resolve(config)
-    forward = macs(config, image_size, num_classes)
+    forward = macs(config, image_size, num_classes, training=True)
     if not frozen_trunk:
         return 6 * forward
     r = config.representation

@@ -67,6 +67,9 @@ class NetConfig:
     """Rate after the positions and after every dense layer of a block except the queries, keys and values."""
     stochastic_depth: float | None = None
     """Rate at which the last block is skipped per image; it grows linearly from 0 at the first block."""
+    patch_dropout: float | None = None
+    """Share of an image's patches that training leaves out, others each time: faster, and harder to learn by heart
+    (arXiv 2208.07220)."""
     layer_scale: float | None = None
     """Initial value of LayerScale; 0: none."""
     registers: int | None = None
@@ -146,6 +149,7 @@ DEFAULTS: dict[str, Any] = {
     "attention_init": "xavier",
     "dropout": 0.0,
     "stochastic_depth": 0.0,
+    "patch_dropout": 0.0,
     "layer_scale": 0.0,
     "registers": 0,
     "gelu": "tanh",
@@ -217,6 +221,11 @@ def grid_of(config: NetConfig, image_size: tuple[int, int]) -> tuple[int, int]:
     return rows, columns
 
 
+def patches_kept(config: NetConfig, patches: int) -> int:
+    """Returns how many of an image's patches a resolved config keeps in training, at least one."""
+    return max(1, round(patches * (1 - config.patch_dropout)))
+
+
 def check_images(config: NetConfig, image_size: tuple[int, int], shape: Sequence[int]) -> None:
     """Refuses images whose shape `b c height width` is not what a net was built for.
 
@@ -270,7 +279,7 @@ def _check(config: NetConfig) -> None:
         for name in ("depth", "mlp", "heads"):
             if (value := getattr(config, name)) < 1:
                 raise InputError(f"net.{name} is {value}: choose 1 or more.")
-    for name in ("dropout", "stochastic_depth"):
+    for name in ("dropout", "stochastic_depth", "patch_dropout"):
         if not 0 <= (rate := getattr(config, name)) < 1:
             raise InputError(f"net.{name} is {rate}, which is no rate: choose a number from 0 up to, not including, 1.")
     if config.stages != (0,) and not all(count > 0 for count in config.stages):
@@ -291,12 +300,25 @@ def _check(config: NetConfig) -> None:
         raise InputError(f"net.pool={config.pool} reads the class token, but net.class_token is off: leave that out.")
     if config.pool == "token_and_gap" and config.norm_after_pool:
         raise InputError("net.pool=token_and_gap reads normalised tokens: leave net.norm_after_pool out.")
+    if config.patch_dropout:
+        _check_patch_dropout(config)
     if config.attention == "axial" and config.class_token:
         raise InputError(
             f"Axial attention has no row or column for a class token (net.pool={config.pool}): set net.pool=gap."
         )
     if config.attention == "axial" and config.registers:
         raise InputError(f"Axial attention has no row for {config.registers} registers: set net.registers=0.")
+
+
+def _check_patch_dropout(config: NetConfig) -> None:
+    """Refuses nets that need every patch in its place after the first positions."""
+    whole = {"attention": ("axial",), "position": ("relative",), "position_at": ("every_layer", "every_layer_shared")}
+    for name, values in whole.items():
+        if (value := getattr(config, name)) in values:
+            raise InputError(
+                f"net.{name}={value} needs every patch, of which net.patch_dropout={config.patch_dropout} leaves some "
+                "out: leave one of the two out."
+            )
 
 
 def _check_resnet(config: NetConfig) -> None:

@@ -14,7 +14,7 @@ from einops import einsum, rearrange, reduce, repeat
 from torch import Tensor, nn
 from torch.nn.functional import linear, scaled_dot_product_attention, silu
 
-from vit_lightning.models.config import NetConfig, check_images, grid_of
+from vit_lightning.models.config import NetConfig, check_images, grid_of, patches_kept
 from vit_lightning.models.dense import Dense, lecun_normal_, normal_, xavier_
 from vit_lightning.models.fast_path import fusible
 from vit_lightning.models.mimetic import mimetic_
@@ -205,6 +205,28 @@ class Block(nn.Module):
         return self.attention.weights(self.norm1(self.position(tokens)))
 
 
+class PatchDropout(nn.Module):
+    """Keeps some of an image's patches in training, which ones is drawn anew each time (arXiv 2208.07220).
+
+    Args:
+        kept: how many stay.
+        prefix: tokens in front of the patches, which all stay.
+    """
+
+    def __init__(self, kept: int, prefix: int) -> None:
+        super().__init__()
+        self.kept, self.prefix = kept, prefix
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        b, n, d = tokens.shape
+        if not self.training or self.kept == n - self.prefix:
+            return tokens
+        chosen = torch.rand(b, n - self.prefix, device=tokens.device).topk(self.kept, sorted=False).indices
+        before = torch.arange(self.prefix, device=tokens.device).expand(b, -1)
+        chosen = torch.cat([before, self.prefix + chosen], dim=1)
+        return tokens.gather(1, repeat(chosen, "b n -> b n d", d=d))
+
+
 class ProbeAttention(nn.Module):
     """Multi-head attention of a few queries to all tokens."""
 
@@ -283,6 +305,7 @@ class ViT(nn.Module):
         self.position = nn.Identity() if config.position_at == "every_layer" else additive(config, self.grid)
         self.dropout = nn.Dropout(config.dropout)
         self.embed_norm = Norm(config) if config.embed_norm else nn.Identity()
+        self.patch_dropout = PatchDropout(patches_kept(config, math.prod(self.grid)), config.prefix_tokens)
         axes = ["row", "column"] * config.depth if config.attention == "axial" else ["global"] * config.depth
         skip = config.stochastic_depth / max(len(axes) - 1, 1)
         self.blocks = nn.ModuleList(Block(config, self.grid, axis, skip * i) for i, axis in enumerate(axes))
@@ -354,7 +377,7 @@ class ViT(nn.Module):
         prefix = [token for token in (self.class_token, self.registers) if token is not None]
         prefix = [repeat(token.to(patches.dtype), "1 n d -> b n d", b=patches.shape[0]) for token in prefix]
         tokens = torch.cat([*prefix, patches], dim=1) if prefix else patches
-        tokens = self.embed_norm(self.dropout(self.position(tokens)))
+        tokens = self.embed_norm(self.patch_dropout(self.dropout(self.position(tokens))))
         if maps is None and fusible(self.config, tokens):
             from vit_lightning.models.fused import encode
 

@@ -24,7 +24,7 @@ WRITERS: dict[str, Callable[[Net, Report, Path], None]] = {
 }
 TOLERANCE = 1e-5
 # Fields that say how a net is named and trained, not what it computes.
-UNSEEN = ("variant", "dropout", "stochastic_depth", "layer_scale", "head_bias", "attention_init")
+UNSEEN = ("variant", "dropout", "stochastic_depth", "patch_dropout", "layer_scale", "head_bias", "attention_init")
 
 
 def save(net: Net, report: Report, path: Path, to: Format) -> float:
