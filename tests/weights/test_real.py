@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -51,6 +52,18 @@ def test_real_net_equals_timm_on_photographs_and_then_transformers(size, real, p
     with torch.no_grad():
         assert difference(again(images).pooler_output, features) < 1e-5
 
+
+def test_the_experiment_that_fine_tunes_it_takes_it(app, real):
+    """All tensors but the head's, by the flags of the experiment's note."""
+    recipe = Path(__file__).parents[2] / "experiments" / "finetune_cifar10_s14.yaml"
+    data = ("--data", "Synthetic", "--data.num_classes", 10, "--data.train_size", 4, "--data.eval_size", 2)
+    words = ("--data.image_size", 28, "--data.batch_size", 2, "--model.schedule.warmup_steps", 1)
+    run = app("fit", "-c", recipe, "--model.weights", real, *data, *words, "--trainer.accelerator", "cpu", *ONE_STEP)
+    assert run.code == 0, run.err
+    assert "loaded     174 tensors" in run.err
+
+
+ONE_STEP = ("--trainer.max_steps", 2, "--trainer.check_val_every_n_epoch", 1, "--trainer.enable_checkpointing", "false")
 
 MEASURE = """
 import sys, time, torch
