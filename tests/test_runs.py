@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import torch
 
 from vit_lightning import runs
 from vit_lightning.errors import InputError
@@ -78,8 +79,22 @@ def test_a_cut_last_gives_way_to_previous(tmp_path):
     with pytest.raises(InputError, match=r"no whole last\.ckpt.*start anew"):
         runs.newest_checkpoint(tmp_path, "x", "last")
     previous = checkpoint(tmp_path / "x" / "0", "previous.ckpt")
-    with pytest.warns(UserWarning, match="cut short"):
+    with pytest.warns(UserWarning, match="missing or damaged"):
         assert runs.newest_checkpoint(tmp_path, "x", "last") == previous
+
+
+def test_a_checkpoint_damaged_inside_is_not_whole(tmp_path):
+    path = tmp_path / "a.ckpt"
+    torch.save({"weights": torch.ones(5000)}, path)
+    assert runs.is_whole(path)
+    content = bytearray(path.read_bytes())
+    for place in range(1000, len(content) - 2000, 997):  # where the weights lie
+        path.write_bytes(content[:place] + bytes([content[place] ^ 255]) + content[place + 1 :])
+        assert zipfile.is_zipfile(path) and not runs.is_whole(path)
+    middle = len(content) // 2
+    path.write_bytes(content[:middle] + b"\0" * 100 + content[middle + 100 :])
+    assert zipfile.is_zipfile(path) and not runs.is_whole(path)
+    assert not runs.is_whole(tmp_path / "none") and not runs.is_whole(tmp_path)
 
 
 def test_the_folder_of_a_checkpoint(tmp_path):

@@ -3,6 +3,7 @@
 import gc
 import re
 import sys
+import zipfile
 from argparse import SUPPRESS
 from importlib.metadata import entry_points
 from inspect import signature
@@ -217,6 +218,8 @@ class ViTCLI(LightningCLI):
             return runs.newest_checkpoint(self.root, self.experiment, path)
         if not Path(path).is_file() and not is_sharded(Path(path)):
             raise InputError(f"--ckpt_path {path}: no such file; give a checkpoint's path, or last, or best")
+        if zipfile.is_zipfile(path) and not runs.is_whole(Path(path)):
+            raise InputError(f"--ckpt_path {path} is damaged: it does not hold what was written; give another one")
         return Path(path)
 
     def _parse_ckpt_path(self) -> None:

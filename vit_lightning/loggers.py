@@ -65,18 +65,13 @@ class _Continued(ExperimentWriter):
         path = Path(self.metrics_file_path)
         if not path.is_file():
             return
-        with path.open(newline="") as file:
-            reader = csv.DictReader(file)
-            self.metrics_keys = list(reader.fieldnames or [])
-            rows = [row for row in reader if int(row["step"]) < self.resume_step]
-        self._rewrite(path, rows)
+        self.metrics_keys, rows = _whole_rows(path)
+        self._rewrite(path, [row for row in rows if int(row["step"]) < self.resume_step])
 
     def _rewrite_with_new_header(self, fieldnames: list[str]) -> None:
         """Lightning's own empties the file first: a kill would take every row, and a reader may find half of them."""
         path = Path(self.metrics_file_path)
-        with path.open(newline="") as file:
-            rows = list(csv.DictReader(file))
-        self._rewrite(path, rows)
+        self._rewrite(path, _whole_rows(path)[1])
 
     def _rewrite(self, path: Path, rows: list[dict[str, str]]) -> None:
         temporary = path.with_suffix(".csv.part")
@@ -85,3 +80,11 @@ class _Continued(ExperimentWriter):
             writer.writeheader()
             writer.writerows(rows)
         temporary.replace(path)
+
+
+def _whole_rows(path: Path) -> tuple[list[str], list[dict[str, str]]]:
+    """Return the columns and the rows of a log, without a row that a kill or a full disk cut, nor what is none."""
+    lines = path.read_text(errors="replace").replace("\0", "").splitlines(keepends=True)
+    reader = csv.DictReader(line for line in lines if line.endswith("\n"))
+    rows = [row for row in reader if None not in row and None not in row.values()]
+    return list(reader.fieldnames or []), [row for row in rows if row.get("step", "").isdecimal()]

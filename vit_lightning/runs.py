@@ -111,16 +111,25 @@ def newest_checkpoint(root: Path, experiment: str, name: str) -> Path:
 def checkpoint_of(folder: Path, name: str) -> Path | None:
     """Checkpoint `name` (last or best) of a run, if it has a whole one.
 
-    A last.ckpt that is missing or cut short gives way to new.ckpt, which a killed run had not yet given its name, or
-    to previous.ckpt, with a warning.
+    A last.ckpt that is missing or damaged gives way to new.ckpt, which a killed run had not yet given its name, or to
+    previous.ckpt, with a warning.
     """
     names = (LAST, NEW, PREVIOUS) if name == "last" else (f"{name}.ckpt",)
     for path in (folder / CHECKPOINTS / name for name in names):
-        if is_sharded(path) or (path.is_file() and zipfile.is_zipfile(path)):
+        if is_sharded(path) or is_whole(path):
             if path.name in (NEW, PREVIOUS):
-                warnings.warn(f"{path.with_name(LAST)} is missing or cut short: going on from {path}", stacklevel=2)
+                warnings.warn(f"{path.with_name(LAST)} is missing or damaged: going on from {path}", stacklevel=2)
             return path
     return None
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a checkpoint's file is there and holds what was written, by the sums that torch stores with it."""
+    try:
+        with zipfile.ZipFile(path) as file:
+            return file.testzip() is None
+    except (OSError, EOFError, NotImplementedError, RuntimeError, ValueError, zipfile.BadZipFile):
+        return False
 
 
 def interrupted(root: Path, experiment: str) -> Path | None:

@@ -195,3 +195,8 @@ def test_patches_left_out_cost_no_training(fields):
     config = NetConfig(**fields)
     assert 3 * torch_flops(config, (64, 96), training=True) == training_flops(config, (64, 96), 10)
     assert macs(config, (64, 96), 10) == macs(NetConfig(**fields | {"patch_dropout": 0.0}), (64, 96), 10)
+
+
+def test_a_timm_net_with_batch_norm_is_counted_at_one_last_place():
+    pytest.importorskip("timm")
+    assert macs(NetConfig("timm/resnet10t"), 32, 10) > 0

@@ -64,7 +64,8 @@ def parameters(config: NetConfig, image_size: int | tuple[int, int], num_classes
 def _counted(config: NetConfig, size: tuple[int, int], num_classes: int) -> int:
     """What torch counts in a forward pass without storage, for a net that no formula describes."""
     with torch.device("meta"):
-        net, images = build(config, size, num_classes), torch.empty(1, config.channels, *size)
+        # Batch norm could not train on one image.
+        net, images = build(config, size, num_classes).eval(), torch.empty(1, config.channels, *size)
     with FlopCounterMode(display=False) as counter:
         net(images)
     return counter.get_total_flops() // 2
