@@ -40,6 +40,7 @@ def test_flags_train(app, flags):
         (("--data.augment.rand_augment", "2"), ("rand_augment", "2")),
         (("--data.augment.erasing", 2), ("erasing", "2", "0 to 1")),
         (("--data.augment.mixup_alpha", -1), ("mixup_alpha", "-1")),
+        (("--data.augment.unmixed", "0.5"), ("unmixed 0.5 does nothing", "mixup_alpha")),
         (("--data.augment.preset", "light1", "--data.augment.trivial_augment", "true"), ("trivial_augment", "[0, 0]")),
     ],
 )

@@ -82,6 +82,11 @@ class Augment:
                 f"--data.augment.rand_augment is [{layers}, {magnitude}], expected 0 to 16 layers and a magnitude of "
                 "0 to 30"
             )
+        if self.unmixed and not (self.mixup or self.cutmix_alpha):
+            raise InputError(
+                f"--data.augment.unmixed {self.unmixed} does nothing where no batch is mixed; leave it at 0, or give "
+                "--data.augment.mixup_alpha or cutmix_alpha"
+            )
         if layers and self.trivial_augment:
             raise InputError(
                 f"--data.augment.trivial_augment cannot go with RandAugment [{layers}, {magnitude}]; "

@@ -126,7 +126,9 @@ class LastCheckpoint(Checkpoint):
         """End the run, on all processes at this step."""
         if trainer.strategy.reduce_boolean_decision(self.stop.requeues, all=False) and trainer.is_global_zero:
             requeue()
-        rank_zero_info(f"stopped by a signal at optimiser step {trainer.global_step}; --ckpt_path last goes on")
+        step = trainer.global_step
+        further = "--ckpt_path last goes on" if step else "nothing is saved yet, so start anew"
+        rank_zero_info(f"stopped by a signal at optimiser step {step}; {further}")
         # A rank that does not end with 0 would make Lightning kill the first.
         interrupted = self.stop.received == signal.SIGINT and trainer.is_global_zero
         raise SIGTERMException(128 + signal.SIGINT if interrupted else 0)
@@ -163,7 +165,8 @@ class WholeCheckpoints(Trainer):
             if not (fault := unwritable(path, error)):
                 raise
             _remove(part)
-            raise InputError(f"{fault}, then --ckpt_path last goes on") from error
+            whole = any(path.with_name(name).exists() for name in (LAST, PREVIOUS))
+            raise InputError(f"{fault}, then {'--ckpt_path last goes on' if whole else 'start anew'}") from error
         if self.is_global_zero:
             _replace(part, path)
         self.strategy.barrier()

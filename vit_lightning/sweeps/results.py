@@ -75,8 +75,14 @@ def _read(path: Path | None, folder: Path) -> list[dict[str, float]]:
     """Lines of a metrics.csv, each without what it does not hold."""
     if path is None:
         raise InputError(f"{folder} has lost its metrics.csv; remove it to run the cell anew")
-    with path.open(newline="") as file:
-        return [{name: float(value) for name, value in line.items() if value} for line in csv.DictReader(file)]
+    try:
+        text = path.read_text()
+        lines = list(csv.DictReader(text.splitlines()))
+        if not text.endswith("\n") or any(None in line or None in line.values() for line in lines):
+            raise ValueError("a row is cut")
+        return [{name: float(value) for name, value in line.items() if value} for line in lines]
+    except (ValueError, csv.Error) as error:
+        raise InputError(f"{path} is damaged ({error}); remove {folder} to run the cell anew") from error
 
 
 def _thinned(points: list[Any]) -> list[Any]:
