@@ -47,7 +47,7 @@ from vit_lightning.notices import silence
 from vit_lightning.parser_errors import shorten
 from vit_lightning.run_record import RunRecord
 from vit_lightning.throughput import Throughput
-from vit_lightning.weights.shards import is_sharded
+from vit_lightning.weights.shards import is_sharded, is_whole
 
 set_parsing_settings(docstring_parse_attribute_docstrings=True)
 
@@ -218,7 +218,7 @@ class ViTCLI(LightningCLI):
             return runs.newest_checkpoint(self.root, self.experiment, path)
         if not Path(path).is_file() and not is_sharded(Path(path)):
             raise InputError(f"--ckpt_path {path}: no such file; give a checkpoint's path, or last, or best")
-        if zipfile.is_zipfile(path) and not runs.is_whole(Path(path)):
+        if zipfile.is_zipfile(path) and not is_whole(Path(path)):
             raise InputError(f"--ckpt_path {path} is damaged: it does not hold what was written; give another one")
         return Path(path)
 

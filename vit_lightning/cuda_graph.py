@@ -129,6 +129,8 @@ class Means:
     def __exit__(self, *error: object) -> None:
         for hook in self._hooks:
             hook.remove()
+        if error[0] is not None:
+            return  # the other processes may send nothing more
         if self._waiting:
             self._send()
         for places, flat, message in self._sent:

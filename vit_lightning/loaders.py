@@ -73,7 +73,7 @@ class DeviceLoader(ResumableLoader):
 
     RandAugment launches some 300 kernels, which takes the host as long as a small net's step; so each is launched once
     for many batches, and one block of them ahead, across the end of an epoch too. An image's changes do not depend on
-    those beside it. No thread does it: two that launch kernels hand the interpreter to and fro.
+    those beside it.
 
     `device` is where batches are varied, and stay.
     """

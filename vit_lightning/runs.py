@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import warnings
-import zipfile
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from itertools import count, takewhile
@@ -17,7 +16,7 @@ from typing import Any
 from vit_lightning.errors import InputError
 from vit_lightning.signals import slurm_job, was_requeued
 from vit_lightning.text_files import write_atomically as write_atomically
-from vit_lightning.weights.shards import is_sharded
+from vit_lightning.weights.shards import is_sharded, is_whole
 
 CHECKPOINTS = "checkpoints"
 LAST = "last.ckpt"
@@ -121,15 +120,6 @@ def checkpoint_of(folder: Path, name: str) -> Path | None:
                 warnings.warn(f"{path.with_name(LAST)} is missing or damaged: going on from {path}", stacklevel=2)
             return path
     return None
-
-
-def is_whole(path: Path) -> bool:
-    """Whether a checkpoint's file is there and holds what was written, by the sums that torch stores with it."""
-    try:
-        with zipfile.ZipFile(path) as file:
-            return file.testzip() is None
-    except (OSError, EOFError, NotImplementedError, RuntimeError, ValueError, zipfile.BadZipFile):
-        return False
 
 
 def interrupted(root: Path, experiment: str) -> Path | None:

@@ -246,3 +246,16 @@ def test_net_of_somebody_else(tmp_path):
     torch.save({"fc.weight": torch.zeros(3, 3)}, tmp_path / "w.pth")
     with pytest.raises(InputError, match="no known layout"):
         load_net(tmp_path / "w.pth")
+
+
+def test_weights_damaged_inside_a_torch_file_are_not_taken(tmp_path):
+    """Its end is whole, so that it opens; torch itself looks at no sum."""
+    path = tmp_path / "net.pth"
+    torch.save({"head.weight": torch.ones(50, 100)}, path)
+    content = bytearray(path.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 100] = bytes(100)
+    path.write_bytes(content)
+    assert not torch.equal(torch.load(path)["head.weight"], torch.ones(50, 100))
+    with pytest.raises(InputError, match="is damaged: it does not hold what was written"):
+        load_net(path)

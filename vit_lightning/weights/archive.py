@@ -16,7 +16,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from vit_lightning.errors import InputError
-from vit_lightning.weights.shards import is_sharded, read_facts, read_weights
+from vit_lightning.weights.shards import is_sharded, is_whole, read_facts, read_weights
 from vit_lightning.weights.table import Stored
 
 FOLDER_FILES = (
@@ -116,7 +116,11 @@ def _open_file(path: Path, raw: bool) -> Archive:
     if start.startswith(b"PK"):
         with zipfile.ZipFile(path) as archive:
             arrays = any(name.endswith(".npy") for name in archive.namelist())
-        return _open_npz(path) if arrays else _open_torch(path, raw)
+        if arrays:
+            return _open_npz(path)
+        if not is_whole(path):
+            raise InputError(f"{path} is damaged: it does not hold what was written; take another copy of it.")
+        return _open_torch(path, raw)
     if start[8:] == b"{":
         return _open_safetensors(path)
     if start.startswith(b"\x80"):

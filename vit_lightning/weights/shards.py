@@ -1,5 +1,6 @@
 """Sharded checkpoints: folders into which every process of a ModelParallelStrategy wrote its part of each tensor."""
 
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,15 @@ FACTS = "meta.pt"
 def is_sharded(path: Path) -> bool:
     """Whether a path is a sharded checkpoint that was written to its end."""
     return (path / ".metadata").is_file() and (path / FACTS).is_file()
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a checkpoint's file is there and holds what was written, by the sums that torch stores with it."""
+    try:
+        with zipfile.ZipFile(path) as file:
+            return file.testzip() is None
+    except (OSError, EOFError, NotImplementedError, RuntimeError, ValueError, zipfile.BadZipFile):
+        return False
 
 
 def read_facts(path: Path) -> dict[str, Any]:
