@@ -1,8 +1,10 @@
-"""A loss and its gradients as one CUDA graph: the host launches a step once, not kernel by kernel."""
+"""A loss with its gradients, and an optimiser's step, as CUDA graphs: the host launches each once, not by kernels."""
 
 import atexit
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
+from types import MethodType
 from typing import Any
 
 import torch
@@ -10,6 +12,7 @@ from torch import Tensor, nn
 from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
+from torch.optim import Optimizer
 
 WARM_UP = 3
 """Passes before the capture, in which libraries choose algorithms and take their memory."""
@@ -102,6 +105,69 @@ class GraphedLoss:
             with Means(self.parameters) as means:
                 torch.autograd.grad(value, self.parameters, allow_unused=True)
             return value.detach(), means.gradients
+
+
+class GraphedStep:
+    """An optimiser's step that is captured once it has its state, and replayed while gradients stay in their places.
+
+    Only the learning rates may change from then on. Muon's step keeps the host longer than a small net's device.
+
+    Args:
+        optimizer: of torch, whose rule takes learning rates from tensors too.
+    """
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self.optimizer = optimizer
+        self.take = optimizer.step
+        self.taken = False
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.places: list[int | None] = []
+        self.rates: list[Tensor] = []
+
+    def __call__(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
+        """Take a step after computing the loss, which is returned."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        places = [None if each.grad is None else each.grad.data_ptr() for each in self._parameters()]
+        if not self.taken:
+            self.take()
+            self.taken = True
+            return loss
+        if self.graph is None:
+            self._capture(places)
+        if places == self.places:
+            for rate, group in zip(self.rates, self.optimizer.param_groups, strict=True):
+                rate.fill_(group["lr"])
+            self.graph.replay()
+        else:
+            self.take()
+        return loss
+
+    def _parameters(self) -> Iterator[nn.Parameter]:
+        return chain.from_iterable(group["params"] for group in self.optimizer.param_groups)
+
+    def _capture(self, places: list[int | None]) -> None:
+        groups, device = self.optimizer.param_groups, next(self._parameters()).device
+        self.places, self.rates = places, [torch.zeros((), device=device) for _ in groups]
+        kept = [{name: group[name] for name in ("lr", "capturable") if name in group} for group in groups]
+        self.graph = torch.cuda.CUDAGraph()
+        for group, rate in zip(groups, self.rates, strict=True):
+            group.update(lr=rate, capturable=True)
+        try:
+            with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
+                self.take()
+        finally:
+            for group, own in zip(groups, kept, strict=True):
+                group.pop("capturable")
+                group.update(own)
+
+
+def graph_steps(optimizer: Optimizer) -> None:
+    """Let an optimiser take its steps from a CUDA graph (see GraphedStep)."""
+    graphed = GraphedStep(optimizer)
+    optimizer.step = MethodType(lambda optimizer, closure=None: graphed(closure), optimizer)  # schedulers want a method
 
 
 class Means:

@@ -61,7 +61,9 @@ class Muon(AdamW):
         torch._foreach_lerp_(momenta, gradients, 1 - MOMENTUM)
         ahead = torch._foreach_lerp(gradients, momenta, MOMENTUM)
         torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
-        torch._foreach_add_(parameters, _updates([name for name, _ in named], ahead), alpha=-group["lr"])
+        updates = _updates([name for name, _ in named], ahead)
+        torch._foreach_mul_(updates, -group["lr"])  # a tensor in a CUDA graph, which `alpha` may not be
+        torch._foreach_add_(parameters, updates)
 
 
 def _updates(names: Sequence[str], matrices: Sequence[Tensor]) -> list[Tensor]:

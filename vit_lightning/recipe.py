@@ -13,7 +13,7 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.utils import clip_grads_with_norm_
 
 from vit_lightning.averaging import RAW, UPDATES, Averaging, WeightAverage, replicates
-from vit_lightning.cuda_graph import GraphedLoss, average_gradients
+from vit_lightning.cuda_graph import GraphedLoss, average_gradients, graph_steps
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build, half_on_gpu, resolve
 from vit_lightning.models.recompute import recompute
@@ -211,6 +211,8 @@ class RecipeModel(LightningModule):
         if not self.trainer.fast_dev_run:  # a try of one step has no room for any warm-up
             self.schedule.check(total)
         optimizer = self.optim.build(self.trainable())
+        if self.hparams.cuda_graph and self.optim.name != "sgd" and self.trainer.precision != "16-mixed":
+            graph_steps(optimizer)  # fp16's scaler would skip steps, which a graph cannot
         scheduler = torch.optim.lr_scheduler.LambdaLR(
             optimizer, lambda step: self.schedule.lr(step, self.optim.lr, total) / (self.optim.lr or 1.0)
         )
