@@ -12,6 +12,8 @@ import triton.language as tl
 from einops import rearrange
 from torch import Tensor
 
+from vit_lightning.models.kernels import add_up
+
 OWN = 64
 """Tokens that a program owns."""
 
@@ -58,7 +60,7 @@ def attend_backward(grad: Tensor, packed: Tensor, mixed: Tensor, lse: Tensor, he
         num_warps=4,
         num_stages=2,
     )
-    return out, sums.sum(0)
+    return out, add_up(sums)
 
 
 @triton.jit
