@@ -3,7 +3,7 @@
 import pytest
 
 from vit_lightning.errors import InputError
-from vit_lightning.sweeps.results import _read
+from vit_lightning.sweeps.results import _origin, _read
 
 LOG = b"epoch,step,val/top1\n0,9,0.1\n1,19,0.25\n"
 
@@ -22,3 +22,13 @@ def test_a_damaged_log_is_one_sentence(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(InputError, match=r"metrics.csv is damaged \(.*\); remove .* to run the cell anew"):
         _read(path, tmp_path)
+
+
+@pytest.mark.parametrize("content", [None, "", "[]", '{"versions": {}}'])
+def test_a_lost_record_of_the_machine_is_one_sentence(tmp_path, content):
+    run = tmp_path / "scratch" / "0"
+    run.mkdir(parents=True)
+    if content is not None:
+        (run / "env.json").write_text(content)
+    with pytest.raises(InputError, match=r"has lost its env.json or log.txt; remove it to run the cell anew"):
+        _origin(tmp_path)

@@ -94,11 +94,14 @@ def _thinned(points: list[Any]) -> list[Any]:
 
 def _origin(folder: Path) -> dict[str, str]:
     """Device and versions of a cell's run; the name of the device stands in the plan that the fit prints."""
-    facts = json.loads(next(folder.glob("*/0/env.json")).read_text())
-    told = re.findall(r"^device +(.+), precision (\S+)$", (folder / LOG).read_text(errors="replace"), re.MULTILINE)
-    device, precision = told[-1] if told else (facts["device"], "")
-    commit = (facts["git_commit"] or "")[:9] + "+" * facts["git_dirty"]
-    versions = {"torch": facts["versions"]["torch"], "version": facts["versions"]["vit-lightning"]}
+    try:
+        facts = json.loads(next(folder.glob("*/0/env.json")).read_text())
+        versions = {"torch": facts["versions"]["torch"], "version": facts["versions"]["vit-lightning"]}
+        commit = (facts["git_commit"] or "")[:9] + "+" * facts["git_dirty"]
+        told = re.findall(r"^device +(.+), precision (\S+)$", (folder / LOG).read_text(errors="replace"), re.MULTILINE)
+        device, precision = told[-1] if told else (facts["device"], "")
+    except (StopIteration, OSError, ValueError, LookupError, TypeError) as error:
+        raise InputError(f"{folder} has lost its env.json or {LOG}; remove it to run the cell anew") from error
     return {"device": device, "precision": precision, "commit": commit} | versions
 
 
