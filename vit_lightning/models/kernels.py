@@ -142,12 +142,12 @@ def gelu_backward(
     rows, width = hidden.shape
     out, programs = torch.empty_like(hidden), _programs(hidden.device, 2)
     sums = torch.empty(programs, width, dtype=torch.float32, device=hidden.device)
-    grid = programs, triton.cdiv(width, 256)
+    grid = programs, triton.cdiv(width, 512)
     _gelu_backward[grid](
         *(grad, hidden, bias, drop.seed, out, sums, rows, drop.use),
         DROP=drop.levels,
         WIDTH=width,
-        BLOCK=256,
+        BLOCK=512,
         TILE=8,
         EXACT=exact,
     )
@@ -318,7 +318,7 @@ def _gelu_backward(
     columns = first + tl.arange(0, BLOCK)
     bias = _load(Bias, columns, columns < WIDTH)[None, :]
     for_bias = tl.zeros((TILE, BLOCK), tl.float32)
-    for start in range(program * TILE, rows, tl.num_programs(0) * TILE):
+    for start in tl.range(program * TILE, rows, tl.num_programs(0) * TILE, num_stages=AHEAD):
         row, places, inside = _tile(start, rows, columns, WIDTH, TILE)
         share, slope = _bend(_load(Hidden, places, inside) + bias, EXACT)
         grad = _load(Grad, places, inside) * (share + slope)
