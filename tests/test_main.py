@@ -118,3 +118,28 @@ def test_a_missing_file_that_we_ask_for_is_a_fault_of_ours(app, monkeypatch):
     monkeypatch.setattr(door, "run", lost)
     with pytest.raises(FileNotFoundError):
         app("fit")
+
+
+def interrupted() -> None:
+    raise KeyboardInterrupt
+
+
+def interrupted_in_lightning() -> None:
+    try:
+        interrupted()
+    except KeyboardInterrupt:
+        sys.exit(1)
+
+
+@pytest.mark.parametrize("run", [interrupted, interrupted_in_lightning])
+def test_ctrl_c_is_one_word_and_the_status_that_shells_have(monkeypatch, capsys, run):
+    monkeypatch.setattr(door, "run", lambda words: run())
+    assert door.main() == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_other_ends_keep_their_status(monkeypatch):
+    monkeypatch.setattr(door, "run", lambda words: sys.exit(143))
+    with pytest.raises(SystemExit) as end:
+        door.main()
+    assert end.value.code == 143

@@ -1,9 +1,11 @@
 """The door: `python -m vit_lightning VERB ...`."""
 
+import atexit
 import difflib
 import errno
 import gc
 import json
+import signal
 import sys
 from collections import deque
 from collections.abc import Callable
@@ -41,6 +43,12 @@ def main() -> int:
         return 0
     try:
         run(words)
+    except KeyboardInterrupt:
+        return interrupted()
+    except SystemExit as end:
+        if isinstance(end.__context__, KeyboardInterrupt):  # Lightning leaves with 1 then
+            return interrupted()
+        raise
     except Exception as error:
         fault = input_error(error) or trainer_error(error) or torchvision_error(error) or system_error(error)
         if fault is None and told():
@@ -52,6 +60,12 @@ def main() -> int:
             print(f"error: {sentence}", file=sys.stderr)
         return 1
     return 0
+
+
+def interrupted() -> int:
+    """Say that Ctrl-C ended the program; return the status that shells have for it."""
+    print("interrupted", file=sys.stderr)
+    return 128 + signal.SIGINT
 
 
 def input_error(error: BaseException | None) -> InputError | None:
@@ -157,4 +171,5 @@ def overview() -> str:
 
 
 if __name__ == "__main__":
+    atexit.register(gc.freeze)  # Python would go through all objects of the imported libraries once more: a second
     sys.exit(main())
