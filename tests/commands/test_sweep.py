@@ -157,11 +157,17 @@ def test_a_dry_run_finds_a_mistyped_flag(sweep, tmp_path, place):
     assert not Path("runs").exists()
 
 
-def test_a_dry_run_parses_each_combination_of_flags_once(sweep, monkeypatch):
+def test_a_dry_run_parses_each_value_of_the_fits_once(sweep, monkeypatch):
     called, call = [], subprocess.run
     monkeypatch.setattr(subprocess, "run", lambda words, **kwargs: called.append(words) or call(words, **kwargs))
-    assert sweep("--dry_run").code == 0
-    assert [words[2] for words in called] == ["fit", "test"]
+    monkeypatch.setattr(run, "PAUSE", -1)
+    done = sweep("--dry_run")
+    assert done.code == 0
+    words = sorted(" ".join(words[2:]) for words in called)
+    values = [("0.01", 0), ("0.01", 1), ("0.01", 2), ("0.1", 0)]
+    fits = [f"fit --base 1 --rate {rate} --seed_everything {seed} --print_config" for rate, seed in values]
+    assert words == [*fits, "test --base 1 --rate 0.01 --seed_everything 0 --print_config"]
+    assert "checked 5 of 5 command lines" in done.out
 
 
 def test_a_dry_run_asks_the_real_parser(app):
@@ -170,7 +176,11 @@ def test_a_dry_run_asks_the_real_parser(app):
     done = app("sweep", "real.yaml", "--dry_run")
     said = "real/seed_everything=3: there is no flag --model.net.varant; did you mean --model.net.variant?"
     assert done.code == 1 and done.err == f"error: {said}\n"
-    Path("real.yaml").write_text(Path("real.yaml").read_text().replace("varant", "variant"))
+    mended = Path("real.yaml").read_text().replace("varant", "variant")
+    Path("real.yaml").write_text(mended.replace("[3]", "[3, three]"))
+    done = app("sweep", "real.yaml", "--dry_run")
+    assert done.code == 1 and done.err.startswith("error: real/seed_everything=three: --seed_everything")
+    Path("real.yaml").write_text(mended)
     done = app("sweep", "real.yaml", "--dry_run")
     assert done.code == 0, done.err
     assert not Path("runs").exists()

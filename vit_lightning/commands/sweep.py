@@ -5,6 +5,7 @@ import shlex
 import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -66,7 +67,7 @@ def sweep(
     left = [cell for cell, record in mine if not is_finished(cell, record)]
     print(f"{len(mine)} runs{f' of shard {shard}' * (parts > 1)}, {len(mine) - len(left)} finished before", flush=True)
     if dry_run:
-        check_words(left)
+        check_words(left, partial(print, flush=True))
         _show(left, runs)
         return
     if any(plan.figures for plan in read):

@@ -24,6 +24,8 @@ from vit_lightning.text_files import AsWritten, read_mapping, unwritable, write_
 DOOR = (sys.executable, "-m", "vit_lightning")
 DECIDING = ("-c", "--config", "--data", "--model")
 """Flags whose values decide which others there are."""
+PAUSE = 5.0
+"""Seconds between two lines of progress."""
 RECORD = "cell.json"
 LOG = "log.txt"
 STOPPED = "stopped by a signal"
@@ -111,22 +113,35 @@ def command(cell: Cell, number: int, runs: Path) -> list[str]:
     return [*DOOR, *words]
 
 
-def check_words(cells: list[Cell]) -> None:
-    """Let the verbs parse what they will be given, each combination of flags and classes once; nothing is built.
+def check_words(cells: list[Cell], tell: Callable[[str], None]) -> None:
+    """Let the verbs parse what they will be given; nothing is built.
+
+    Of the fits every flag is parsed with every value that it gets, of what follows them every combination of flags
+    and classes.
+
+    Args:
+        cells: The cells.
+        tell: Hears every few seconds how far this is.
 
     Raises:
         InputError: a verb does not take the words of a cell.
     """
-    tried: dict[tuple[str, ...], tuple[Cell, list[str]]] = {}
-    for cell in cells:
-        for line in cell.lines:
-            tried.setdefault(_names(line), (cell, [*DOOR, *_without_checkpoint(line), "--print_config"]))
+    chosen, seen = [], set()
+    for cell, line in ((cell, line) for cell in cells for line in cell.lines):
+        parts = {_names(line), *(pairwise(line) if line[0] == "fit" else ())}
+        if not parts <= seen:
+            seen |= parts
+            chosen.append((cell, [*DOOR, *_without_checkpoint(line), "--print_config"]))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        calls = [words for _, words in tried.values()]
-        answers = pool.map(lambda words: subprocess.run(words, capture_output=True, text=True), calls)
-        for (cell, _), answer in zip(tried.values(), answers, strict=True):
+        answers = pool.map(lambda words: subprocess.run(words, capture_output=True, text=True), (w for _, w in chosen))
+        last = time.monotonic()
+        for number, ((cell, _), answer) in enumerate(zip(chosen, answers, strict=True), 1):
             if answer.returncode:
+                pool.shutdown(wait=False, cancel_futures=True)
                 raise InputError(f"{cell.place}: {_last_words(answer.stderr, answer.returncode)}")
+            if time.monotonic() - last > PAUSE:
+                tell(f"checked {number} of {len(chosen)} command lines")
+                last = time.monotonic()
 
 
 def _names(line: list[str]) -> tuple[str, ...]:
