@@ -46,7 +46,7 @@ def main() -> int:
     except KeyboardInterrupt:
         return interrupted()
     except SystemExit as end:
-        if isinstance(end.__context__, KeyboardInterrupt):  # Lightning leaves with 1 then
+        if end.code == 1 and isinstance(end.__context__, KeyboardInterrupt):  # as Lightning leaves
             return interrupted()
         raise
     except Exception as error:

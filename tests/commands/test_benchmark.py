@@ -61,6 +61,14 @@ def test_a_peer_takes_turns(app):
     assert "train: round 2/2: mu/8" in done.out and ", Ti/16 " in done.out
 
 
+def test_the_same_net_without_flags_is_told_apart(app):
+    words = ("--measure", "inference", "--compare", "mu/8", "--model.net.depth", 3, "--json", "b.json")
+    done = app(*BENCH, *words)
+    assert done.code == 0, done.err
+    rows = figures()["rows"]
+    assert [row["net"] for row in rows] == ["mu/8", "mu/8, no flags"] and rows[0]["flops"] > rows[1]["flops"]
+
+
 @pytest.mark.parametrize(
     ("flags", "expected"), [((), []), (("--compare_compiled", "true"), ["Ti/16"]), (("--model.compile", "true"), None)]
 )

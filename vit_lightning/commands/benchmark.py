@@ -76,13 +76,15 @@ def benchmark(
         measure: Comma-separated. train: the bare step of forward, backward and optimiser; inference: the forward pass;
             fit: a real fit in turn with its own bare steps, and what it adds to one; data: the training loader.
         compare: Another net with the same recipe, such as timm/vit_base_patch16_224, measured in turn with the model's.
+            It is what its name says, with --model.net's channels, dropout and stochastic depth and no other flag.
         compare_compiled: Whether that net is compiled; unset: as --model.compile says for both.
         compare_loaders: Also measure timm's and torchvision's loaders on the same files, in turn with the data's own.
         batches: given: --data.batch_size; auto: the largest that fits, found for each measure.
         cap: Largest batch that is tried; unset: 16384 on a GPU, 64 elsewhere.
         sizes: Comma-separated sides in pixels: measure inference at each of them in place of everything else, in its
             fastest batch, and find the largest that fits. The paper's Figure 12 is 64,128,224,384,512.
-        variants: Comma-separated nets for --sizes, or figure12 for the eight of that figure; unset: the model's.
+        variants: Comma-separated nets for --sizes, or figure12 for the eight of that figure; unset: the model's. Other
+            nets than the model's come as their names say, without --model.net's flags.
         rounds: Turns of each contender.
         seconds: How long a turn lasts, about.
         json: File for all figures.
@@ -218,6 +220,9 @@ class Bench:
 
     def _steps(self, what: str, peers: list[LightningModule], auto: bool) -> None:
         tasks = [self._task(what, rebuild(model), auto) for model in (self.model, *peers)]
+        ours, *theirs = (task.row for task in tasks)
+        for row in theirs:
+            row.net += ", no flags" * (row.net == ours.net)
         alternate(tasks, clock_of(self.device), self.rounds, self.seconds, _tell)
 
     def _task(self, what: str, model: LightningModule, auto: bool) -> Task:

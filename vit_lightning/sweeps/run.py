@@ -127,11 +127,12 @@ def check_words(cells: list[Cell], tell: Callable[[str], None]) -> None:
         InputError: a verb does not take the words of a cell.
     """
     chosen, seen = [], set()
-    for cell, line in ((cell, line) for cell in cells for line in cell.lines):
-        parts = {_names(line), *(pairwise(line) if line[0] == "fit" else ())}
-        if not parts <= seen:
-            seen |= parts
-            chosen.append((cell, [*DOOR, *_without_checkpoint(line), "--print_config"]))
+    for cell in cells:
+        for line in cell.lines:
+            parts = {_names(line), *(pairwise(line) if line[0] == "fit" else ())}
+            if not parts <= seen:
+                seen |= parts
+                chosen.append((cell, [*DOOR, *_without_checkpoint(line), "--print_config"]))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         answers = pool.map(lambda words: subprocess.run(words, capture_output=True, text=True), (w for _, w in chosen))
         last = time.monotonic()
