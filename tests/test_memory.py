@@ -2,7 +2,6 @@
 
 import io
 import pickle
-import threading
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,13 +37,13 @@ class Encoded:
         self.others = set(others)
         self.sides = sides
         self.keys = [f"{index}.png" for index in range(size)]
-        self.threads = set()
+        self.asked = set()
 
     def __len__(self) -> int:
         return self.size
 
     def __getitem__(self, index: int):
-        self.threads.add(threading.get_ident())
+        self.asked.add(index)
         if index in self.broken:
             return b"", index % 3
         return png(index, (9, 8) if index in self.others else self.sides), index % 3
@@ -172,10 +171,32 @@ def test_small_sets_of_one_size_are_held_unasked(monkeypatch):
     assert held(Encoded(20), in_memory=True)
 
 
-def test_one_thread_reads_and_others_decode():
-    source = Encoded(20)
-    tiny(source, in_memory=True).train_dataloader()
-    assert source.threads == {threading.get_ident()}
+@pytest.fixture
+def several(monkeypatch):
+    """Lets processes decode small sets: two take three and two pieces of four images."""
+    monkeypatch.setattr(memory, "CHUNK", 4)
+    monkeypatch.setattr(memory, "LEAST", 2)
+    monkeypatch.setattr(Tiny, "_cores", 2)
+
+
+@pytest.mark.parametrize("kind", [Encoded, MultiHot])
+def test_processes_decode_what_one_does(several, kind):
+    source = kind(18, broken={3, 8, 9, 10, 11})
+    held = tiny(source, on_error="skip").train_dataloader().dataset.source
+    assert 13 not in source.asked  # by this process, which looked at the sizes of some alone
+    memory.LEAST = 100
+    alone = tiny(source, on_error="skip").train_dataloader().dataset.source
+    assert 13 in source.asked
+    assert torch.equal(held.images, alone.images) and torch.equal(held.labels, alone.labels)
+    assert {n: str(fault) for n, fault in held.faults.items()} == {n: str(fault) for n, fault in alone.faults.items()}
+    assert (held.faults[9].name, held.faults[9].reason) == (alone.faults[9].name, alone.faults[9].reason)
+
+
+def test_what_a_process_finds_is_one_sentence(several):
+    with pytest.raises(InputError, match=r"^--data.in_memory true needs images of one size, but training image 15.png"):
+        tiny(Encoded(18, others={15}), in_memory=True).train_dataloader()
+    with pytest.raises(BrokenImage, match=r"^training image 7.png: the file is empty; --data.on_error skip goes on"):
+        tiny(Encoded(18, broken={7, 9})).train_dataloader()
 
 
 def test_a_set_is_decoded_once(monkeypatch):

@@ -1,16 +1,16 @@
 """Small sets held in memory: decoded once, and served a whole batch at a time."""
 
+import sys
 import time
-from collections import deque
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, repeat
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
 
 from vit_lightning import images
 from vit_lightning.batch_augment import BatchAugment, Drawn
@@ -18,6 +18,7 @@ from vit_lightning.errors import InputError
 from vit_lightning.images import BrokenImage
 from vit_lightning.records import Records
 from vit_lightning.sampling import BROKEN, IGNORE, Dice, Draw, Draws, columns
+from vit_lightning.signals import shield_worker
 
 BUDGET = 2 * 2**30
 """Bytes of decoded images up to which a set is held unasked."""
@@ -26,9 +27,9 @@ SIDE = 128
 PROBES = 16
 """Images looked at before a set is taken to be of one size."""
 CHUNK = 256
-"""Images that a thread decodes in one go."""
-SMALL = 3 * 64 * 64
-"""Values of an image up to which one thread decodes alone: sixteen spend their time handing the interpreter over."""
+"""Images that are decoded in one go."""
+LEAST = 8
+"""Such pieces that are worth a process of their own."""
 PAUSE = 5.0
 """Seconds between two lines of progress."""
 
@@ -66,13 +67,13 @@ class OtherSize(InputError):  # noqa: N818
     """An image that has not the size of the others."""
 
 
-def hold(records: Records, demanded: bool | None, threads: int) -> Held | None:
+def hold(records: Records, demanded: bool | None, cores: int) -> Held | None:
     """Decode a set into memory.
 
     Args:
         records: the set; its transform is not applied.
         demanded: True: whatever it takes; None: if the images are small, few enough and of one size; False: never.
-        threads: how many decode at once.
+        cores: how many processes decode at once.
 
     Returns:
         The set, or None if it is not held.
@@ -86,7 +87,7 @@ def hold(records: Records, demanded: bool | None, threads: int) -> Held | None:
         return None
     records.check_labels()  # before the long part
     try:
-        return _decode(records, shape, threads)
+        return _decode(records, shape, cores)
     except OtherSize:
         if demanded:
             raise
@@ -174,35 +175,66 @@ def _fits(records: Records, shape: torch.Size) -> bool:
     return set(_shapes(records, range(0, size, -(-size // PROBES)))) <= {shape}
 
 
-@torch.inference_mode(False)  # the threads are not in that mode, whatever the caller is
-def _decode(records: Records, shape: torch.Size, threads: int) -> Held:
-    work = Decoding(records, shape)
+@torch.inference_mode(False)  # what is held serves later training too, whatever the caller does
+def _decode(records: Records, shape: torch.Size, cores: int) -> Held:
+    pieces = Pieces(records, shape)
+    pixels = torch.zeros((len(records), *shape), dtype=torch.uint8)
+    labels: list[Tensor | None] = [None] * len(records)
+    faults: dict[int, BrokenImage] = {}
     done, told = 0, time.monotonic()
-    for count in _decode_chunks(work, threads if shape.numel() > SMALL else 0):
-        done += count
+    for piece in _read(pieces, cores):
+        if isinstance(piece, InputError):
+            raise piece
+        pixels[piece.indices] = torch.from_numpy(piece.pixels)
+        for index, label in zip(piece.labelled, torch.from_numpy(piece.labels), strict=True):
+            labels[index] = label
+        faults |= {index: BrokenImage(name, reason) for index, name, reason in piece.faults}
+        done += len(piece.indices) + len(piece.faults)
         if time.monotonic() - told > PAUSE:
             told = time.monotonic()
             rank_zero_info(f"decoded {done:,} of {len(records):,} {records.split} images into memory")
-    if work.faults and records.skipped is None:
-        records[Draw(min(work.faults))]  # raises what it would in the middle of the run
-    return work.held()
+    if faults and records.skipped is None:
+        records[Draw(min(faults))]  # raises what it would in the middle of the run
+    known = next(label for label in labels if label is not None)
+    labels = [torch.full_like(known, IGNORE) if label is None else label for label in labels]
+    return Held(pixels, torch.stack(labels), faults, records.keys)
 
 
-def _decode_chunks(work: "Decoding", threads: int) -> Iterator[int]:
-    """Decode everything, by this thread alone where there are no others; yield how many images at a time."""
-    if not threads:
-        yield from map(work.decode, work.chunks())
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        pending = deque()
-        for chunk in chain(work.chunks(), repeat((), 2 * threads)):
-            pending.append(pool.submit(work.decode, chunk))
-            if len(pending) > 2 * threads:
-                yield pending.popleft().result()
+def _read(pieces: "Pieces", cores: int) -> Iterable["Piece | InputError"]:
+    """Decode all pieces, each process a run of neighbours, since sets may read many records at a time."""
+    workers = min(cores, len(pieces) // LEAST) if sys.platform == "linux" else 0  # elsewhere a process starts slowly
+    if not workers:
+        return map(pieces.__getitem__, range(len(pieces)))
+    share = -(-len(pieces) // workers)
+    turns = chain.from_iterable(range(first, len(pieces), share) for first in range(share))
+    return DataLoader(
+        pieces,
+        batch_size=None,
+        sampler=list(turns),
+        num_workers=workers,
+        collate_fn=as_it_is,
+        worker_init_fn=shield_worker,
+        multiprocessing_context="fork",
+    )
 
 
-class Decoding:
-    """A set on its way into memory.
+class Piece(NamedTuple):
+    """Some records, decoded."""
+
+    indices: list[int]
+    """Of the images that could be decoded."""
+    pixels: np.ndarray
+    """Theirs, uint8 `(n, c, y, x)`."""
+    labelled: list[int]
+    """Records whose label is known."""
+    labels: np.ndarray
+    """Theirs, int64 `(n,)` or float `(n, classes)`."""
+    faults: list[tuple[int, str, str]]
+    """Number, name and reason of each image that cannot be read."""
+
+
+class Pieces(Dataset[Piece | InputError]):
+    """A set on its way into memory, `CHUNK` records at a time.
 
     Args:
         records: the set.
@@ -211,43 +243,32 @@ class Decoding:
 
     def __init__(self, records: Records, shape: torch.Size) -> None:
         self.records = records
-        self.pixels = torch.zeros((len(records), *shape), dtype=torch.uint8)
-        self.labels: list[Tensor | None] = [None] * len(records)
-        self.faults: dict[int, BrokenImage] = {}
+        self.shape = shape
 
-    def chunks(self) -> Iterator[list[tuple[int, Any]]]:
-        """Read the records in order; one thread does, since sets may keep open files."""
-        for first in range(0, len(self.labels), CHUNK):
-            chunk = []
-            for index in range(first, min(first + CHUNK, len(self.labels))):
-                try:
-                    image, label = self.records.source[index]
-                except BrokenImage as error:
-                    self.faults[index] = error
-                    continue
-                self.labels[index] = self.records.label(label, index)
-                chunk.append((index, image))
-            yield chunk
+    def __len__(self) -> int:
+        return -(-len(self.records) // CHUNK)
 
-    def decode(self, chunk: Sequence[tuple[int, Any]]) -> int:
-        """Decode some images to their places, and say how many; any thread may do so."""
-        for index, image in chunk:
-            name = self.records.name(index)
+    def __getitem__(self, number: int) -> Piece | InputError:
+        """Decode a piece; what is wrong with the set is returned, since a process would wrap what it raises."""
+        shown, labels, faults = {}, {}, []
+        for index in range(number * CHUNK, min((number + 1) * CHUNK, len(self.records))):
             try:
-                one = images.load(image, name=name, strict=self.records.strict)
+                image, label = self.records.source[index]
+                labels[index] = self.records.label(label, index).numpy()
+                shown[index] = self._sized(image, index).numpy()
             except BrokenImage as error:
-                self.faults[index] = error
-                continue
-            if one.shape != self.pixels.shape[1:]:
-                raise OtherSize(
-                    f"--data.in_memory true needs images of one size, but {name} has {tuple(one.shape)} and others "
-                    f"{tuple(self.pixels.shape[1:])}; resize them, or leave the flag away"
-                )
-            self.pixels[index] = one
-        return len(chunk)
+                faults.append((index, error.name, error.reason))
+            except InputError as error:
+                return error
+        pixels = np.stack([*shown.values()]) if shown else np.empty((0, *self.shape), np.uint8)
+        return Piece([*shown], pixels, [*labels], np.array([*labels.values()]), faults)
 
-    def held(self) -> Held:
-        """Return the set."""
-        known = next(label for label in self.labels if label is not None)
-        labels = [torch.full_like(known, IGNORE) if label is None else label for label in self.labels]
-        return Held(self.pixels, torch.stack(labels), self.faults, self.records.keys)
+    def _sized(self, image: Any, index: int) -> Tensor:
+        name = self.records.name(index)
+        pixels = images.load(image, name=name, strict=self.records.strict)
+        if pixels.shape != self.shape:
+            raise OtherSize(
+                f"--data.in_memory true needs images of one size, but {name} has {tuple(pixels.shape)} and others "
+                f"{tuple(self.shape)}; resize them, or leave the flag away"
+            )
+        return pixels
