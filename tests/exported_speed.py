@@ -42,14 +42,19 @@ def compiled(name: str, images: torch.Tensor, classes: int) -> Callable[[int], N
     return run
 
 
+def positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
+    return number
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("net")
     parser.add_argument("peer")
-    parser.add_argument("--image_size", type=int, default=224)
-    parser.add_argument("--batch", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=7)
+    for name, default in {"image_size": 224, "batch": 1, "threads": 1, "rounds": 7}.items():
+        parser.add_argument(f"--{name}", type=positive, default=default)
     chosen = parser.parse_args()
     torch.set_num_threads(chosen.threads)
     torch.manual_seed(0)

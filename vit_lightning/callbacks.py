@@ -214,7 +214,8 @@ class Predictions(Callback):
         self.top = top
         self._best: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
 
-    def on_predict_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Refuse a place that cannot be written, before the data take their time."""
         if trainer.is_global_zero:
             check_place(self.path, "--trainer.default_root_dir")
 

@@ -322,13 +322,13 @@ def _numbers(flag: str, text: str) -> list[int]:
         numbers = [0]
     if min(numbers) < 1:
         raise InputError(f"--{flag} {text}: expected numbers of 1 or more with commas between them, such as 64,224")
-    return numbers
+    return list(dict.fromkeys(numbers))
 
 
 def _names(text: str | None, own: str) -> list[str]:
     if text == "figure12":
         return list(input_sizes.FIGURE_12)
-    return [name.strip() for name in text.split(",")] if text else [own]
+    return list(dict.fromkeys(name.strip() for name in text.split(","))) if text else [own]
 
 
 def _chosen(flag: str, text: str, choices: tuple[str, ...]) -> list[str]:
