@@ -47,8 +47,9 @@ class MaskedPatch(RecipeModel):
         recompute: Compute the activations inside every block again in the backward pass in place of keeping them
             (activation checkpointing): less memory for one more forward pass.
         compile: Compile the net with torch.compile, in place: the keys of checkpoints do not change.
-        cuda_graph: Capture loss and gradients as one CUDA graph and replay it: a small net trains several times faster,
-            since the host launches a step once. On one GPU, or on several with DDP.
+        cuda_graph: Capture loss and gradients as one CUDA graph, the step of adam, adamw or muon as another, and replay
+            them: a small net trains several times faster, since its host launches twice in place of hundreds of times.
+            On one GPU, or on several with DDP.
         num_classes: Ignored: the net has no classes yet.
         image_size: Pixels per side, or (y, x), from the data.
         mean: Channel means of images in [0, 1]; None: 0.5.
