@@ -182,7 +182,9 @@ def several(monkeypatch):
 @pytest.mark.parametrize("kind", [Encoded, MultiHot])
 def test_processes_decode_what_one_does(several, kind):
     source = kind(18, broken={3, 8, 9, 10, 11})
+    state = torch.get_rng_state()
     held = tiny(source, on_error="skip").train_dataloader().dataset.source
+    assert torch.equal(torch.get_rng_state(), state)
     assert 13 not in source.asked  # by this process, which looked at the sizes of some alone
     memory.LEAST = 100
     alone = tiny(source, on_error="skip").train_dataloader().dataset.source

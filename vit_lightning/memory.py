@@ -215,6 +215,7 @@ def _read(pieces: "Pieces", cores: int) -> Iterable["Piece | InputError"]:
         collate_fn=as_it_is,
         worker_init_fn=shield_worker,
         multiprocessing_context="fork",
+        generator=torch.Generator(),  # not the run's, which would depend on the number of cores
     )
 
 
