@@ -174,7 +174,7 @@ def test_small_sets_of_one_size_are_held_unasked(monkeypatch):
 @pytest.fixture
 def several(monkeypatch):
     """Lets processes decode small sets: two take three and two pieces of four images."""
-    monkeypatch.setattr(memory, "CHUNK", 4)
+    monkeypatch.setattr(memory, "PIECE", 4 * 3 * 8 * 8)
     monkeypatch.setattr(memory, "LEAST", 2)
     monkeypatch.setattr(Tiny, "_cores", 2)
 

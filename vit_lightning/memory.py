@@ -26,10 +26,12 @@ SIDE = 128
 """Pixels per side up to which images count as small: to decode larger ones before the first step would take long."""
 PROBES = 16
 """Images looked at before a set is taken to be of one size."""
-CHUNK = 256
-"""Images that are decoded in one go."""
-LEAST = 8
-"""Such pieces that are worth a process of their own."""
+PIECE = 2**20
+"""Bytes of images that are decoded in one go."""
+WORKERS = 8
+"""Processes that decode, at most: each has two pieces in shared memory, of which a container may have 64 MiB."""
+LEAST = 4
+"""Pieces that are worth a process of their own."""
 PAUSE = 5.0
 """Seconds between two lines of progress."""
 
@@ -185,8 +187,8 @@ def _decode(records: Records, shape: torch.Size, cores: int) -> Held:
     for piece in _read(pieces, cores):
         if isinstance(piece, InputError):
             raise piece
-        pixels[piece.indices] = torch.from_numpy(piece.pixels)
-        for index, label in zip(piece.labelled, torch.from_numpy(piece.labels), strict=True):
+        pixels[piece.indices] = piece.pixels
+        for index, label in zip(piece.labelled.tolist(), piece.labels, strict=True):
             labels[index] = label
         faults |= {index: BrokenImage(name, reason) for index, name, reason in piece.faults}
         done += len(piece.indices) + len(piece.faults)
@@ -196,13 +198,13 @@ def _decode(records: Records, shape: torch.Size, cores: int) -> Held:
     if faults and records.skipped is None:
         records[Draw(min(faults))]  # raises what it would in the middle of the run
     known = next(label for label in labels if label is not None)
-    labels = [torch.full_like(known, IGNORE) if label is None else label for label in labels]
-    return Held(pixels, torch.stack(labels), faults, records.keys)
+    labels = torch.stack([torch.full_like(known, IGNORE) if label is None else label for label in labels])
+    return Held(pixels, labels, faults, records.keys)
 
 
 def _read(pieces: "Pieces", cores: int) -> Iterable["Piece | InputError"]:
     """Decode all pieces, each process a run of neighbours, since sets may read many records at a time."""
-    workers = min(cores, len(pieces) // LEAST) if sys.platform == "linux" else 0  # elsewhere a process starts slowly
+    workers = min(cores, WORKERS, len(pieces) // LEAST) if sys.platform == "linux" else 0  # elsewhere a process starts slowly
     if not workers:
         return map(pieces.__getitem__, range(len(pieces)))
     share = -(-len(pieces) // workers)
@@ -220,22 +222,22 @@ def _read(pieces: "Pieces", cores: int) -> Iterable["Piece | InputError"]:
 
 
 class Piece(NamedTuple):
-    """Some records, decoded."""
+    """Some records, decoded; in tensors, since a process whose parent died could not end amid a long message."""
 
-    indices: list[int]
+    indices: Tensor
     """Of the images that could be decoded."""
-    pixels: np.ndarray
+    pixels: Tensor
     """Theirs, uint8 `(n, c, y, x)`."""
-    labelled: list[int]
+    labelled: Tensor
     """Records whose label is known."""
-    labels: np.ndarray
+    labels: Tensor
     """Theirs, int64 `(n,)` or float `(n, classes)`."""
     faults: list[tuple[int, str, str]]
     """Number, name and reason of each image that cannot be read."""
 
 
 class Pieces(Dataset[Piece | InputError]):
-    """A set on its way into memory, `CHUNK` records at a time.
+    """A set on its way into memory, `PIECE` bytes at a time.
 
     Args:
         records: the set.
@@ -245,24 +247,26 @@ class Pieces(Dataset[Piece | InputError]):
     def __init__(self, records: Records, shape: torch.Size) -> None:
         self.records = records
         self.shape = shape
+        self.size = max(1, PIECE // shape.numel())
 
     def __len__(self) -> int:
-        return -(-len(self.records) // CHUNK)
+        return -(-len(self.records) // self.size)
 
     def __getitem__(self, number: int) -> Piece | InputError:
         """Decode a piece; what is wrong with the set is returned, since a process would wrap what it raises."""
         shown, labels, faults = {}, {}, []
-        for index in range(number * CHUNK, min((number + 1) * CHUNK, len(self.records))):
+        for index in range(number * self.size, min((number + 1) * self.size, len(self.records))):
             try:
                 image, label = self.records.source[index]
-                labels[index] = self.records.label(label, index).numpy()
-                shown[index] = self._sized(image, index).numpy()
+                labels[index] = self.records.label(label, index)
+                shown[index] = self._sized(image, index)
             except BrokenImage as error:
                 faults.append((index, error.name, error.reason))
             except InputError as error:
                 return error
-        pixels = np.stack([*shown.values()]) if shown else np.empty((0, *self.shape), np.uint8)
-        return Piece([*shown], pixels, [*labels], np.array([*labels.values()]), faults)
+        pixels = torch.stack([*shown.values()]) if shown else torch.empty((0, *self.shape), dtype=torch.uint8)
+        known = torch.stack([*labels.values()]) if labels else torch.empty(0)
+        return Piece(torch.tensor([*shown], dtype=torch.long), pixels, torch.tensor([*labels]), known, faults)
 
     def _sized(self, image: Any, index: int) -> Tensor:
         name = self.records.name(index)
