@@ -1,6 +1,8 @@
 """The door's spelling of words: lists and switches as people type them."""
 
 import gc
+import os
+import signal
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -77,6 +79,8 @@ def test_other_exceptions_are_no_matter_of_torchvision(monkeypatch, tmp_path):
 
 COUNTS = """
 import gc
+import os
+import signal
 from pathlib import Path
 
 from lightning.pytorch import Callback
@@ -143,3 +147,16 @@ def test_other_ends_keep_their_status(monkeypatch):
     with pytest.raises(SystemExit) as end:
         door.main()
     assert end.value.code == 143
+
+
+def test_sigterm_ends_what_scores_with_its_own_status(app, monkeypatch):
+    """Lightning would end a test between two batches with 0."""
+    from vit_lightning.classifier import Classifier
+
+    words = ("--data", "Synthetic", "--data.train_size", 16, "--data.batch_size", 8, "--model.net.variant", "mu/8")
+    assert app("fit", *words, "--trainer.accelerator", "cpu", "--trainer.max_epochs", 1).code == 0
+    monkeypatch.setattr(Classifier, "test_step", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    handler = signal.getsignal(signal.SIGTERM)
+    done = app("test", *words, "--trainer.accelerator", "cpu", "--ckpt_path", "last")
+    assert done.code == 143 and done.err.endswith("error: ended by SIGTERM before it was done\n")
+    assert signal.getsignal(signal.SIGTERM) is handler

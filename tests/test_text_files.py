@@ -46,3 +46,19 @@ def test_other_exceptions_stay_what_they_are(tmp_path):
     assert unwritable("x", InputError("x cannot be written: no space left")) is None
     with pytest.raises(KeyError), written(tmp_path / "out"):
         raise KeyError("x")
+
+
+def test_a_device_is_written_in_place(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    check_place(pipe, "--json")
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_atomically(pipe, "figures")
+    assert os.read(reader, 99) == b"figures" and pipe.is_fifo()
+    os.close(reader)
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="file is no folder; name another place"):
+        check_place(tmp_path / "file" / "x.json", "--json")

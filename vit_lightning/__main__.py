@@ -1,6 +1,5 @@
 """The door: `python -m vit_lightning VERB ...`."""
 
-import atexit
 import difflib
 import errno
 import gc
@@ -13,6 +12,7 @@ from importlib import import_module
 from inspect import getdoc, signature
 from itertools import takewhile
 from traceback import walk_tb
+from types import FrameType
 
 from vit_lightning.errors import InputError
 from vit_lightning.telling import tells, told
@@ -68,6 +68,19 @@ def interrupted() -> int:
     return 128 + signal.SIGINT
 
 
+def ended(signum: int, frame: FrameType | None) -> None:
+    """End a program that SIGTERM meets at its work, as shells have it."""
+    print("error: ended by SIGTERM before it was done", file=sys.stderr, flush=True)
+    sys.exit(128 + signum)
+
+
+def leave() -> None:
+    """Let nothing interrupt a program that is done, and spare it a last look at all imported objects: a second."""
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, signal.SIG_IGN)
+    gc.freeze()
+
+
 def input_error(error: BaseException | None) -> InputError | None:
     """The InputError that an exception is or was raised from: jsonargparse wraps those of constructors in its own."""
     while error is not None and not isinstance(error, InputError):
@@ -111,6 +124,7 @@ def run(words: list[str]) -> None:
     """Hand over to LightningCLI, or to the function of a file verb."""
     verb = words[0] if words else ""
     if verb in RUN_VERBS:
+        before = signal.signal(signal.SIGTERM, ended) if verb != "fit" else None  # Lightning would end it with 0
         gc.disable()  # until ViTCLI has built everything, of which nothing is garbage: a fifth of the start
         try:
             from vit_lightning.cli import ViTCLI
@@ -119,6 +133,8 @@ def run(words: list[str]) -> None:
         finally:
             gc.unfreeze()
             gc.enable()
+            if before is not None:
+                signal.signal(signal.SIGTERM, before)
     elif verb in FILE_VERBS:
         from jsonargparse import auto_cli
 
@@ -171,5 +187,8 @@ def overview() -> str:
 
 
 if __name__ == "__main__":
-    atexit.register(gc.freeze)  # Python would go through all objects of the imported libraries once more: a second
-    sys.exit(main())
+    try:
+        status = main()
+    finally:
+        leave()
+    sys.exit(status)

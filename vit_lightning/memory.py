@@ -204,7 +204,8 @@ def _decode(records: Records, shape: torch.Size, cores: int) -> Held:
 
 def _read(pieces: "Pieces", cores: int) -> Iterable["Piece | InputError"]:
     """Decode all pieces, each process a run of neighbours, since sets may read many records at a time."""
-    workers = min(cores, WORKERS, len(pieces) // LEAST) if sys.platform == "linux" else 0  # elsewhere a process starts slowly
+    forks = sys.platform == "linux"  # elsewhere a process starts slowly
+    workers = min(cores, WORKERS, len(pieces) // LEAST) if forks else 0
     if not workers:
         return map(pieces.__getitem__, range(len(pieces)))
     share = -(-len(pieces) // workers)

@@ -15,8 +15,12 @@ def check_place(path: Path, flag: str) -> None:
     """Refuse a file, given with `flag`, that could not be written, before long work for it."""
     if path.is_dir():
         raise InputError(f"{flag} {path} cannot be written: it is a folder; name a file in it")
+    if path.parent.exists() and not path.parent.is_dir():
+        raise InputError(f"{flag} {path} cannot be written: {path.parent} is no folder; name another place")
     if not path.parent.is_dir():
         raise InputError(f"{flag} {path} cannot be written: there is no folder {path.parent}; make it first")
+    if _is_device(path):
+        return
     try:
         tempfile.TemporaryFile(dir=path.parent).close()  # what the system allows, only trying tells
     except OSError as error:
@@ -39,6 +43,9 @@ def write_atomically(path: Path, text: str) -> None:
     """Write a text file so that a reader sees the old content or the new, never a part."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
+        if _is_device(path):
+            path.write_text(text, encoding="utf-8")
+            return
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(path)
     except OSError as error:
@@ -46,6 +53,11 @@ def write_atomically(path: Path, text: str) -> None:
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def _is_device(path: Path) -> bool:
+    """Whether a path is a device or a pipe, which is written in place: a file would take its name."""
+    return path.exists() and not path.is_file()
 
 
 class _Strict:

@@ -61,6 +61,11 @@ def test_a_peer_takes_turns(app):
     assert "train: round 2/2: mu/8" in done.out and ", Ti/16 " in done.out
 
 
+def test_a_size_that_fits_nowhere_is_one_sentence(app):
+    done = app(*PLAIN, "--sizes", 10**6, "--cap", 1)
+    assert done.code == 1 and "error: --sizes 1000000: not even one image fits in the memory of this cpu" in done.err
+
+
 def test_the_same_net_without_flags_is_told_apart(app):
     words = ("--measure", "inference", "--compare", "mu/8", "--model.net.depth", 3, "--json", "b.json")
     done = app(*BENCH, *words)

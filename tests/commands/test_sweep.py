@@ -16,6 +16,7 @@ import pytest
 from filelock import FileLock
 
 from vit_lightning.analysis.cost import training_flops
+from vit_lightning.commands import sweep as module
 from vit_lightning.models import NetConfig
 from vit_lightning.sweeps import children, run
 
@@ -34,6 +35,8 @@ seed = int(value("--seed_everything") or 0)
 if words[0] != "fit":
     folder = root / value("--trainer.logger.name") / "version_0"
     folder.mkdir(parents=True)
+    if Path("silent").exists() and seed == 1:
+        sys.exit(0)
     (folder / "metrics.csv").write_text(f"epoch,step,test/top1\\n0,0,{0.5 + seed / 10 + float(value('--rate'))}\\n")
     sys.exit()
 folder = root / "digits" / "0"
@@ -264,6 +267,27 @@ def test_what_a_killed_run_left_without_a_checkpoint_gives_way(sweep):
     (left / "metrics.csv").write_text("old")
     assert sweep().code == 0  # the stand-in refuses a folder that is there
     assert len(rows()) == 6
+
+
+def test_a_test_that_leaves_no_metrics_has_failed_and_is_repeated(sweep):
+    Path("silent").touch()
+    done = sweep()
+    assert done.code == 1 and "2 of 6 runs failed" in done.err and "test left no metrics.csv; see" in done.err
+    assert len(rows()) == 4
+    Path("silent").unlink()
+    assert sweep().code == 0
+    assert len(rows()) == 6
+
+
+def test_a_cell_that_another_sweep_ended_meanwhile_is_not_missing(sweep, monkeypatch):
+    assert sweep().code == 0
+    answers = iter([False] * 6)  # when this sweep began
+    finished = module.is_finished
+    monkeypatch.setattr(module, "is_finished", lambda *cell: next(answers, None) is None and finished(*cell))
+    monkeypatch.setattr(module, "run", lambda cell, *_: run.Outcome(cell, "elsewhere", reason="another sweep"))
+    done = sweep()
+    assert done.code == 0, done.err
+    assert "missing" not in done.err and len(rows()) == 6
 
 
 def test_a_cell_that_another_sweep_runs_is_skipped(sweep):

@@ -107,6 +107,10 @@ BAD = {
     "owned=": (f"fit: --trainer.default_root_dir=x\n{OVER}", "leave out --trainer.default_root_dir"),
     "owned in axis": ("fit: --a 1\nover: {--trainer.logger: [a]}\n", "leave out --trainer.logger"),
     "then fit": (f"fit: --a 1\nthen: [fit -c a]\n{OVER}", "must begin with validate, test or predict"),
+    "then mistyped": (
+        f"fit: --a 1\nthen: [test --ckpt_path=lastt]\n{OVER}",
+        "--ckpt_path lastt: expected last, best or a file; did you mean last",
+    ),
     "then without": (f"fit: --a 1\nthen: [test]\n{OVER}", "needs --ckpt_path last or best"),
     "then text": (f"fit: --a 1\nthen: test\n{OVER}", "then: expected a list"),
     "unset": (f"fit: --a {{DATA}}\n{OVER}", r"\{DATA\} has no value; give --set DATA=VALUE"),

@@ -82,7 +82,8 @@ def benchmark(
         batches: given: --data.batch_size; auto: the largest that fits, found for each measure.
         cap: Largest batch that is tried; unset: 16384 on a GPU, 64 elsewhere.
         sizes: Comma-separated sides in pixels: measure inference at each of them in place of everything else, in its
-            fastest batch, and find the largest that fits. The paper's Figure 12 is 64,128,224,384,512.
+            fastest batch, and find the largest that fits. The paper's Figure 12 is 64,128,224,384,512. Where patches do
+            not divide a side, its last pixels are left out.
         variants: Comma-separated nets for --sizes, or figure12 for the eight of that figure; unset: the model's. Other
             nets than the model's come as their names say, without --model.net's flags.
         rounds: Turns of each contender.
@@ -133,6 +134,8 @@ def benchmark(
     except RuntimeError as error:
         if not is_exhausted(error):
             raise
+        if not bench.rows:
+            raise InputError(f"--sizes {sizes}: not even one image fits in the memory of {_place(trainer)}") from error
         raise InputError(_too_large(bench.rows[-1], trainer)) from error
 
 

@@ -79,7 +79,7 @@ def sweep(
     children = Children(jobs)
     outcomes = _run(left, read, runs, children, jobs)
     _report(read, runs, results)
-    _end(outcomes, children.received)
+    _end(outcomes, children.received, runs)
 
 
 def _run(cells: list[Cell], plans: list[Plan], runs: Path, children: Children, jobs: int) -> list[Outcome]:
@@ -121,11 +121,12 @@ def _report(plans: list[Plan], runs: Path, results: Path) -> None:
             print(f"figure   {path}", flush=True)
 
 
-def _end(outcomes: list[Outcome], received: int | None) -> None:
+def _end(outcomes: list[Outcome], received: int | None, runs: Path) -> None:
     """Say what failed and what is left; leave with the status that says so too."""
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     stopped = [outcome for outcome in outcomes if outcome.state == "stopped"]
-    elsewhere = [outcome for outcome in outcomes if outcome.state == "elsewhere"]
+    elsewhere = [outcome.cell for outcome in outcomes if outcome.state == "elsewhere"]
+    elsewhere = [cell for cell in elsewhere if not is_finished(cell, check_unchanged(cell, runs))]
     for outcome in failed:
         print(f"failed   {outcome.cell.place}: {outcome.reason}", file=sys.stderr)
     if failed:

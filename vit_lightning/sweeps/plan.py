@@ -4,7 +4,7 @@ import re
 import shlex
 from collections.abc import Collection
 from dataclasses import dataclass, fields
-from itertools import chain, product
+from itertools import chain, pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from vit_lightning.text_files import AsWritten, kind, read_mapping
 
 KEYS = ("fit", "then", "over", "figure")
 SCORING = ("validate", "test", "predict")
+CHECKPOINTS = ("last", "best")
 METRICS = ("test/", "val/", "best val/", "train/", "perf/", "cost/")
 """How the names of metrics begin, in the order of a table."""
 OWNED = {
@@ -202,8 +203,13 @@ def _then(text: Any) -> list[str]:
     verb, *words = _split("then", text) or [""]
     if verb not in SCORING:
         raise InputError(f"then: {text!r} must begin with {', '.join(SCORING[:-1])} or {SCORING[-1]}")
-    if not any(word.partition("=")[0] == "--ckpt_path" for word in words):
+    pairs = [(*word.partition("="), after) for word, after in pairwise([*words, ""])]
+    checkpoint = next((value or after for flag, _, value, after in pairs if flag == "--ckpt_path"), None)
+    if checkpoint is None:
         raise InputError(f"then: {text!r} needs --ckpt_path last or best, the checkpoint of its run")
+    if checkpoint not in CHECKPOINTS and not Path(checkpoint).suffix and "/" not in checkpoint:
+        hint = did_you_mean(checkpoint, CHECKPOINTS)
+        raise InputError(f"then: --ckpt_path {checkpoint}: expected last, best or a file{hint}")
     return [verb, *words]
 
 

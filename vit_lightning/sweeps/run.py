@@ -192,7 +192,8 @@ def _run(cell: Cell, runs: Path, call: Callable[[list[str], Path], int | None]) 
         code = call(words, log)
         output = log.read_bytes()[said:].decode(errors="replace") if log.is_file() else ""
         stopped = code is None or STOPPED in output
-        record.done += code == 0 and not stopped
+        silent = code == 0 and number and not _has_scored(cell, number, folder)
+        record.done += code == 0 and not stopped and not silent
         record.seconds, record.began = record.seconds + time.monotonic() - began, 0.0
         record.date = time.strftime("%Y-%m-%d")
         record.write(folder)
@@ -200,7 +201,14 @@ def _run(cell: Cell, runs: Path, call: Callable[[list[str], Path], int | None]) 
             return Outcome(cell, "stopped", record.seconds)
         if code:
             return Outcome(cell, "failed", record.seconds, f"{_last_words(output, code)}; see {log}")
+        if silent:
+            return Outcome(cell, "failed", record.seconds, f"{cell.lines[number][0]} left no metrics.csv; see {log}")
     return Outcome(cell, "finished", record.seconds)
+
+
+def _has_scored(cell: Cell, number: int, folder: Path) -> bool:
+    """Whether what follows a fit has left what it is for."""
+    return cell.lines[number][0] == "predict" or any(folder.glob(f"then{number}/*/metrics.csv"))
 
 
 def _last_words(output: str, code: int) -> str:
