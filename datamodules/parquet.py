@@ -1,6 +1,7 @@
 """Parquet files with encoded images and labels, as Hugging Face publishes data sets."""
 
 import json
+from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +21,27 @@ CACHE_BYTES = 256 * 2**20
 """How many bytes of row groups one process keeps; a shuffled order comes back to each of them."""
 
 
+class RowNames(Sequence[str]):
+    """Names of rows, such as train-00001.parquet:17, counted from 0 in each file.
+
+    Args:
+        files: the files, in order.
+        starts: number of the first row of each, and of all rows.
+    """
+
+    def __init__(self, files: Sequence[Path], starts: Sequence[int]) -> None:
+        self.files = files
+        self.starts = starts
+
+    def __len__(self) -> int:
+        return self.starts[-1]
+
+    def __getitem__(self, index: int) -> str:
+        index = range(len(self))[index]
+        file = bisect_right(self.starts, index) - 1
+        return f"{self.files[file].name}:{index - self.starts[file]}"
+
+
 class Rows:
     """Rows of Parquet files, read one row group at a time where they are asked for.
 
@@ -34,15 +56,18 @@ class Rows:
         self.image = image
         self.labels = labels
         self.groups = []
-        sizes = [0]
+        sizes, rows = [0], [0]
         largest = 1
         for number, file in enumerate(files):
             metadata = open_table(file).metadata
+            rows.append(rows[-1] + metadata.num_rows)
             for group in range(metadata.num_row_groups):
                 self.groups.append((number, group))
                 sizes.append(metadata.row_group(group).num_rows)
                 largest = max(largest, metadata.row_group(group).total_byte_size)
         self.starts = np.cumsum(sizes)
+        self.places = RowNames(files, rows)
+        self.keys: Sequence[str] = self.places
         self.keep = max(1, CACHE_BYTES // largest)
         self.cache: dict[int, Any] = {}
 
@@ -51,13 +76,12 @@ class Rows:
 
     def __getitem__(self, index: int) -> tuple[bytes, int]:
         group = int(np.searchsorted(self.starts, index, side="right")) - 1
-        file = self.files[self.groups[group][0]]
         try:
             data = self._images(group)[index - int(self.starts[group])].as_py()
         except Exception as error:  # see damage.reading
-            raise BrokenImage(f"row {index} of {file}", reason(error)) from error
+            raise BrokenImage(self.places[index], reason(error)) from error
         if data is None:
-            raise BrokenImage(f"row {index} of {file}", f"the column {self.image!r} holds no bytes")
+            raise BrokenImage(self.places[index], f"the column {self.image!r} holds no bytes")
         return data, int(self.labels[index])
 
     def __getstate__(self) -> dict[str, Any]:

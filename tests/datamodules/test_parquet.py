@@ -106,12 +106,25 @@ def test_wrong_labels(tmp_path):
     write(tmp_path / "train.parquet", [0, 1, 7], ["cat", "dog"])
     write(tmp_path / "test.parquet", [-1, -1, 0])
     data = ready(tmp_path, val_fraction=0.0)
-    with pytest.raises(InputError, match="training image 2 has label 7, outside the 2 classes"):
+    with pytest.raises(InputError, match=r"training image train\.parquet:2 has label 7, outside the 2 classes"):
         data.train_dataloader()
     assert data.test_set.labels.tolist() == [IGNORE, IGNORE, 0]
     write(tmp_path / "train.parquet", [0, None])
     with pytest.raises(InputError, match="1 rows without a label"):
         ready(tmp_path)
+
+
+def test_a_broken_image_is_named_by_its_file_and_row(tmp_path):
+    for number in range(2):
+        write(tmp_path / f"train-{number}.parquet", [0, 1, 0], first=3 * number)
+    whole = ready(tmp_path, val_fraction=0.0).train_set
+    names = [f"train-{file}.parquet:{row}" for file in range(2) for row in range(3)]
+    assert list(whole.keys) == names and whole.keys[-1] == names[-1]
+    table = parquet.read_table(tmp_path / "train-1.parquet")
+    broken = table.set_column(0, "image", pa.array([b"junk"] * 3, pa.binary()))
+    parquet.write_table(broken, tmp_path / "train-1.parquet")
+    with pytest.raises(BrokenImage, match=r"training image train-1\.parquet:[012]: not an image of a known format"):
+        list(ready(tmp_path, val_fraction=0.0, in_memory=False).train_dataloader())
 
 
 def test_row_without_bytes(tmp_path):
@@ -120,7 +133,7 @@ def test_row_without_bytes(tmp_path):
         pa.table({"image": pa.array(rows, pa.struct({"bytes": pa.binary(), "path": pa.string()})), "label": [0]}),
         tmp_path / "train.parquet",
     )
-    with pytest.raises(BrokenImage, match=r"row 0 of .*'image' holds no bytes"):
+    with pytest.raises(BrokenImage, match=r"train.parquet:0: the column 'image' holds no bytes"):
         ready(tmp_path, val_fraction=0.0).train_set[0]
 
 
