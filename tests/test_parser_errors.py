@@ -62,3 +62,9 @@ def test_known_walls(said, message):
 def test_any_message_becomes_one_line(message):
     text = shorten(message, FLAGS, PLUGINS)
     assert len(text.splitlines()) <= 1 and len(text) <= 700
+
+
+def test_a_flag_below_a_class_that_is_not_named(app):
+    done = app("fit", "--data", "Synthetic", "--trainer.logger.save_dir", "X")
+    wanted = "--trainer.logger: a flag below it needs its class first; give --trainer.logger CLASS too"
+    assert done.code != 0 and done.err.startswith(f"error: {wanted}")

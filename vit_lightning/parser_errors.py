@@ -96,6 +96,8 @@ def shorten(message: str, flags: Iterable[str], plugins: Iterable[str], models: 
         return f"--{key} {given[0]}: expected a class, or a mapping of class_path and init_args"
     if key and given and wanted:
         return f"--{key} {given[0]}: expected {', or '.join(map(_in_words, wanted))}"
+    if key and not given and "Union subtypes" in message:
+        return f"--{key}: a flag below it needs its class first; give --{key} CLASS too, such as CSVLogger for a logger"
     lines = [line.strip(" -") for line in message.splitlines() if line.strip(" -")]
     return " ".join(lines[:3])[:400]
 
