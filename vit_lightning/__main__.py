@@ -35,6 +35,15 @@ REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 """Errors of the system that the user alone can mend."""
 
 
+class Ended(SystemExit):
+    """What SIGTERM raises in a verb that has no state to save; Lightning would end it with status 0."""
+
+
+def end(signum: int, frame: FrameType | None) -> None:
+    """Take SIGTERM."""
+    raise Ended
+
+
 def main() -> int:
     """Run the verb that the command line names and return the exit status."""
     words = sys.argv[1:]
@@ -45,8 +54,11 @@ def main() -> int:
         run(words)
     except KeyboardInterrupt:
         return interrupted()
-    except SystemExit as end:
-        if end.code == 1 and isinstance(end.__context__, KeyboardInterrupt):  # as Lightning leaves
+    except Ended:
+        print("error: ended by SIGTERM before it was done", file=sys.stderr)
+        return 128 + signal.SIGTERM
+    except SystemExit as error:
+        if error.code == 1 and isinstance(error.__context__, KeyboardInterrupt):  # as Lightning leaves
             return interrupted()
         raise
     except Exception as error:
@@ -66,12 +78,6 @@ def interrupted() -> int:
     """Say that Ctrl-C ended the program; return the status that shells have for it."""
     print("interrupted", file=sys.stderr)
     return 128 + signal.SIGINT
-
-
-def ended(signum: int, frame: FrameType | None) -> None:
-    """End a program that SIGTERM meets at its work, as shells have it."""
-    print("error: ended by SIGTERM before it was done", file=sys.stderr, flush=True)
-    sys.exit(128 + signum)
 
 
 def leave() -> None:
@@ -124,7 +130,7 @@ def run(words: list[str]) -> None:
     """Hand over to LightningCLI, or to the function of a file verb."""
     verb = words[0] if words else ""
     if verb in RUN_VERBS:
-        before = signal.signal(signal.SIGTERM, ended) if verb != "fit" else None  # Lightning would end it with 0
+        before = signal.signal(signal.SIGTERM, end) if verb != "fit" else None
         gc.disable()  # until ViTCLI has built everything, of which nothing is garbage: a fifth of the start
         try:
             from vit_lightning.cli import ViTCLI

@@ -131,11 +131,7 @@ class GraphedStep:
             with torch.enable_grad():
                 loss = closure()
         places = [None if each.grad is None else each.grad.data_ptr() for each in self._parameters()]
-        if not self.taken:
-            self.take()
-            self.taken = True
-            return loss
-        if self.graph is None:
+        if self.taken and self.graph is None:
             self._capture(places)
         if places == self.places:
             for rate, group in zip(self.rates, self.optimizer.param_groups, strict=True):
@@ -143,6 +139,7 @@ class GraphedStep:
             self.graph.replay()
         else:
             self.take()
+        self.taken = True
         return loss
 
     def _parameters(self) -> Iterator[nn.Parameter]:

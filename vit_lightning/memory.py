@@ -181,15 +181,17 @@ def _fits(records: Records, shape: torch.Size) -> bool:
 def _decode(records: Records, shape: torch.Size, cores: int) -> Held:
     pieces = Pieces(records, shape)
     pixels = torch.zeros((len(records), *shape), dtype=torch.uint8)
-    labels: list[Tensor | None] = [None] * len(records)
+    labels: Tensor | None = None
     faults: dict[int, BrokenImage] = {}
     done, told = 0, time.monotonic()
     for piece in _read(pieces, cores):
         if isinstance(piece, InputError):
             raise piece
         pixels[piece.indices] = piece.pixels
-        for index, label in zip(piece.labelled.tolist(), piece.labels, strict=True):
-            labels[index] = label
+        if len(piece.labelled):
+            if labels is None:
+                labels = piece.labels.new_full((len(records), *piece.labels.shape[1:]), IGNORE)
+            labels[piece.labelled] = piece.labels
         faults |= {index: BrokenImage(name, reason) for index, name, reason in piece.faults}
         done += len(piece.indices) + len(piece.faults)
         if time.monotonic() - told > PAUSE:
@@ -197,8 +199,6 @@ def _decode(records: Records, shape: torch.Size, cores: int) -> Held:
             rank_zero_info(f"decoded {done:,} of {len(records):,} {records.split} images into memory")
     if faults and records.skipped is None:
         records[Draw(min(faults))]  # raises what it would in the middle of the run
-    known = next(label for label in labels if label is not None)
-    labels = torch.stack([torch.full_like(known, IGNORE) if label is None else label for label in labels])
     return Held(pixels, labels, faults, records.keys)
 
 

@@ -212,7 +212,7 @@ class RecipeModel(LightningModule):
             self.schedule.check(total)
         optimizer = self.optim.build(self.trainable())
         if self.hparams.cuda_graph and self.optim.name != "sgd" and self.trainer.precision != "16-mixed":
-            graph_steps(optimizer)  # fp16's scaler would skip steps, which a graph cannot
+            graph_steps(optimizer)  # sgd's host reads its rate; fp16's scaler skips steps, which a graph cannot
         scheduler = torch.optim.lr_scheduler.LambdaLR(
             optimizer, lambda step: self.schedule.lr(step, self.optim.lr, total) / (self.optim.lr or 1.0)
         )

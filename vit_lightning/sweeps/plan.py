@@ -203,10 +203,11 @@ def _then(text: Any) -> list[str]:
     verb, *words = _split("then", text) or [""]
     if verb not in SCORING:
         raise InputError(f"then: {text!r} must begin with {', '.join(SCORING[:-1])} or {SCORING[-1]}")
-    pairs = [(*word.partition("="), after) for word, after in pairwise([*words, ""])]
-    checkpoint = next((value or after for flag, _, value, after in pairs if flag == "--ckpt_path"), None)
-    if checkpoint is None:
+    pairs = [(word.partition("="), after) for word, after in pairwise([*words, ""])]
+    given = [value or after for (flag, _, value), after in pairs if flag == "--ckpt_path"]
+    if not given:
         raise InputError(f"then: {text!r} needs --ckpt_path last or best, the checkpoint of its run")
+    checkpoint = given[-1]
     if checkpoint not in CHECKPOINTS and not Path(checkpoint).suffix and "/" not in checkpoint:
         hint = did_you_mean(checkpoint, CHECKPOINTS)
         raise InputError(f"then: --ckpt_path {checkpoint}: expected last, best or a file{hint}")
