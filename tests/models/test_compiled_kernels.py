@@ -9,6 +9,7 @@ TYPES = {"b": "*bf16", "f": "*fp32", "l": "*i64", "u": "*u8", "i": "i32", "r": "
 """Of an argument, by its letter; a dash stands for None."""
 NORM = {"WIDTH": 768, "BLOCK": 1024, "TILE": 4}
 GELU = {"WIDTH": 3072, "BLOCK": 512, "TILE": 8}
+FEW = {"K": 64, "ROOM": 64, "SCALE": 0.125}
 CASES = {
     "norm": ("models.kernels", "_add_norm", "bbf--ffbbffiiir", {"DROP": 0} | NORM),
     "norm at the stream's start": ("models.kernels", "_add_norm", "b----ffbbffiiir", {"DROP": 0} | NORM),
@@ -18,13 +19,16 @@ CASES = {
     "norm's gradient at the end": ("models.kernels", "_add_norm_backward", "-bbfff--bbfiii", {"DROP": 0} | NORM),
     "gelu": ("models.kernels", "_gelu", "bf-bii", {"DROP": 0, "EXACT": False, "WIDTH": 3072, "BLOCK": 1024, "TILE": 4}),
     "gelu's gradient": ("models.kernels", "_gelu_backward", "bbf-bfii", {"DROP": 0, "EXACT": False} | GELU),
+    "gelu's gradient, bias inside": ("models.kernels", "_gelu_backward", "bb--bfii", {"DROP": 0, "EXACT": True} | GELU),
     "exact gelu's with dropout": ("models.kernels", "_gelu_backward", "bbflbfii", {"DROP": 6554, "EXACT": True} | GELU),
     "sums over rows": ("models.kernels", "_column_sums", "bfi", {"WIDTH": 3072, "BLOCK": 512, "TILE": 16}),
     "partial sums": ("models.kernels", "_add_up", "ffi", {"WIDTH": 768, "BLOCK": 16, "TILE": 128}),
     "pixels": ("models.kernels", "_normalise", "uffbiiir", {"BLOCK": 4096}),
     "cutting": ("cut_kernel", "_cut", "luii", {"FIELDS": 13, "ANTIALIAS": True, "BLOCK": 256}),
+    "attention of few tokens": ("models.attend_few", "_attend", "bbii", FEW),
+    "its gradient": ("models.attend_few", "_backward", "bbbfii", FEW),
     "attention's delta": ("models.attend", "_delta", "bbfii", {"K": 64, "OWN": 64}),
-    "attention's gradient, few tokens": ("models.attend", "_backward", "bbffbfiir", {"K": 64, "OWN": 64, "STEP": 32}),
+    "attention's gradient, 197 tokens": ("models.attend", "_backward", "bbffbfiir", {"K": 64, "OWN": 64, "STEP": 32}),
     "attention's gradient": ("models.attend", "_backward", "bbffbfiir", {"K": 64, "OWN": 64, "STEP": 128}),
 }
 

@@ -99,7 +99,11 @@ def _plain(net, tokens):
 
 
 @pytest.mark.gpu
-def test_the_fast_path_is_the_plain_net_on_a_gpu() -> None:
+@pytest.mark.parametrize("narrow", [0, SIZE["width"]])
+def test_the_fast_path_is_the_plain_net_on_a_gpu(monkeypatch: pytest.MonkeyPatch, narrow: int) -> None:
+    from vit_lightning.models import fused
+
+    monkeypatch.setattr(fused, "NARROW", narrow)
     compare("cuda", torch.bfloat16)
 
 

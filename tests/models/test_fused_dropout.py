@@ -96,6 +96,12 @@ def check_backward() -> None:
     grad, sums = kernels.gelu_backward(ones, 16 * ones, zeros[0], False, drop(7, use=2))
     assert torch.equal(grad, active)
     assert torch.allclose(sums, active.sum(0))
+    hidden = torch.randn(rows, width)
+    apart, together = (
+        kernels.gelu_backward(ones, hidden, 2 * ones[0], True),
+        kernels.gelu_backward(ones, hidden + 2, None, True),
+    )
+    assert torch.allclose(apart[0], together[0], atol=1e-6) and torch.allclose(apart[1], together[1], atol=1e-4)
 
 
 def check_extremes() -> None:

@@ -12,13 +12,14 @@ import triton.language as tl
 from einops import rearrange
 from torch import Tensor
 
+from vit_lightning.models import attend_few
 from vit_lightning.models.kernels import add_up
 
 OWN = 64
 """Tokens that a program owns."""
 
 
-def attend(packed: Tensor, heads: int) -> tuple[Tensor, Tensor]:
+def attend(packed: Tensor, heads: int) -> tuple[Tensor, Tensor | None]:
     """Return softmax(q k^T / sqrt(k)) v.
 
     Args:
@@ -26,8 +27,10 @@ def attend(packed: Tensor, heads: int) -> tuple[Tensor, Tensor]:
         heads: h.
 
     Returns:
-        The mixed values `b n (h k)`, and the logarithm of the softmax's sum, `b h n`.
+        The mixed values `b n (h k)`, and the logarithm of the softmax's sum, `b h n`, or None for few tokens.
     """
+    if packed.shape[1] <= attend_few.FEW:
+        return attend_few.attend(packed, heads), None
     queries, keys, values = rearrange(packed, "b n (three h k) -> three b h n k", three=3, h=heads)
     if _has_fast_forward(packed.device) and queries.shape[-1] <= 128:
         # cuDNN's forward pass alone: its backward pass gives NaN for 64 equal tokens (torch 2.11, cuDNN 9.19, H100).
@@ -43,8 +46,12 @@ def _has_fast_forward(device: torch.device) -> bool:
     return torch.cuda.get_device_capability(device) == (9, 0) and torch.backends.cudnn.is_available()
 
 
-def attend_backward(grad: Tensor, packed: Tensor, mixed: Tensor, lse: Tensor, heads: int) -> tuple[Tensor, Tensor]:
+def attend_backward(
+    grad: Tensor, packed: Tensor, mixed: Tensor, lse: Tensor | None, heads: int
+) -> tuple[Tensor, Tensor]:
     """Return the gradient of `packed`, `b n (three h k)`, and its sum over batch and tokens."""
+    if lse is None:
+        return attend_few.attend_backward(grad, packed, heads)
     batch, tokens, width = grad.shape
     blocks = triton.cdiv(tokens, OWN)
     delta = torch.empty_like(lse)

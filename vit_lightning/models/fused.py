@@ -23,6 +23,9 @@ from vit_lightning.models.kernels import KEEP_ALL, Drop
 if TYPE_CHECKING:
     from vit_lightning.models.vit import Block, Norm, ViT
 
+NARROW = 384
+"""Width of tokens up to which a product with GELU's slope inside takes longer than the two in turn (SPEED.md)."""
+
 
 class Stream(NamedTuple):
     """Tokens `b n d` that stand for `tokens + keep * drop(branch + bias)`."""
@@ -186,11 +189,12 @@ class MLP(Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         rows, hidden, active, bias, up, down = ctx.saved_tensors
         shape, grad = grad.shape, _rows(grad)
-        if ctx.inside:
+        if ctx.inside and grad.shape[1] > NARROW:
             grad_hidden = matmul.product(grad, down, gelu_gradient=hidden)
             for_bias = kernels.column_sums(grad_hidden)
         else:
-            grad_hidden, for_bias = kernels.gelu_backward(product(grad, down), hidden, bias, ctx.exact, ctx.drop)
+            outside = None if ctx.inside else bias
+            grad_hidden, for_bias = kernels.gelu_backward(product(grad, down), hidden, outside, ctx.exact, ctx.drop)
         return (
             product(grad_hidden, up).view(shape),
             product(grad_hidden.t(), rows, ctx.types[0]),

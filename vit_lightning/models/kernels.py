@@ -136,9 +136,9 @@ def gelu(hidden: Tensor, bias: Tensor, exact: bool, drop: Drop = KEEP_ALL) -> Te
 
 
 def gelu_backward(
-    grad: Tensor, hidden: Tensor, bias: Tensor, exact: bool, drop: Drop = KEEP_ALL
+    grad: Tensor, hidden: Tensor, bias: Tensor | None, exact: bool, drop: Drop = KEEP_ALL
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradients of `hidden` and of `bias`."""
+    """Return the gradients of `hidden` and of `bias`, which is None where `hidden` holds it."""
     rows, width = hidden.shape
     out, programs = torch.empty_like(hidden), _programs(hidden.device, 2)
     sums = torch.empty(programs, width, dtype=torch.float32, device=hidden.device)
@@ -316,11 +316,15 @@ def _gelu_backward(
 ):  # fmt: skip
     program, first = tl.program_id(0), tl.program_id(1) * BLOCK
     columns = first + tl.arange(0, BLOCK)
-    bias = _load(Bias, columns, columns < WIDTH)[None, :]
+    if Bias is not None:
+        bias = _load(Bias, columns, columns < WIDTH)[None, :]
     for_bias = tl.zeros((TILE, BLOCK), tl.float32)
     for start in tl.range(program * TILE, rows, tl.num_programs(0) * TILE, num_stages=AHEAD):
         row, places, inside = _tile(start, rows, columns, WIDTH, TILE)
-        share, slope = _bend(_load(Hidden, places, inside) + bias, EXACT)
+        x = _load(Hidden, places, inside)
+        if Bias is not None:
+            x += bias
+        share, slope = _bend(x, EXACT)
         grad = _load(Grad, places, inside) * (share + slope)
         if DROP:
             grad *= _mask(Seed, use, row, first, DROP, BLOCK)
