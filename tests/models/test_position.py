@@ -48,9 +48,11 @@ def test_bicubic_is_on_request_and_keeps_the_dtype():
     assert resample(table.bfloat16(), (4, 4), (6, 6)).dtype == torch.bfloat16
 
 
-def test_sincos_by_hand():
-    table = additive(resolve(NetConfig("Ti/16", width=12, pool="gap", position="sincos_2d")), (2, 3)).table[0]
-    omega = np.array([1, 10_000**-0.5, 10_000**-1])
+@pytest.mark.parametrize("temperature", [None, 30])
+def test_sincos_by_hand(temperature):
+    config = NetConfig("Ti/16", width=12, pool="gap", position="sincos_2d", position_temperature=temperature)
+    table = additive(resolve(config), (2, 3)).table[0]
+    omega = np.array([1.0, 10_000**-0.5, 10_000**-1] if temperature is None else [1.0, 30**-0.5, 30**-1])
     for y in range(2):
         for x in range(3):
             expected = np.concatenate([np.sin(x * omega), np.cos(x * omega), np.sin(y * omega), np.cos(y * omega)])

@@ -12,7 +12,7 @@ Pool = Literal["token", "gap", "map", "token_and_gap"]
 Position = Literal["learned", "learned_2d", "sincos_2d", "relative", "none"]
 PositionAt = Literal["stem", "every_layer", "every_layer_shared"]
 Axes = Literal["global", "axial"]
-AttentionInit = Literal["xavier", "mimetic"]
+AttentionInit = Literal["xavier", "mimetic", "local"]
 Gelu = Literal["tanh", "exact"]
 CHOICES = {"pool": Pool, "position": Position, "position_at": PositionAt, "attention": Axes, "gelu": Gelu}
 CHOICES |= {"attention_init": AttentionInit}
@@ -56,13 +56,15 @@ class NetConfig:
     """Size of the tanh layer before the head; 0: none."""
     position: Position | None = None
     """Kind of position embedding (paper, appendix D.4)."""
+    position_temperature: float | None = None
+    """Longest wave of sincos_2d over its shortest (10000, as in big_vision); grids of 8 x 8 patches want about 30."""
     position_at: PositionAt | None = None
     """Where positions are added: once, or at every block with an own or the same table."""
     attention: Axes | None = None
     """All tokens with all, or rows then columns (paper, appendix D.6; needs a pool without class token)."""
     attention_init: AttentionInit | None = None
-    """How attention begins: at random as in the paper, or like that of trained nets, for small data sets
-    (arXiv 2305.09828)."""
+    """How attention begins: at random as in the paper, or, for small data sets, like that of trained nets (mimetic,
+    arXiv 2305.09828) or with every head at a neighbour of each patch (local, arXiv 2404.01139; needs sincos_2d)."""
     dropout: float | None = None
     """Rate after the positions and after every dense layer of a block except the queries, keys and values."""
     stochastic_depth: float | None = None
@@ -144,6 +146,7 @@ DEFAULTS: dict[str, Any] = {
     "pool": "token",
     "representation": 0,
     "position": "learned",
+    "position_temperature": 10_000.0,
     "position_at": "stem",
     "attention": "global",
     "attention_init": "xavier",
@@ -300,6 +303,10 @@ def _check(config: NetConfig) -> None:
         raise InputError(f"net.pool={config.pool} reads the class token, but net.class_token is off: leave that out.")
     if config.pool == "token_and_gap" and config.norm_after_pool:
         raise InputError("net.pool=token_and_gap reads normalised tokens: leave net.norm_after_pool out.")
+    if config.position_temperature <= 1:
+        raise InputError(f"net.position_temperature is {config.position_temperature:g}: choose more than 1.")
+    if config.attention_init == "local":
+        _check_local(config)
     if config.patch_dropout:
         _check_patch_dropout(config)
     if config.attention == "axial" and config.class_token:
@@ -308,6 +315,19 @@ def _check(config: NetConfig) -> None:
         )
     if config.attention == "axial" and config.registers:
         raise InputError(f"Axial attention has no row for {config.registers} registers: set net.registers=0.")
+
+
+def _check_local(config: NetConfig) -> None:
+    """Refuses nets whose heads cannot find a neighbour by its position."""
+    needs = {"position": "sincos_2d", "position_at": "stem", "attention": "global"}
+    for name, value in needs.items():
+        if (own := getattr(config, name)) != value:
+            raise InputError(f"net.attention_init=local needs net.{name}={value}, got {own}: set it.")
+    if config.width // config.heads < 4:
+        raise InputError(
+            f"net.attention_init=local needs heads of 4 features or more, but {config.heads} share a width of "
+            f"{config.width}: lower net.heads."
+        )
 
 
 def _check_patch_dropout(config: NetConfig) -> None:

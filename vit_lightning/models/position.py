@@ -29,6 +29,7 @@ class Additive(nn.Module):
         super().__init__()
         self.grid, self.width, self.registers = grid, config.width, config.registers
         self.class_token = int(config.class_token)
+        self.temperature = config.position_temperature
         self.build()
         self.reset_parameters()
 
@@ -88,9 +89,8 @@ class SinCos2d(Additive):
 
     def reset_parameters(self) -> None:
         rows, columns = self.grid
-        quarter = self.width // 4
         device = self.table.device
-        omega = 10_000 ** -(torch.arange(quarter, device=device) / max(quarter - 1, 1))
+        omega = frequencies(self.width, self.temperature).to(device)
         y = repeat(torch.arange(rows, device=device), "y -> (y x) 1", x=columns) * omega
         x = repeat(torch.arange(columns, device=device), "x -> (y x) 1", y=rows) * omega
         self.table.zero_()
@@ -98,6 +98,12 @@ class SinCos2d(Additive):
 
     def vectors(self) -> Tensor:
         return self.table
+
+
+def frequencies(width: int, temperature: float) -> Tensor:
+    """Returns the angles per patch of the waves of a token, `(width / 4,)`, from 1 down to 1 / temperature."""
+    quarter = width // 4
+    return temperature ** -(torch.arange(quarter) / max(quarter - 1, 1))
 
 
 class Relative(nn.Module):

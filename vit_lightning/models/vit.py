@@ -17,6 +17,7 @@ from torch.nn.functional import linear, scaled_dot_product_attention, silu
 from vit_lightning.models.config import NetConfig, check_images, grid_of, patches_kept
 from vit_lightning.models.dense import Dense, lecun_normal_, normal_, xavier_
 from vit_lightning.models.fast_path import fusible
+from vit_lightning.models.local_init import look_at_neighbours_
 from vit_lightning.models.mimetic import mimetic_
 from vit_lightning.models.position import STD, Relative, additive
 
@@ -317,6 +318,8 @@ class ViT(nn.Module):
         head_bias = partial(nn.init.constant_, val=config.head_bias)
         self.head = Dense(size or pooled, num_classes, nn.init.zeros_, head_bias) if num_classes else nn.Identity()
         self.reset_parameters()
+        if config.attention_init == "local":
+            look_at_neighbours_(self)
 
     def reset_parameters(self) -> None:
         if self.class_token is not None:

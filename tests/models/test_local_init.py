@@ -1,0 +1,74 @@
+"""Heads that begin at a neighbour of each patch (arXiv 2404.01139)."""
+
+import pytest
+import torch
+
+from vit_lightning.errors import InputError
+from vit_lightning.models import NetConfig, build, resolve
+
+SMALL = {"width": 128, "heads": 2, "depth": 3, "mlp": 64, "pool": "gap", "position": "sincos_2d"}
+SIDE = 6
+
+
+def net(**changes) -> torch.nn.Module:
+    torch.manual_seed(0)
+    fields = SMALL | {"position_temperature": 30, "attention_init": "local"} | changes
+    return build(NetConfig("Ti/4", **fields), 4 * SIDE, 3).eval()
+
+
+def offsets(logits: torch.Tensor, place: tuple[int, int]) -> list[tuple[int, int]]:
+    """Where each head looks most from a patch, in rows and columns from it."""
+    rows, columns = place
+    most = logits[0, :, rows * SIDE + columns].argmax(dim=-1).tolist()
+    return [(each // SIDE - rows, each % SIDE - columns) for each in most]
+
+
+@pytest.mark.parametrize("changes", [{}, {"heads": 12, "width": 384}, {"position_temperature": 10_000}])
+def test_heads_look_at_different_neighbours_wherever_they_are(changes):
+    begun = net(**changes)
+    tokens = begun.position(torch.zeros(1, SIDE**2, begun.config.width))
+    layers = []
+    for block in begun.blocks:
+        queries, keys, *_ = block.attention.split(tokens)
+        logits = queries @ keys.mT / queries.shape[-1] ** 0.5
+        own = offsets(logits, (2, 3))
+        assert {abs(each) for offset in own for each in offset} <= {0, 1}
+        assert len(set(own)) == min(len(own), 9)
+        assert own == offsets(logits, (3, 2)) == offsets(logits, (4, 4))
+        assert torch.allclose(logits[0, :, 2 * SIDE + 3].amax(-1), torch.tensor(9.6), atol=1e-3)
+        layers.append(tuple(own))
+    assert len(set(layers)) > 1
+
+
+def test_nothing_is_written_where_positions_are_compared():
+    begun = net()
+    waves = torch.arange(128).view(4, 32)[:, :16].flatten()
+    tokens = begun.position(begun.embed(torch.rand(1, 3, 24, 24)))
+    for block in begun.blocks:
+        tokens = block(tokens)
+    positions = begun.position(torch.zeros(1, SIDE**2, 128))
+    assert torch.allclose(tokens[..., waves], positions[..., waves], atol=1e-4)
+    assert not torch.allclose(tokens, positions, atol=0.1)
+
+
+def test_a_class_token_sees_all_alike_and_the_seed_decides():
+    begun = net(pool="token")
+    row = begun.attention(torch.zeros(1, 3, 24, 24))[0][0, :, 0]
+    assert torch.allclose(row, torch.full_like(row, 1 / (SIDE**2 + 1)), atol=1e-6)
+    again = net(pool="token")
+    assert all(torch.equal(a, b) for a, b in zip(begun.parameters(), again.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"position": "learned"}, r"needs net\.position=sincos_2d, got learned"),
+        ({"position_at": "every_layer"}, r"needs net\.position_at=stem, got every_layer"),
+        ({"attention": "axial"}, r"needs net\.attention=global, got axial"),
+        ({"heads": 64}, r"heads of 4 features or more, but 64 share a width of 128"),
+        ({"position_temperature": 1}, r"net\.position_temperature is 1: choose more than 1"),
+    ],
+)
+def test_nets_without_neighbours_are_refused(fields, said):
+    with pytest.raises(InputError, match=said):
+        resolve(NetConfig("Ti/4", **SMALL | {"attention_init": "local"} | fields))
