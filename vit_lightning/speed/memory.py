@@ -29,20 +29,28 @@ def fits(run: Callable[[], None]) -> bool:
     return True
 
 
-def largest(fitting: Callable[[int], bool], cap: int) -> int:
+def largest(fitting: Callable[[int], bool], cap: int, known: int = 0, guess: int | None = None) -> int:
     """Returns the largest number that fits, up to a cap and to a sixteenth of itself; 0 if not even 1 does.
 
     Args:
         fitting: whether a number fits; larger ones fit less.
         cap: largest number to try.
+        known: a number that fits.
+        guess: what the answer is expected to be, which saves steps; None: nothing is known.
     """
-    low, high = 0, 1
-    while high <= cap and fitting(high):
-        low, high = high, 2 * high
-    high = min(high, cap + 1)
+    low, high = known, cap + 1
+
+    def probe(number: int) -> None:
+        nonlocal low, high
+        if low < number < high:
+            low, high = (number, high) if fitting(number) else (low, number)
+
+    for near in () if guess is None else (guess - guess // 40, guess + guess // 40):
+        probe(min(near, cap))
+    while low < cap and high > cap:
+        probe(min(max(1, 2 * low), cap))
     while high - low > max(1, low // 16):
-        middle = (low + high) // 2
-        low, high = (middle, high) if fitting(middle) else (low, middle)
+        probe((low + high) // 2)
     return low
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
+import torch
 from lightning.pytorch import LightningModule, Trainer
 
 from vit_lightning.errors import InputError
@@ -12,7 +13,7 @@ from vit_lightning.models import NetConfig
 from vit_lightning.models.config import is_resnet, is_timm, resolve
 from vit_lightning.speed.clock import clock_of
 from vit_lightning.speed.contender import Contender, peak_flops, rebuild
-from vit_lightning.speed.memory import STEPS, fits, free_memory, largest
+from vit_lightning.speed.memory import fits, free_memory, largest
 from vit_lightning.speed.rounds import Row, Task, alternate
 from vit_lightning.text_files import check_place
 
@@ -72,25 +73,37 @@ def sweep(
 
 
 def _best_batch(trainer: Trainer, contender: Contender, cap: int, seconds: float, tell: Callable[[str], None]) -> Row:
-    """Time powers of two on the way to the largest batch, and return the fastest one's figures."""
-    clock, best = clock_of(contender.device), None
+    """Time powers of two until a batch fills a turn, find the largest that fits, return the fastest one's figures."""
+    clock, rows = clock_of(contender.device), []
 
     def timed(batch: int) -> bool:
-        nonlocal best
         row = Row("inference", contender.name, contender.image_size, batch)
         row.flops, row.peak = contender.flops("inference"), peak_flops(trainer)
         task = Task(row, lambda: contender.task("inference", batch))
-        power_of_two = batch & (batch - 1) == 0
-        fitted = fits((lambda: alternate([task], clock, 1, seconds)) if power_of_two else (lambda: task.build()(STEPS)))
-        if row.rounds and (best is None or row.images_per_s > best.images_per_s):
-            best = row
+        rows.extend([row] if (fitted := fits(lambda: alternate([task], clock, 1, seconds))) else [])
         return fitted
 
-    top = largest(timed, cap)
-    best = best or Row("inference", contender.name, contender.image_size, 0)
+    batch = 1
+    while batch <= cap and timed(batch) and batch < rows[-1].images_per_s * seconds:
+        batch *= 2
+    known = rows[-1].batch if rows else 0
+    top = largest(lambda batch: fits(lambda: contender.task("inference", batch)(1)), cap, known, _expected(rows))
+    best = max(
+        rows, key=lambda row: row.images_per_s, default=Row("inference", contender.name, contender.image_size, 0)
+    )
     best.largest_batch = top
     best.note = "(cap)" if top == cap else ""
     return best
+
+
+def _expected(rows: list[Row]) -> int | None:
+    """Return the largest batch to expect from what the last two took of a GPU's memory; None where it is not known."""
+    if len(rows) < 2 or rows[-1].memory_gib is None:
+        return None
+    (less, more), (fewer, batch) = zip(*((row.memory_gib, row.batch) for row in rows[-2:]), strict=True)
+    each = (more - less) / (batch - fewer)
+    free_gib = torch.cuda.mem_get_info()[0] / 2**30
+    return batch + int((free_gib - more) / each) if each > 0 else None
 
 
 def check_figure(path: Path) -> None:
