@@ -27,6 +27,7 @@ CASES = {
     "cutting": ("cut_kernel", "_cut", "luii", {"FIELDS": 13, "ANTIALIAS": True, "BLOCK": 256}),
     "attention of few tokens": ("models.attend_few", "_attend", "bbii", FEW),
     "its gradient": ("models.attend_few", "_backward", "bbbfii", FEW),
+    "its gradient, wide heads": ("models.attend_few", "_backward", "bbbfii", FEW | {"K": 128}),
     "attention's delta": ("models.attend", "_delta", "bbfii", {"K": 64, "OWN": 64}),
     "attention's gradient, 197 tokens": ("models.attend", "_backward", "bbffbfiir", {"K": 64, "OWN": 64, "STEP": 32}),
     "attention's gradient": ("models.attend", "_backward", "bbffbfiir", {"K": 64, "OWN": 64, "STEP": 128}),
