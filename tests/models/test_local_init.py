@@ -66,7 +66,13 @@ def test_a_class_token_sees_all_alike_and_the_seed_decides():
         ({"position_at": "every_layer"}, r"needs net\.position_at=stem, got every_layer"),
         ({"attention": "axial"}, r"needs net\.attention=global, got axial"),
         ({"heads": 64}, r"heads of 4 features or more, but 64 share a width of 128"),
-        ({"position_temperature": 1}, r"net\.position_temperature is 1: choose more than 1"),
+        ({"position_temperature": 1}, r"net\.position_temperature is 1: choose a number above 1"),
+        ({"position_temperature": float("nan")}, r"net\.position_temperature is nan: choose a number above 1"),
+        ({"position_temperature": float("inf")}, r"net\.position_temperature is inf: choose a number above 1"),
+        (
+            {"position_temperature": 30, "position": "none", "attention_init": "xavier"},
+            r"position_temperature=30 is for net\.position=sincos_2d, not none",
+        ),
     ],
 )
 def test_nets_without_neighbours_are_refused(fields, said):

@@ -1,6 +1,7 @@
 """NetConfig, the one table of variants, and the geometry that follows from a config."""
 
 import difflib
+import math
 import re
 from collections.abc import Sequence, Set
 from dataclasses import asdict, dataclass
@@ -303,8 +304,7 @@ def _check(config: NetConfig) -> None:
         raise InputError(f"net.pool={config.pool} reads the class token, but net.class_token is off: leave that out.")
     if config.pool == "token_and_gap" and config.norm_after_pool:
         raise InputError("net.pool=token_and_gap reads normalised tokens: leave net.norm_after_pool out.")
-    if config.position_temperature <= 1:
-        raise InputError(f"net.position_temperature is {config.position_temperature:g}: choose more than 1.")
+    _check_temperature(config)
     if config.attention_init == "local":
         _check_local(config)
     if config.patch_dropout:
@@ -315,6 +315,18 @@ def _check(config: NetConfig) -> None:
         )
     if config.attention == "axial" and config.registers:
         raise InputError(f"Axial attention has no row for {config.registers} registers: set net.registers=0.")
+
+
+def _check_temperature(config: NetConfig) -> None:
+    """Refuses waves that cannot be, and those of positions that have none."""
+    temperature = config.position_temperature
+    if not 1 < temperature < math.inf:
+        raise InputError(f"net.position_temperature is {temperature:g}: choose a number above 1, such as 30.")
+    if config.position != "sincos_2d" and temperature != DEFAULTS["position_temperature"]:
+        raise InputError(
+            f"net.position_temperature={temperature:g} is for net.position=sincos_2d, not {config.position}: "
+            "leave one of the two out."
+        )
 
 
 def _check_local(config: NetConfig) -> None:

@@ -27,7 +27,7 @@ def look_at_neighbours_(net: "ViT") -> None:
     """Fill queries and keys so that the heads of a layer look at different neighbours, or at the patch itself.
 
     A head compares the shortest waves, as many as it has room for. Patches, attention and MLPs begin by writing nothing
-    where these lie, since it would be compared as well: without that CIFAR-10 was learnt no better than from xavier.
+    where these lie, since it would be compared as well: without that CIFAR-10 was learnt no better than from mimetic.
     """
     written = [net.patches.proj, *(layer for block in net.blocks for layer in (block.attention.out, block.mlp.down))]
     if net.patches.proj.weight.is_meta:
