@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 DATA = ("--data", "Synthetic", "--data.train_size", 32, "--data.eval_size", 8, "--data.batch_size", 8)
 NET = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--trainer.log_every_n_steps", 1)
@@ -79,6 +80,18 @@ def test_a_resume_says_what_of_data_and_trainer_differs(app, tmp_path):
     }
     again = app(*FIT, *LONGER, *changes, "--trainer.max_epochs", 3)  # the newest part of the run counts
     assert differing(again.err) == {"trainer.max_epochs: 2 -> 3"}
+
+
+def test_a_field_that_came_after_a_checkpoint_is_compared_too(app):
+    words = (*FIT, "--model.net.position", "sincos_2d")
+    assert app(*words).code == 0
+    path = Path("runs/default/0/checkpoints/last.ckpt")
+    older = torch.load(path, weights_only=True)
+    del older["hyper_parameters"]["net"]["position_temperature"]
+    torch.save(older, path)
+    done = app(*words, *LONGER, "--model.net.position_temperature", 30)
+    assert done.code == 1 and "net.position_temperature: 10000.0 -> 30.0" in done.err
+    assert app(*words, *LONGER).code == 0
 
 
 def test_a_checkpoint_without_its_run_is_compared_with_nothing(app):

@@ -1,6 +1,6 @@
 """What every model shares: a net built from the data's facts, trained by a recipe, compared with its checkpoints."""
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any, ClassVar
 
 import torch
@@ -315,8 +315,9 @@ class RecipeModel(LightningModule):
             )
         self.configure_model()
         self.planned_steps = checkpoint.get("planned_steps")
-        found = differences(checkpoint["hyper_parameters"], dict(self.hparams))
-        self._check_net(found, checkpoint["hyper_parameters"])
+        saved = checkpoint["hyper_parameters"] | {"net": _complete(checkpoint["hyper_parameters"]["net"])}
+        found = differences(saved, dict(self.hparams))
+        self._check_net(found, saved)
         if self._fits:
             self._check_optimiser(found)
             self._check_order(checkpoint)
@@ -335,6 +336,12 @@ class RecipeModel(LightningModule):
             )
         self.average.restore(checkpoint["state_dict"], checkpoint[UPDATES])
         checkpoint["state_dict"] = checkpoint[RAW]
+
+
+def _complete(net: dict[str, Any]) -> dict[str, Any]:
+    """A checkpoint's net with the fields that came after it, at what they were before there was a choice."""
+    known = {field.name for field in fields(NetConfig)}
+    return net | asdict(resolve(NetConfig(**{name: value for name, value in net.items() if name in known})))
 
 
 def _plain(key: str, value: Any) -> Any:
