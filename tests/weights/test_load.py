@@ -91,7 +91,7 @@ def test_hidden_layer_stays_where_the_net_has_it(saved):
         ({"depth": 1}, "net lacks blocks.1"),
         ({"registers": 2}, "lack registers"),
         ({"layer_scale": 0.1}, "lack blocks.0.scale1"),
-        ({"position": "sincos_2d"}, "net lacks position.table"),
+        ({"position": "sincos_2d"}, "position=learned.*sincos_2d"),
         ({"width": 32}, r"\(1, 1, 16\).*\(1, 1, 32\)"),
         ({"patch": 8}, "patch=4.*8.*adapt"),
         ({"channels": 1}, "channels=3.*1.*adapt"),
@@ -100,6 +100,16 @@ def test_hidden_layer_stays_where_the_net_has_it(saved):
 def test_other_nets_are_refused(fields, message, saved):
     source, _ = saved()
     with pytest.raises(InputError, match=message):
+        load_into(tiny(**fields), source)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"position": "none"}, {"position": "sincos_2d", "position_temperature": 30}], ids=str
+)
+def test_other_positions_are_refused_where_no_tensor_shows_them(fields, saved):
+    source, _ = saved(position="sincos_2d")
+    load_into(tiny(position="sincos_2d"), source)
+    with pytest.raises(InputError, match=r"set it to (sincos_2d|10000.0)"):
         load_into(tiny(**fields), source)
 
 

@@ -23,7 +23,7 @@ LAYOUTS = (checkpoint, google, timm, huggingface, torchvision)
 # The head, and the parts before it that a new head may lose or begin anew.
 HEAD = ("head.", "representation.", "pool.")
 # Fields that change what a net computes but not the shape of any tensor, and those that the head relies on.
-MEANING = ("heads", "gelu", "swiglu", "norm_eps")
+MEANING = ("heads", "gelu", "swiglu", "norm_eps", "attention", "position", "position_at", "position_temperature")
 MEANING_TO_HEAD = ("pool", "norm_after_pool", "representation")
 ALIKE = "set the net's fields as the weights have them"
 
