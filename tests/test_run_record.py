@@ -94,6 +94,16 @@ def test_a_field_that_came_after_a_checkpoint_is_compared_too(app):
     assert app(*words, *LONGER).code == 0
 
 
+def test_the_best_stays_the_best_where_a_run_goes_on_inside_an_epoch_without_validation(app):
+    words = (*FIT, "--trainer.check_val_every_n_epoch", 2, "--model.optim.lr", 0)  # no later state is better
+    assert app(*words, "--trainer.max_epochs", 4, "--trainer.max_steps", 10).code == 0  # inside the third
+    best = Path("runs/default/0/checkpoints/best.ckpt")
+    before = best.read_bytes()
+    done = app(*words, *LONGER, "--trainer.max_epochs", 4)
+    assert done.code == 0 and "best.ckpt (val/top1 " in done.out
+    assert best.read_bytes() == before
+
+
 def test_a_checkpoint_without_its_run_is_compared_with_nothing(app):
     assert app(*FIT).code == 0
     Path("runs/default/0/config.yaml").unlink()

@@ -33,6 +33,11 @@ class Plan(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Without validation there is nothing to choose the best checkpoint by: keep the newest."""
         self._looked = False
+        if trainer.enable_validation and trainer.val_dataloaders is None:
+            # Lightning asks for them here only where this very epoch ends in a validation.
+            trainer.validating = True
+            trainer.fit_loop.epoch_loop.val_loop.setup_data()
+            trainer.training = True
         if sum(trainer.num_val_batches) == 0:
             for checkpoint in trainer.checkpoint_callbacks:
                 if isinstance(checkpoint, ModelCheckpoint):
