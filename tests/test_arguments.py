@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vit_lightning.arguments import after_class, read_config
+from vit_lightning.arguments import after_class, read_config, without_values
 from vit_lightning.errors import InputError
 
 ODD = {
@@ -120,3 +120,23 @@ def test_help_names_the_program_and_our_own_meaning_of_its_flags(app):
         assert text in said
     assert "__main__" not in out
     assert " --out VALUE" in app("prepare", "--help").out.splitlines()[0]
+
+
+def test_null_is_typed_as_a_mapping_where_a_flag_may_have_no_value():
+    typed = ["fit", "--model.net.width", "null", "--model.net.pool=null", "--model.net.heads", "3", "--model.optim.lr"]
+    assert without_values([*typed, "null", "--model.net.patch"]) == [
+        *("fit", "--model.net", "{width: null}", "--model.net", "{pool: null}", "--model.net.heads", "3"),
+        *("--model.optim.lr", "null", "--model.net.patch"),
+    ]
+
+
+def test_null_leaves_a_field_of_a_file_out(app, tmp_path):
+    (tmp_path / "net.yaml").write_text(
+        "model:\n  net: {variant: mu/8, position: sincos_2d, position_temperature: 30}\n"
+    )
+    words = ("--model.net.position", "learned", "--model.net.position_temperature")
+    done = app("fit", "-c", tmp_path / "net.yaml", *words, "null", "--print_config")
+    assert done.code == 0, done.err
+    net = yaml.safe_load(done.out)["model"]["init_args"]["net"]
+    assert (net["variant"], net["position"], net["position_temperature"]) == ("mu/8", "learned", None)
+    assert "expected a number" in app("fit", *words[2:], "nul").err

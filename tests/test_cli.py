@@ -219,7 +219,7 @@ def test_predict_writes_one_row_per_image_in_order(app):
     done = app("predict", *TINY, *SYNTHETIC, "--ckpt_path", "last", "--data.batch_size", 7)
     assert done.code == 0, done.err
     written = rows(Path("runs/default/0/predictions.csv"))
-    assert len(written) == 24
+    assert len(written) == 24 and done.out.splitlines()[-1].endswith("predictions.csv: 24 images")
     first = load("runs/default/0/checkpoints/last.ckpt")
     from vit_lightning.classifier import Classifier
 

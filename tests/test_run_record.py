@@ -94,6 +94,15 @@ def test_a_field_that_came_after_a_checkpoint_is_compared_too(app):
     assert app(*words, *LONGER).code == 0
 
 
+def test_how_attention_began_stays_on_record(app):
+    words = (*FIT, "--model.net.position", "sincos_2d", "--model.net.attention_init")
+    assert app(*words, "local").code == 0
+    done = app(*words, "xavier", *LONGER)
+    assert done.code == 0 and "--model.net.attention_init xavier has no effect: the run began with local" in done.err
+    last = torch.load("runs/default/0/checkpoints/last.ckpt", weights_only=True)
+    assert last["hyper_parameters"]["net"]["attention_init"] == "local" and last["epoch"] == 1
+
+
 def test_the_best_stays_the_best_where_a_run_goes_on_inside_an_epoch_without_validation(app):
     words = (*FIT, "--trainer.check_val_every_n_epoch", 2, "--model.optim.lr", 0)  # no later state is better
     assert app(*words, "--trainer.max_epochs", 4, "--trainer.max_steps", 10).code == 0  # inside the third

@@ -3,15 +3,19 @@
 import re
 import warnings
 from collections.abc import Iterable
+from dataclasses import fields
 from importlib import import_module
 from importlib.metadata import entry_points
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, get_args
 
 import torch
 
+from vit_lightning.augment import Augment
 from vit_lightning.errors import InputError
+from vit_lightning.models import NetConfig
 from vit_lightning.parser_errors import did_you_mean
 from vit_lightning.text_files import kind, read_mapping
 from vit_lightning.weights import shards
@@ -22,6 +26,11 @@ MODELS = {"Classifier": "vit_lightning.classifier", "MaskedPatch": "vit_lightnin
 LINKED = ("num_classes", "image_size", "mean", "std")
 PARTS = ("model", "data", "trainer", "checkpoint", "last", "early_stopping")
 """What a config is made of."""
+NO_VALUE = {
+    group: {field.name for field in fields(config) if NoneType in get_args(field.type)}
+    for group, config in (("--model.net", NetConfig), ("--data.augment", Augment))
+}
+"""Flags two levels down that may be null."""
 FACTS = {"hyper_parameters": {}, "global_step": 0, "model": "vit_lightning.classifier.Classifier"}
 """What is read of a checkpoint before its run is set up, and what stands for it in a converted one."""
 
@@ -54,6 +63,25 @@ def after_class(argv: list[str], name: str) -> list[str]:
             moved.append(argv[next(words)])
     end = places[0] + (1 if "=" in argv[places[0]] else 2)
     return [*rest, *argv[places[0] : end], *early, *argv[end:]]
+
+
+def without_values(argv: list[str]) -> list[str]:
+    """Type `--model.net.flag null` as `--model.net {flag: null}` where a flag may have no value.
+
+    jsonargparse (4.53) takes the former's for the text None.
+    """
+    words = iter(argv)
+    spelt: list[str] = []
+    for word in words:
+        flag, sign, value = word.partition("=")
+        group, _, name = flag.rpartition(".")
+        if not sign and name in NO_VALUE.get(group, ()):
+            value = next(words, "")
+        if value == "null" and name in NO_VALUE.get(group, ()):
+            spelt += [group, f"{{{name}: null}}"]
+        else:
+            spelt += [word] if sign or not value else [word, value]
+    return spelt
 
 
 def config_files(argv: list[str]) -> dict[Path, dict[str, Any]]:

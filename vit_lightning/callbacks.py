@@ -246,9 +246,10 @@ class Predictions(Callback):
             dataset = trainer.predict_dataloaders.dataset
             path = _unused(self.path)
             self._write(path, dataset, pl_module, *(column.tolist() for column in columns))
-            print(f"wrote    {path}: {len(dataset)} images", flush=True)
+            written = min(len(dataset), len(columns[-1]))  # fewer where batches are limited, more where ranks fill up
+            print(f"wrote    {path}: {written} images", flush=True)
             if bool(columns[-1].all()):
-                raise InputError(f"none of the {len(dataset)} images can be read; {path} says why")
+                raise InputError(f"none of the {written} images can be read; {path} says why")
 
     def _write(
         self,

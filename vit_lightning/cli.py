@@ -32,6 +32,7 @@ from vit_lightning.arguments import (
     option,
     read_facts,
     refuse_linked_keys,
+    without_values,
 )
 from vit_lightning.callbacks import FinalValidation, PlainProgress, Plan, Predictions, SkippedImages
 from vit_lightning.checkpoints import CheckpointFiles, LastCheckpoint, RandomState, WholeCheckpoints
@@ -165,6 +166,7 @@ class ViTCLI(LightningCLI):
         for flag in ("--data", "--model"):
             self.argv = after_class(self.argv, flag)
             import_class(flag, option(self.argv, flag))
+        self.argv = without_values(self.argv)
         refuse_linked_keys(self.argv, contents)
         self.experiment = next((path.stem for path in configs if path.parent.name != "hardware"), "default")
         self.root = Path(option(self.argv, "--trainer.default_root_dir") or "runs")

@@ -24,7 +24,7 @@ CENTRE = (0.5,)
 """Mean and standard deviation of a channel that map [0, 1] to the paper's [-1, 1]."""
 GROUPING = ("optim.name", "optim.layer_decay", "optim.decay_on", "freeze_trunk")
 """Settings that decide which state an optimiser holds."""
-FREE = ("net.dropout", "net.stochastic_depth", "net.patch_dropout", "net.head_bias", "net.attention_init")
+FREE = ("net.dropout", "net.stochastic_depth", "net.patch_dropout", "net.head_bias")
 """Fields of the net that may change between a checkpoint and the run that goes on from it."""
 
 FIXES = {"image_size": "give --data.image_size {image_size}", "num_classes": "give data of {num_classes} classes"}
@@ -316,6 +316,7 @@ class RecipeModel(LightningModule):
         self.configure_model()
         self.planned_steps = checkpoint.get("planned_steps")
         saved = checkpoint["hyper_parameters"] | {"net": _complete(checkpoint["hyper_parameters"]["net"])}
+        self._take_beginning(saved["net"]["attention_init"])
         found = differences(saved, dict(self.hparams))
         self._check_net(found, saved)
         if self._fits:
@@ -324,6 +325,12 @@ class RecipeModel(LightningModule):
             self._take_averages(checkpoint)
         for text in found.values():
             rank_zero_info(f"differs from the checkpoint: model.{text}")
+
+    def _take_beginning(self, began: str) -> None:
+        """Keep on record how attention began, which no flag changes later."""
+        asked, self.hparams["net"]["attention_init"] = self.hparams["net"]["attention_init"], began
+        if self._fits and asked != began:
+            rank_zero_info(f"--model.net.attention_init {asked} has no effect: the run began with {began}")
 
     def _take_averages(self, checkpoint: dict[str, Any]) -> None:
         """Train on with the trained weights, and average on from the averaged ones; without these, from here."""

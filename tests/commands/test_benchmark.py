@@ -193,6 +193,7 @@ def test_ctrl_c_shows_what_was_measured(app, monkeypatch, measure):
         signal.signal(signal.SIGINT, handler)  # Lightning ignores it from its own interruption on
     assert done.code == 130
     assert "interrupted" in done.err
+    assert figures()["ended"] is False
     rounds = {row["measure"]: len(row["rounds"]) for row in figures()["rows"]}
     assert rounds[measure] == 1
 

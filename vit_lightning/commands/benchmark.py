@@ -88,7 +88,7 @@ def benchmark(
             nets than the model's come as their names say, without --model.net's flags.
         rounds: Turns of each contender.
         seconds: How long a turn lasts, about.
-        json: File for all figures.
+        json: File for all figures; where the measuring did not come to its end, "ended" is false in it.
         figure: File for a drawing of what --sizes measures (png, pdf or svg).
     """
     if not hasattr(model, "config"):
@@ -158,7 +158,7 @@ class Bench:
     @contextmanager
     def reported(self, json: Path | None) -> Iterator[None]:
         """Show and keep what was measured, however far it went."""
-        interrupted, received = False, signal.SIGINT
+        ended, interrupted, received = False, False, signal.SIGINT
 
         def interrupt(signum: int, frame: FrameType | None) -> None:
             nonlocal received
@@ -168,6 +168,7 @@ class Bench:
         before = signal.signal(signal.SIGTERM, interrupt)
         try:
             yield
+            ended = True
         except KeyboardInterrupt:
             interrupted = True
         except SystemExit:  # what Lightning makes of an interruption inside a fit
@@ -178,7 +179,7 @@ class Bench:
             signal.signal(signal.SIGTERM, before)
             report.show(self.rows, _console())
             if json is not None:
-                content = report.as_json(self.rows, _facts(self.trainer, self.model))
+                content = report.as_json(self.rows, _facts(self.trainer, self.model) | {"ended": ended})
                 write_atomically(json, notation.dumps(content, indent=2) + "\n")
         if interrupted:
             print("interrupted: the figures are those until then", file=sys.stderr, flush=True)

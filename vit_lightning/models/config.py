@@ -325,7 +325,7 @@ def _check_temperature(config: NetConfig) -> None:
     if config.position != "sincos_2d" and temperature != DEFAULTS["position_temperature"]:
         raise InputError(
             f"net.position_temperature={temperature:g} is for net.position=sincos_2d, not {config.position}: "
-            "leave one of the two out."
+            "leave one of the two out (--model.net.position_temperature null undoes a file's)."
         )
 
 
@@ -334,7 +334,10 @@ def _check_local(config: NetConfig) -> None:
     needs = {"position": "sincos_2d", "position_at": "stem", "attention": "global"}
     for name, value in needs.items():
         if (own := getattr(config, name)) != value:
-            raise InputError(f"net.attention_init=local needs net.{name}={value}, got {own}: set it.")
+            raise InputError(
+                f"net.attention_init=local needs net.{name}={value}, got {own}: set it, or take "
+                "net.attention_init=xavier."
+            )
     if config.width // config.heads < 4:
         raise InputError(
             f"net.attention_init=local needs heads of 4 features or more, but {config.heads} share a width of "
