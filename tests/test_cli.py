@@ -311,6 +311,12 @@ def test_fit_help_teaches_the_flags_of_the_default_model():
         (("fit", "--data", "CIFAR10"), ["root"]),
         (("fit", "--model.lrr", "1"), ["--model.lrr", "--model.optim.lr"]),
         (("fit", "--model.optim.lrr", "1"), ["--model.optim.lrr", "did you mean --model.optim.lr?"]),
+        pytest.param(
+            ("fit", "--trainer.accelerator", "gpu"),
+            ["--trainer.accelerator gpu: torch finds no GPU", "cpu after a file"],
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU"),
+        ),
+        (("fit", "--trainer.max_steps", "-5"), ["--trainer.max_steps -5: expected a whole number from 0, or -1"]),
         (("fit", "--trainer.devices", "1.5"), ["should be an int > 0", "a matter of --trainer"]),
         (("fit", "--data.augment.rand_augment", "2"), ["rand_augment 2: expected values in brackets, such as [2, 10]"]),
         (("fit", "--model.compile", "maybe"), ["--model.compile maybe: expected true or false"]),

@@ -4,6 +4,7 @@ import difflib
 import errno
 import gc
 import json
+import re
 import signal
 import sys
 from collections import deque
@@ -31,6 +32,21 @@ FILE_VERBS = {
     "sweep": "run all combinations of a plan's settings, and make tables and figures of them",
     "export": "turn a checkpoint into ONNX, torch.export, safetensors or a Hugging Face folder",
 }
+COMPLAINTS = (
+    (
+        re.compile(r"No supported gpu backend found"),
+        "--trainer.accelerator gpu: torch finds no GPU; give --trainer.accelerator cpu after a file that asks for one",
+    ),
+    (
+        re.compile(r"current_epoch=\d+, but you have set Trainer\(max_epochs=(\d+)\)"),
+        r"--trainer.max_epochs \1: the checkpoint is from a later epoch; give more than its run has had",
+    ),
+    (
+        re.compile(r"`(max_\w+)` must be .* You passed in (-?\w+)"),
+        r"--trainer.\1 \2: expected a whole number from 0, or -1 for no limit",
+    ),
+)
+"""What Lightning says of its flags, and how it is said here."""
 REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 """Errors of the system that the user alone can mend."""
 
@@ -98,7 +114,9 @@ def trainer_error(error: BaseException) -> str | None:
     """Lightning's own complaint about its flags, in one line; None for any other exception."""
     if type(error).__name__ != "MisconfigurationException":  # by name, since importing Lightning is slow
         return None
-    return f"{' '.join(str(error).split())} (a matter of --trainer)"
+    said = " ".join(str(error).split())
+    found = next((match.expand(words) for known, words in COMPLAINTS if (match := known.search(said))), None)
+    return found or f"{said} (a matter of --trainer)"
 
 
 def torchvision_error(error: BaseException | None) -> str | None:
