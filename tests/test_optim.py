@@ -161,7 +161,20 @@ def test_sgd_has_plain_momentum_and_no_decay_by_default():
         assert weight.weight.item() == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("wrong", [{"lr": -1}, {"weight_decay": -0.1}, {"layer_decay": 0}, {"layer_decay": 1.5}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"lr": -1},
+        {"weight_decay": -0.1},
+        {"layer_decay": 0},
+        {"layer_decay": 1.5},
+        {"name": "sgd", "momentum": 1.5},
+        {"name": "sgd", "momentum": float("nan")},
+        {"betas": (1.5, 0.9)},
+        {"betas": (0.9, -0.1)},
+    ],
+    ids=str,
+)
 def test_impossible_numbers_are_refused(wrong):
     with pytest.raises(InputError):
         Optim(**wrong)

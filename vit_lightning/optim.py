@@ -40,6 +40,9 @@ class Optim:
             value = getattr(self, name)
             if not 0 <= value < math.inf:
                 raise InputError(f"--model.optim.{name} is {value}; it must not be negative, and finite")
+        for name, values in (("momentum", (self.momentum,)), ("betas", self.betas)):
+            if not all(0 <= value < 1 for value in values):
+                raise InputError(f"--model.optim.{name} {getattr(self, name)} must lie in [0, 1), such as 0.9")
         if not 0 < self.layer_decay <= 1:
             raise InputError(f"layer_decay {self.layer_decay} must lie in (0, 1]; 1 turns it off")
         if self.name == "sgd":

@@ -190,9 +190,13 @@ def write(net: Net, report: Report, path: Path) -> None:
         # Its class always has one, and would begin it anew with a warning.
         tensors[MASK] = torch.zeros(1, config.width)
     if kind == VIT and (config.registers or config.swiglu):
-        raise InputError("transformers has registers and gated MLPs in DINOv2 alone, with LayerScale: convert to timm.")
+        raise InputError(
+            "transformers has registers and gated MLPs in DINOv2 alone, with LayerScale: convert to timm or checkpoint."
+        )
     if not config.class_token:
-        raise InputError(f"transformers has no {kind} without a class token (net.pool={config.pool}): convert to timm.")
+        raise InputError(
+            f"transformers has no {kind} without a class token (net.pool={config.pool}): convert to timm or checkpoint."
+        )
     if config.representation and net.num_classes:
         raise InputError(
             "transformers has no classifier behind a hidden layer: convert to npz, torchvision or checkpoint."
@@ -240,7 +244,7 @@ def _says(net: Net, report: Report, kind: str) -> dict[str, Any]:
     ratio, rest = divmod(config.mlp * 3 if config.swiglu else config.mlp * 2, config.width * 2)
     if rest:
         raise InputError(
-            f"transformers' DINOv2 has no MLP of {config.mlp} for a width of {config.width}: convert to timm."
+            f"transformers' DINOv2 has no MLP of {config.mlp} for a width of {config.width}: take timm or checkpoint."
         )
     dino = {"mlp_ratio": ratio, "layerscale_value": config.layer_scale, "use_swiglu_ffn": config.swiglu}
     return said | dino | ({"num_register_tokens": config.registers} if kind == REGISTERS else {"use_mask_token": False})

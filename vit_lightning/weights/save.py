@@ -47,7 +47,9 @@ def save(net: Net, report: Report, path: Path, to: Format) -> float:
         try:
             copy, _ = load_net(place, heads=net.config.heads or None, image_size=net.image_size)
         except InputError as error:
-            raise InputError(f"The layout of {to} cannot hold this net: convert to another one.") from error
+            raise InputError(
+                f"The layout of {to} cannot hold this net: convert to checkpoint, which holds any."
+            ) from error
         return compare(net, copy, to)
 
 
@@ -66,7 +68,9 @@ def compare(net: Net, copy: Net, to: str) -> float:
         ours, theirs = vars(net.config), vars(copy.config)
         fields = [f"net.{name}={ours[name]}" for name in ours if name not in UNSEEN and ours[name] != theirs[name]]
         what = ", ".join([*fields, *lost][:3])
-        raise InputError(f"The layout of {to} cannot say all of this net ({what}): convert to another one.")
+        raise InputError(
+            f"The layout of {to} cannot say all of this net ({what}): convert to checkpoint, which holds any."
+        )
     return figure
 
 

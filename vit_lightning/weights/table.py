@@ -134,7 +134,9 @@ def to_theirs(rows: list[Row], state: dict[str, Tensor], config: NetConfig, layo
     """
     table = {row.ours: row for row in rows}
     if missing := [name for name in state if name not in table]:
-        raise InputError(f"The layout of {layout} has no place for {missing[0]}: convert to another one.")
+        raise InputError(
+            f"The layout of {layout} has no place for {missing[0]}: convert to checkpoint, which holds any."
+        )
     theirs: dict[str, Tensor] = {}
     for name, tensor in state.items():
         row = table[name]

@@ -229,7 +229,9 @@ def write(net: Net, report: Report, path: Path) -> None:
     if config.embed_norm and tensors.pop("patch_embed.proj.bias").count_nonzero():
         raise InputError("timm has no bias in the patches of a net with net.embed_norm: convert to checkpoint.")
     if "pos_embed" not in tensors:
-        raise InputError(f"timm needs learned positions at the stem, not net.position={config.position}.")
+        raise InputError(
+            f"timm needs learned positions at the stem, not net.position={config.position}: convert to checkpoint."
+        )
     path.mkdir()
     covers_token = _spread_positions(tensors, config)
     mean, std = report.normalisation(config.channels)
