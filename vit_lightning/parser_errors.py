@@ -117,7 +117,8 @@ def unknown_flag(flag: str, flags: list[str]) -> str:
     if same:
         return f"there is no flag --{flag}; did you mean --{same[0]}?"
     siblings = [known.rpartition(".")[2] for known in flags if known.rpartition(".")[0] == group]
-    held = f"; {group or 'the verb'} has {', '.join(siblings[:12])}" if siblings else "; --help lists them all"
+    shown = ", ".join(siblings[:12]) + ", ..." * (len(siblings) > 12)
+    held = f"; {group or 'the verb'} has {shown}" if siblings else "; --help lists them all"
     return f"there is no flag --{flag}{held}"
 
 
