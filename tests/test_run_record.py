@@ -113,6 +113,12 @@ def test_the_best_stays_the_best_where_a_run_goes_on_inside_an_epoch_without_val
     assert best.read_bytes() == before
 
 
+def test_early_stopping_goes_on_inside_an_epoch_without_validation(app):
+    words = (*FIT, "--trainer.check_val_every_n_epoch", 2, "--early_stopping.patience", 3)
+    assert app(*words, "--trainer.max_epochs", 4, "--trainer.max_steps", 10).code == 0
+    assert app(*words, *LONGER, "--trainer.max_epochs", 4).code == 0
+
+
 def test_a_checkpoint_without_its_run_is_compared_with_nothing(app):
     assert app(*FIT).code == 0
     Path("runs/default/0/config.yaml").unlink()

@@ -33,12 +33,7 @@ class Plan(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Without validation there is nothing to choose the best checkpoint by: keep the newest."""
         self._looked = False
-        if trainer.enable_validation and trainer.val_dataloaders is None:
-            # Lightning asks for them here only where this very epoch ends in a validation.
-            trainer.validating = True
-            trainer.fit_loop.epoch_loop.val_loop.setup_data()
-            trainer.training = True
-        if sum(trainer.num_val_batches) == 0:
+        if not validates(trainer):
             for checkpoint in trainer.checkpoint_callbacks:
                 if isinstance(checkpoint, ModelCheckpoint):
                     checkpoint.monitor = None
@@ -54,6 +49,18 @@ class Plan(Callback):
         if trainer.is_global_zero and not torch.allclose(sums, torch.ones_like(sums), atol=0.01):
             several = "images have several classes or none, and softmax expects one; give --model.loss sigmoid"
             print(f"warning  {several}", flush=True)
+
+
+def validates(trainer: Trainer) -> bool:
+    """Whether a fit that starts has images to validate on.
+
+    Their loaders are asked for here: Lightning waits for an epoch that ends in a validation where a run goes on.
+    """
+    if trainer.enable_validation and trainer.val_dataloaders is None:
+        trainer.validating = True
+        trainer.fit_loop.epoch_loop.val_loop.setup_data()
+        trainer.training = True
+    return sum(trainer.num_val_batches) > 0
 
 
 def plan(trainer: Trainer, model: LightningModule) -> list[str]:

@@ -5,6 +5,7 @@ from typing import Any, Literal
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities import rank_zero_info
 
+from vit_lightning.callbacks import validates
 from vit_lightning.errors import InputError
 
 
@@ -54,7 +55,7 @@ class EarlyStopping(Callback):
             return
         if self.monitor is None or self.mode is None:
             raise InputError("early stopping lacks its metric: give --early_stopping.monitor and --early_stopping.mode")
-        if sum(trainer.num_val_batches) == 0:
+        if not validates(trainer):
             raise InputError(
                 f"early_stopping.patience {self.patience} needs a validation set; give the data one, or drop the flag"
             )
