@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vit_lightning.arguments import after_class, read_config, without_values
+from vit_lightning.arguments import after_class, negative_values, read_config, without_values
 from vit_lightning.errors import InputError
 
 ODD = {
@@ -128,6 +128,14 @@ def test_null_is_typed_as_a_mapping_where_a_flag_may_have_no_value():
         *("fit", "--model.net", "{width: null}", "--model.net", "{pool: null}", "--model.net.heads", "3"),
         *("--model.optim.lr", "null", "--model.net.patch"),
     ]
+
+
+def test_negative_numbers_are_no_flags(app):
+    typed = ["fit", "--model.optim.lr", "-1e-5", "--trainer.max_steps", "-1", "--seed_everything=-2", "-inf"]
+    joined = ["fit", "--model.optim.lr=-1e-5", "--trainer.max_steps", "-1", "--seed_everything=-2", "-inf"]
+    assert negative_values(typed) == joined
+    done = app("fit", "--data", "Synthetic", "--model.optim.lr", "-1e5")
+    assert done.code == 1 and "--model.optim.lr is -100000.0; it must not be negative" in done.err
 
 
 def test_null_leaves_a_field_of_a_file_out(app, tmp_path):

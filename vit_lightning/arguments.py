@@ -26,6 +26,7 @@ MODELS = {"Classifier": "vit_lightning.classifier", "MaskedPatch": "vit_lightnin
 LINKED = ("num_classes", "image_size", "mean", "std")
 PARTS = ("model", "data", "trainer", "checkpoint", "last", "early_stopping")
 """What a config is made of."""
+NEGATIVE = re.compile(r"-(\d+\.?\d*e[+-]?\d+|inf|nan)", re.IGNORECASE)
 NO_VALUE = {
     group: {field.name for field in fields(config) if NoneType in get_args(field.type)}
     for group, config in (("--model.net", NetConfig), ("--data.augment", Augment))
@@ -81,6 +82,17 @@ def without_values(argv: list[str]) -> list[str]:
             spelt += [group, f"{{{name}: null}}"]
         else:
             spelt += [word] if sign or not value else [word, value]
+    return spelt
+
+
+def negative_values(argv: list[str]) -> list[str]:
+    """Type `--flag -1e5` as `--flag=-1e5`, since argparse takes such numbers for flags."""
+    spelt: list[str] = []
+    for word in argv:
+        if NEGATIVE.fullmatch(word) and spelt and spelt[-1].startswith("--") and "=" not in spelt[-1]:
+            spelt[-1] += f"={word}"
+        else:
+            spelt.append(word)
     return spelt
 
 

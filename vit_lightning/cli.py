@@ -28,6 +28,7 @@ from vit_lightning.arguments import (
     config_files,
     import_class,
     load_plugins,
+    negative_values,
     nested_files,
     option,
     read_facts,
@@ -166,7 +167,7 @@ class ViTCLI(LightningCLI):
         for flag in ("--data", "--model"):
             self.argv = after_class(self.argv, flag)
             import_class(flag, option(self.argv, flag))
-        self.argv = without_values(self.argv)
+        self.argv = negative_values(without_values(self.argv))
         refuse_linked_keys(self.argv, contents)
         self.experiment = next((path.stem for path in configs if path.parent.name != "hardware"), "default")
         self.root = Path(option(self.argv, "--trainer.default_root_dir") or "runs")
