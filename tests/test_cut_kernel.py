@@ -1,12 +1,9 @@
 """The kernel that cuts a batch against torch, in Triton's interpreter where there is no GPU."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 
+from tests.interpreted import interpret
 from vit_lightning.augment import Augment, RandomCut
 from vit_lightning.sampling import seeded
 
@@ -42,9 +39,4 @@ def test_the_kernel_is_torch_on_a_gpu() -> None:
 
 
 def test_the_kernel_is_torch_in_the_interpreter() -> None:
-    if torch.cuda.is_available():
-        pytest.skip("the GPU runs the kernel itself")
-    pytest.importorskip("triton")
-    code = "from tests.test_cut_kernel import compare; compare('cpu')"
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment, timeout=120)
+    interpret("from tests.test_cut_kernel import compare; compare('cpu')")

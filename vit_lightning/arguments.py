@@ -71,17 +71,18 @@ def without_values(argv: list[str]) -> list[str]:
 
     jsonargparse (4.53) takes the former's for the text None.
     """
-    words = iter(argv)
     spelt: list[str] = []
-    for word in words:
+    for word in argv:
         flag, sign, value = word.partition("=")
+        if not sign:
+            flag, value = (spelt or [""])[-1], word
         group, _, name = flag.rpartition(".")
-        if not sign and name in NO_VALUE.get(group, ()):
-            value = next(words, "")
-        if value == "null" and name in NO_VALUE.get(group, ()):
-            spelt += [group, f"{{{name}: null}}"]
-        else:
-            spelt += [word] if sign or not value else [word, value]
+        if value != "null" or name not in NO_VALUE.get(group, ()):
+            spelt.append(word)
+            continue
+        if not sign:
+            spelt.pop()
+        spelt += [group, f"{{{name}: null}}"]
     return spelt
 
 

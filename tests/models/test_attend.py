@@ -1,13 +1,10 @@
 """The backward pass of attention against autograd's, in Triton's interpreter where there is no GPU."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 from einops import rearrange
 
+from tests.interpreted import interpret
 from tests.models.test_fused import attend_on_cpu
 
 
@@ -39,8 +36,4 @@ def test_gradients_of_any_logits_are_finite_on_a_gpu() -> None:
 
 
 def test_gradients_of_any_logits_are_finite_in_the_interpreter() -> None:
-    if torch.cuda.is_available():
-        pytest.skip("the GPU runs the kernels themselves")
-    code = "from tests.models.test_attend import compare; import torch; compare('cpu', torch.float32)"
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment, timeout=120)
+    interpret("from tests.models.test_attend import compare; import torch; compare('cpu', torch.float32)")

@@ -1,12 +1,9 @@
 """Attention of few tokens against softmax and autograd, in Triton's interpreter where there is no GPU."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 
+from tests.interpreted import interpret
 from tests.models.test_fused import attend_on_cpu
 
 
@@ -41,8 +38,4 @@ def test_attention_of_few_tokens_on_a_gpu(dtype: torch.dtype) -> None:
 
 
 def test_attention_of_few_tokens_in_the_interpreter() -> None:
-    if torch.cuda.is_available():
-        pytest.skip("the GPU runs the kernels themselves")
-    code = "import torch; from tests.models.test_attend_few import compare; compare('cpu', torch.float32)"
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment, timeout=120)
+    interpret("import torch; from tests.models.test_attend_few import compare; compare('cpu', torch.float32)")

@@ -1,8 +1,5 @@
 """The fast path against the plain net, in Triton's interpreter where there is no GPU."""
 
-import os
-import subprocess
-import sys
 from itertools import cycle
 
 import pytest
@@ -10,6 +7,7 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 
+from tests.interpreted import interpret
 from vit_lightning.models import NetConfig, build
 
 VARIANTS = {
@@ -108,8 +106,4 @@ def test_the_fast_path_is_the_plain_net_on_a_gpu(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_fast_path_is_the_plain_net_in_the_interpreter() -> None:
-    if torch.cuda.is_available():
-        pytest.skip("the GPU runs the kernels themselves")
-    code = "from tests.models.test_fused import compare; import torch; compare('cpu', torch.float32)"
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment, timeout=120)
+    interpret("from tests.models.test_fused import compare; import torch; compare('cpu', torch.float32)")

@@ -2,9 +2,6 @@
 
 import copy
 import json
-import os
-import subprocess
-import sys
 import traceback
 from unittest.mock import patch
 
@@ -13,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
+from tests.interpreted import interpret
 from tests.models.test_fused import attend_on_cpu, masks_of
 from vit_lightning.models import NetConfig, build, fast_path, resolve
 from vit_lightning.models.recompute import recompute
@@ -215,12 +213,7 @@ def main() -> None:
 
 @pytest.fixture(scope="module")
 def raised() -> dict[str, str]:
-    if torch.cuda.is_available():
-        pytest.skip("the GPU runs the kernels themselves")
-    code = "from tests.models.test_fused_dropout import main; main()"
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", code], check=True, env=environment, timeout=120, capture_output=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(interpret("from tests.models.test_fused_dropout import main; main()").splitlines()[-1])
 
 
 @pytest.mark.parametrize("name", CHECKS)

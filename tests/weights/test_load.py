@@ -114,6 +114,15 @@ def test_other_positions_are_refused_where_no_tensor_shows_them(fields, saved):
         load_into(tiny(**fields), source)
 
 
+@pytest.mark.parametrize(
+    ("theirs", "message"), [(0, "net lacks registers"), (3, r"registers is \(1, 2, 16\).*\(1, 3, 16\) in the net")]
+)
+def test_tensors_that_the_net_lacks_or_has_in_another_shape(theirs, message, saved):
+    source, _ = saved(registers=2)
+    with pytest.raises(InputError, match=message):
+        load_into(tiny(registers=theirs), source)
+
+
 def test_heads_that_the_file_contradicts(saved):
     source, _ = saved()
     with pytest.raises(InputError, match="2 heads, but heads is 4"):

@@ -9,6 +9,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 import torch
+from einops import rearrange
 from torch import Tensor
 
 from vit_lightning.models.position import frequencies
@@ -35,14 +36,14 @@ def look_at_neighbours_(net: "ViT") -> None:
     width, heads = net.config.width, net.config.heads
     with torch.device("cpu"):  # the same offsets on every device
         room = width // heads // 4
-        waves = torch.arange(width).view(4, -1)[:, :room].flatten()
+        waves = rearrange(torch.arange(width), "(four f) -> four f", four=4)[:, :room].flatten()
         omega = frequencies(width, net.config.position_temperature)[:room]
         for layer in written:
             layer.weight[waves] = 0
         for block in net.blocks:
             order = torch.randperm(len(OFFSETS)).tolist()
             pairs = [_pair(OFFSETS[order[head % len(order)]], omega, waves, width, heads) for head in range(heads)]
-            block.attention.qkv.weight[: 2 * width] = torch.cat([*pairs], dim=1).flatten(0, 1)
+            block.attention.qkv.weight[: 2 * width] = rearrange(pairs, "h two k d -> (two h k) d")
 
 
 def _pair(offset: tuple[int, int], omega: Tensor, waves: Tensor, width: int, heads: int) -> Tensor:

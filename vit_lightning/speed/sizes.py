@@ -80,7 +80,8 @@ def _best_batch(trainer: Trainer, contender: Contender, cap: int, seconds: float
         row = Row("inference", contender.name, contender.image_size, batch)
         row.flops, row.peak = contender.flops("inference"), peak_flops(trainer)
         task = Task(row, lambda: contender.task("inference", batch))
-        rows.extend([row] if (fitted := fits(lambda: alternate([task], clock, 1, seconds))) else [])
+        if fitted := fits(lambda: alternate([task], clock, 1, seconds)):
+            rows.append(row)
         return fitted
 
     batch = 1
@@ -88,9 +89,8 @@ def _best_batch(trainer: Trainer, contender: Contender, cap: int, seconds: float
         batch *= 2
     known = rows[-1].batch if rows else 0
     top = largest(lambda batch: fits(lambda: contender.task("inference", batch)(1)), cap, known, _expected(rows))
-    best = max(
-        rows, key=lambda row: row.images_per_s, default=Row("inference", contender.name, contender.image_size, 0)
-    )
+    nothing = Row("inference", contender.name, contender.image_size, 0)
+    best = max(rows, key=lambda row: row.images_per_s, default=nothing)
     best.largest_batch = top
     best.note = "(cap)" if top == cap else ""
     return best

@@ -22,9 +22,9 @@ __all__ = ["Report", "load_into", "load_net", "understand"]
 LAYOUTS = (checkpoint, google, timm, huggingface, torchvision)
 # The head, and the parts before it that a new head may lose or begin anew.
 HEAD = ("head.", "representation.", "pool.")
-# Fields that change what a net computes but not the shape of any tensor, its size, and those that the head relies on.
-MEANING = ("gelu", "swiglu", "norm_eps", "attention", "position", "position_at", "position_temperature")
-SIZE = ("depth", "width", "mlp", "heads")
+# A net's size, fields that change what it computes but not the shape of any tensor, and those that the head relies on.
+MEANING = ("depth", "width", "mlp", "heads", "gelu", "swiglu", "norm_eps")
+MEANING += ("attention", "position", "position_at", "position_temperature")
 MEANING_TO_HEAD = ("pool", "norm_after_pool", "representation")
 ALIKE = "set the net's fields as the weights have them"
 
@@ -115,7 +115,7 @@ def load_into(
     """
     weights, own = understand(source, net.config.heads, net.image_size, raw)
     report = _report(source, weights)
-    _compare(weights, net, SIZE + (MEANING if head == "reset" else MEANING + MEANING_TO_HEAD))
+    _compare(weights, net, MEANING if head == "reset" else MEANING + MEANING_TO_HEAD)
     wanted, held = net.state_dict(), _rows(weights, own)
     if head == "reset":
         _reset(wanted, held, own, report)

@@ -244,7 +244,8 @@ def _says(net: Net, report: Report, kind: str) -> dict[str, Any]:
     ratio, rest = divmod(config.mlp * 3 if config.swiglu else config.mlp * 2, config.width * 2)
     if rest:
         raise InputError(
-            f"transformers' DINOv2 has no MLP of {config.mlp} for a width of {config.width}: take timm or checkpoint."
+            f"transformers' DINOv2 has no MLP of {config.mlp} for a width of {config.width}: "
+            "convert to timm or checkpoint."
         )
     dino = {"mlp_ratio": ratio, "layerscale_value": config.layer_scale, "use_swiglu_ffn": config.swiglu}
     return said | dino | ({"num_register_tokens": config.registers} if kind == REGISTERS else {"use_mask_token": False})
