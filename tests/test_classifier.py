@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from vit_lightning.classifier import Classifier
@@ -35,6 +36,17 @@ def test_softmax_loss_smooths_integer_targets_once(logits):
     model = classifier(label_smoothing=smoothing)
     assert model.loss(logits, labels, smoothing).item() == pytest.approx(expected.item(), rel=1e-6)
     assert model.loss(logits, target, smoothing).item() == pytest.approx(expected.item(), rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["softmax", "sigmoid"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_targets_smoothed_before_mixing_give_the_loss_of_smoothed_labels(logits, kind, smoothing):
+    """Case C13: once, and the same wherever it happens."""
+    labels, model = torch.tensor([0, 1, 0]), classifier(loss=kind, label_smoothing=smoothing)
+    targets = model.smooth(F.one_hot(labels, 4).float())
+    assert targets.max() == pytest.approx(1 - smoothing + (smoothing / 4 if kind == "softmax" else 0))
+    expected = model.loss(logits, labels, smoothing)
+    assert model.loss(logits, targets, smoothing).item() == pytest.approx(expected.item(), rel=1e-6)
 
 
 def test_sigmoid_loss_is_summed_over_classes(logits):

@@ -353,3 +353,19 @@ def test_the_end_of_a_run_may_be_left_unmixed(run):
     pure = [bool((labels.max(1).values == 1).all()) for _, labels in seen]
     assert len(pure) == 10 and not any(pure[:6]) and all(pure[6:])
     assert all(images.dtype == torch.float32 and labels.shape == (4, 3) for images, labels in seen)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("unmixed", [0, 1])
+def test_mixed_labels_are_smoothed_once_and_finished_targets_never(run, monkeypatch, unmixed):
+    monkeypatch.setattr(Recorder, "smooth", lambda model, targets: targets * 0.9 + 0.1 / 3, raising=False)
+    augment = Augment(crop="none", cutmix_alpha=1.0, unmixed=unmixed)
+    labels = torch.cat([batch for _, batch in run(tiny(augment=augment))["train"]])
+    assert torch.allclose(labels.sum(1), torch.ones(len(labels)))
+    assert labels.min().item() == pytest.approx(0.1 / 3)
+    assert labels.max().item() == pytest.approx(0.9 + 0.1 / 3)
+    data = tiny(augment=augment)
+    finished = torch.eye(3)[torch.zeros(4, dtype=torch.int64)]
+    data.trainer = Trainer(logger=False, accelerator="cpu")
+    data.trainer.strategy.connect(Recorder())
+    assert torch.equal(data._goals(finished), finished)

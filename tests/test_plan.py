@@ -58,13 +58,6 @@ def test_the_plan_names_device_loss_and_decay(app):
     assert line(done.out, "warning") is None
 
 
-def test_smoothing_of_mixed_labels_is_a_warning(app):
-    for mixing in (("--data.augment.cutmix_alpha", 1), ("--data.augment.preset", "medium1")):
-        done = app(*FIT, "--model.label_smoothing", 0.1, *mixing, "--trainer.fast_dev_run", "true")
-        assert done.code == 0, done.err
-        assert line(done.out, "warning").startswith("--model.label_smoothing 0.1 has no effect")
-
-
 def test_masked_patches_say_what_they_predict(app):
     done = app(*FIT, "--model", "MaskedPatch", "--model.target", "pixels", "--trainer.fast_dev_run", "true")
     assert done.code == 0, done.err

@@ -15,7 +15,6 @@ from lightning.pytorch.utilities import rank_zero_info
 
 from vit_lightning.analysis.cost import macs
 from vit_lightning.analysis.peaks import device_name
-from vit_lightning.augment import Augment
 from vit_lightning.errors import InputError
 from vit_lightning.optim import decay_line
 from vit_lightning.sampling import BROKEN
@@ -87,22 +86,11 @@ def plan(trainer: Trainer, model: LightningModule) -> list[str]:
         lines.append(f"loss     {model.objective}")
     if decay := decay_line(trainer.optimizers[0]) if trainer.optimizers else None:
         lines.append(f"decay    {decay}")
-    if warning := _unsmoothed(trainer, model):
-        lines.append(f"warning  {warning}")
     if accumulation > batches:
         lines.append(f"warning  accumulation {accumulation} exceeds the {batches} batches of an epoch: one step each")
     if trainer.log_dir:
         lines.append(f"run      {trainer.log_dir}")
     return lines
-
-
-def _unsmoothed(trainer: Trainer, model: LightningModule) -> str | None:
-    """Say that a smoothing has no effect: targets that were mixed are finished."""
-    smoothing = model.hparams.get("label_smoothing")
-    augment = getattr(getattr(trainer, "datamodule", None), "augment", None)
-    if not smoothing or not isinstance(augment, Augment) or not (augment.mixup or augment.cutmix_alpha):
-        return None
-    return f"--model.label_smoothing {smoothing:g} has no effect: labels mixed by MixUp or CutMix are not smoothed"
 
 
 def _net_line(model: LightningModule) -> str:

@@ -31,7 +31,7 @@ class Classifier(RecipeModel):
         loss: softmax cross-entropy, or sigmoid cross-entropy summed over classes (the paper's pre-training on many
             labels, with --model.net.head_bias -10).
         label_smoothing: softmax: share of the target spread over all classes; sigmoid: distance of the targets from
-            1 and 0.
+            1 and 0. Labels are smoothed once, before MixUp and CutMix; what the data give as targets is finished.
         weights: Start from these weights: a local path, https address or hf://owner/repo[/file] in any layout that
             the verb convert reads. To go on with a run of ours, use --ckpt_path instead.
         weights_head: keep takes the head of the weights, whose classes must be the data's; reset begins a new one at
@@ -153,6 +153,15 @@ class Classifier(RecipeModel):
     def batch_loss(self, images: Tensor, labels: Tensor) -> Tensor:
         """Mean loss of images (b, c, y, x) with labels (b), or targets (b, classes)."""
         return self.loss(self(images), labels, smoothing=self.hparams.label_smoothing)
+
+    def smooth(self, targets: Tensor) -> Tensor:
+        """Smoothed targets of one-hot ones (b, classes), for what mixes labels before the loss sees them."""
+        smoothing = self.hparams.label_smoothing
+        if not smoothing:
+            return targets
+        if self.hparams.loss == "softmax":
+            return targets * (1 - smoothing) + smoothing / targets.shape[-1]
+        return targets * (1 - 2 * smoothing) + smoothing
 
     def validation_step(self, batch: tuple[Tensor, Tensor], batch_idx: int, dataloader_idx: int = 0) -> None:
         self._evaluate("val", *batch, dataloader_idx)

@@ -187,12 +187,17 @@ class ImageDataModule(LightningDataModule, ABC):
             batch = self._decoder(*batch)
         if self._mixing is None or self.trainer is None or not self.trainer.training:
             return batch
-        pixels, labels = F.to_dtype(batch[0], torch.float32, scale=True), batch[1]
+        pixels, goals = F.to_dtype(batch[0], torch.float32, scale=True), self._goals(batch[1])
         if self._mixed_enough:
-            return pixels, targets(labels, self.num_classes)
+            return pixels, goals
         step = self.trainer.fit_loop.epoch_loop.batch_progress.current.ready
         with seeded(run_seed(), self.trainer.current_epoch, step, self.trainer.global_rank):
-            return self._mixing(pixels, labels)
+            return self._mixing(pixels, goals)
+
+    def _goals(self, labels: Tensor) -> Tensor:
+        """Float targets `(b, classes)`: what is mixed cannot be smoothed by the loss, so labels are smoothed here."""
+        goals, smooth = targets(labels, self.num_classes), getattr(self.trainer.lightning_module, "smooth", None)
+        return smooth(goals) if smooth and labels.ndim == 1 else goals
 
     @property
     def _mixed_enough(self) -> bool:
