@@ -1,9 +1,10 @@
 """Loaders that go on inside an epoch and send batches ahead; one varies small sets on the device, several at once."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -12,12 +13,14 @@ from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from vit_lightning.batch_augment import Drawn
 from vit_lightning.memory import WholeBatches
 from vit_lightning.records import Records
 from vit_lightning.sampling import Draws, TrainSampler, columns
 
 SHARE = 1 / 16
 """Part of a device's free memory that a whole set may take there."""
+T = TypeVar("T")
 BLOCK = 128 * 2**20
 """Bytes of images that are varied at once: more than one batch only where images are small."""
 
@@ -72,8 +75,9 @@ class DeviceLoader(ResumableLoader):
     """Training batches of a set in memory, varied on the device that trains.
 
     RandAugment launches some 300 kernels, which takes the host as long as a small net's step; so each is launched once
-    for many batches, and one block of them ahead, across the end of an epoch too. An image's changes do not depend on
-    those beside it.
+    for many batches, and one block of them ahead, across the end of an epoch too. Before a GPU, a thread draws the
+    numbers of the block after that, since steps are launched only some milliseconds ahead of it. An image's changes do
+    not depend on those beside it.
 
     `device` is where batches are varied, and stay.
     """
@@ -108,15 +112,22 @@ class DeviceLoader(ResumableLoader):
         if self.device.type == "cuda":
             beside = torch.cuda.Stream(self.device)
             beside.wait_stream(torch.cuda.default_stream(self.device))  # on which the set may be on its way
+        taken = self._taken(epoch, beside)
+        for now, drawn in taken if beside is None else ahead(taken):
+            with torch.cuda.stream(beside):
+                varied = self.dataset.vary(move_data_to_device(drawn, self.device))
+                ready = None if beside is None else beside.record_event()
+            yield Block(now, varied, ready)
+
+    def _taken(self, epoch: int, beside: torch.cuda.Stream | None) -> Iterator[tuple[int, Drawn]]:
+        """Yield epoch and content of the blocks from an epoch on, without end, before they are varied."""
         for now in count(epoch):
             for draws in self._draws(now):
                 with torch.cuda.stream(beside):
                     drawn = self.dataset.take(draws)
                     if beside is not None:
                         drawn = apply_to_collection(drawn, Tensor, _pinned)
-                    varied = self.dataset.vary(move_data_to_device(drawn, self.device))
-                    ready = None if beside is None else beside.record_event()
-                yield Block(now, varied, ready)
+                yield now, drawn
 
     def _draws(self, epoch: int) -> Iterator[Draws]:
         """Yield the draws of an epoch, those of about as many batches each time."""
@@ -140,6 +151,15 @@ class DeviceLoader(ResumableLoader):
         """Batches that are varied at once, at most."""
         channels = self.dataset.source.images.shape[1]
         return max(1, BLOCK // (self.batch_size * channels * prod(self.dataset.size)))
+
+
+def ahead(items: Iterator[T]) -> Iterator[T]:
+    """Yield endless items, each made by a thread while the one before it is used."""
+    with ThreadPoolExecutor(1) as thread:
+        following = thread.submit(next, items)
+        while True:
+            item, following = following.result(), thread.submit(next, items)
+            yield item
 
 
 def sent_ahead(batches: Iterator[Any], device: torch.device) -> Iterator[Any]:
