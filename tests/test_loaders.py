@@ -60,8 +60,7 @@ def test_blocks_of_any_length_give_the_same_batches(batches, monkeypatch):
 def test_draws_of_a_thread_are_the_same(monkeypatch):
     monkeypatch.setattr(loaders, "BLOCK", 3 * BATCH * 3 * SIDE * SIDE)
     loader, plain = (on_cpu(noise("cuda").train_dataloader()) for _ in range(2))
-    taken = loader._taken
-    monkeypatch.setattr(loader, "_taken", lambda *epoch: loaders.ahead(taken(*epoch)))
+    monkeypatch.setattr(loader, "_blocks", lambda epoch: loaders.ahead(loader._taken(epoch), loader._varied))
     for epoch in (0, 1, 5):
         for each in (loader, plain):
             each.sampler.set_epoch(epoch)
@@ -77,8 +76,8 @@ def test_what_a_thread_makes_is_one_ahead_and_in_order():
             made.append(number)
             yield number
 
-    got = loaders.ahead(items())
-    assert [next(got) for _ in range(5)] == list(range(5))
+    got = loaders.ahead(items(), lambda item: (item, len(made)))
+    assert [next(got) for _ in range(5)] == [(number, number + 1) for number in range(5)]
     got.close()  # waits for what was being made
     assert made == list(range(6))
 
@@ -88,8 +87,8 @@ def test_a_fault_in_a_thread_ends_the_run():
         yield 0
         raise OSError("gone")
 
-    got = loaders.ahead(items())
-    assert next(got) == 0
+    got = loaders.ahead(items(), str)
+    assert next(got) == "0"
     with pytest.raises(OSError, match="gone"):
         next(got)
 

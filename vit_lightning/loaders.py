@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import count
 from math import prod
 from typing import Any, NamedTuple, TypeVar
@@ -20,7 +21,7 @@ from vit_lightning.sampling import Draws, TrainSampler, columns
 
 SHARE = 1 / 16
 """Part of a device's free memory that a whole set may take there."""
-T = TypeVar("T")
+T, U = TypeVar("T"), TypeVar("U")
 BLOCK = 128 * 2**20
 """Bytes of images that are varied at once: more than one batch only where images are small."""
 
@@ -107,19 +108,20 @@ class DeviceLoader(ResumableLoader):
         return blocks, next(blocks)
 
     def _blocks(self, epoch: int) -> Iterator[Block]:
-        """Yield the blocks of an epoch and of those after it, varied on a stream beside that of the steps."""
-        beside = None
-        if self.device.type == "cuda":
-            beside = torch.cuda.Stream(self.device)
-            beside.wait_stream(torch.cuda.default_stream(self.device))  # on which the set may be on its way
-        taken = self._taken(epoch, beside)
-        for now, drawn in taken if beside is None else ahead(taken):
-            with torch.cuda.stream(beside):
-                varied = self.dataset.vary(move_data_to_device(drawn, self.device))
-                ready = None if beside is None else beside.record_event()
-            yield Block(now, varied, ready)
+        """Return the blocks of an epoch and of those after it, varied on a stream beside that of the steps."""
+        if self.device.type != "cuda":
+            return map(self._varied, self._taken(epoch))
+        beside = torch.cuda.Stream(self.device)
+        beside.wait_stream(torch.cuda.default_stream(self.device))  # on which the set may be on its way
+        return ahead(self._taken(epoch, beside), partial(self._varied, beside=beside))
 
-    def _taken(self, epoch: int, beside: torch.cuda.Stream | None) -> Iterator[tuple[int, Drawn]]:
+    def _varied(self, taken: tuple[int, Drawn], beside: torch.cuda.Stream | None = None) -> Block:
+        now, drawn = taken
+        with torch.cuda.stream(beside):
+            varied = self.dataset.vary(move_data_to_device(drawn, self.device))
+            return Block(now, varied, None if beside is None else beside.record_event())
+
+    def _taken(self, epoch: int, beside: torch.cuda.Stream | None = None) -> Iterator[tuple[int, Drawn]]:
         """Yield epoch and content of the blocks from an epoch on, without end, before they are varied."""
         for now in count(epoch):
             for draws in self._draws(now):
@@ -153,13 +155,17 @@ class DeviceLoader(ResumableLoader):
         return max(1, BLOCK // (self.batch_size * channels * prod(self.dataset.size)))
 
 
-def ahead(items: Iterator[T]) -> Iterator[T]:
-    """Yield endless items, each made by a thread while the one before it is used."""
+def ahead(items: Iterator[T], use: Callable[[T], U]) -> Iterator[U]:
+    """Yield what comes of endless items, each made by a thread once the one before it is used.
+
+    Made any sooner, it would take Python's lock from that use in turns.
+    """
     with ThreadPoolExecutor(1) as thread:
         following = thread.submit(next, items)
         while True:
-            item, following = following.result(), thread.submit(next, items)
-            yield item
+            used = use(following.result())
+            following = thread.submit(next, items)
+            yield used
 
 
 def sent_ahead(batches: Iterator[Any], device: torch.device) -> Iterator[Any]:
