@@ -1,7 +1,5 @@
 """Batches that are varied on the device, several at once, are those that the host varies one by one."""
 
-from itertools import count
-from threading import current_thread, main_thread
 from types import SimpleNamespace
 
 import pytest
@@ -55,42 +53,6 @@ def test_blocks_of_any_length_give_the_same_batches(batches, monkeypatch):
     assert len(got) == len(expected) == len(loader) == IMAGES // BATCH
     for ours, theirs in zip(got, expected, strict=True):
         assert all(torch.equal(*pair) for pair in zip(ours, theirs, strict=True))
-
-
-def test_draws_of_a_thread_are_the_same(monkeypatch):
-    monkeypatch.setattr(loaders, "BLOCK", 3 * BATCH * 3 * SIDE * SIDE)
-    loader, plain = (on_cpu(noise("cuda").train_dataloader()) for _ in range(2))
-    monkeypatch.setattr(loader, "_blocks", lambda epoch: loaders.ahead(loader._taken(epoch), loader._varied))
-    for epoch in (0, 1, 5):
-        for each in (loader, plain):
-            each.sampler.set_epoch(epoch)
-        assert_same(loader, plain)
-
-
-def test_what_a_thread_makes_is_one_ahead_and_in_order():
-    made = []
-
-    def items():
-        for number in count():
-            assert current_thread() is not main_thread()
-            made.append(number)
-            yield number
-
-    got = loaders.ahead(items(), lambda item: (item, len(made)))
-    assert [next(got) for _ in range(5)] == [(number, number + 1) for number in range(5)]
-    got.close()  # waits for what was being made
-    assert made == list(range(6))
-
-
-def test_a_fault_in_a_thread_ends_the_run():
-    def items():
-        yield 0
-        raise OSError("gone")
-
-    got = loaders.ahead(items(), str)
-    assert next(got) == "0"
-    with pytest.raises(OSError, match="gone"):
-        next(got)
 
 
 def test_a_resumed_run_goes_on_inside_a_block(monkeypatch):

@@ -1,11 +1,9 @@
 """Loaders that go on inside an epoch and send batches ahead; one varies small sets on the device, several at once."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from itertools import count
 from math import prod
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,14 +12,12 @@ from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from vit_lightning.batch_augment import Drawn
 from vit_lightning.memory import WholeBatches
 from vit_lightning.records import Records
 from vit_lightning.sampling import Draws, TrainSampler, columns
 
 SHARE = 1 / 16
 """Part of a device's free memory that a whole set may take there."""
-T, U = TypeVar("T"), TypeVar("U")
 BLOCK = 128 * 2**20
 """Bytes of images that are varied at once: more than one batch only where images are small."""
 
@@ -76,9 +72,8 @@ class DeviceLoader(ResumableLoader):
     """Training batches of a set in memory, varied on the device that trains.
 
     RandAugment launches some 300 kernels, which takes the host as long as a small net's step; so each is launched once
-    for many batches, and one block of them ahead, across the end of an epoch too. Before a GPU, a thread draws the
-    numbers of the block after that, since steps are launched only some milliseconds ahead of it. An image's changes do
-    not depend on those beside it.
+    for many batches, and one block of them ahead, across the end of an epoch too. An image's changes do not depend on
+    those beside it.
 
     `device` is where batches are varied, and stay.
     """
@@ -108,28 +103,20 @@ class DeviceLoader(ResumableLoader):
         return blocks, next(blocks)
 
     def _blocks(self, epoch: int) -> Iterator[Block]:
-        """Return the blocks of an epoch and of those after it, varied on a stream beside that of the steps."""
-        if self.device.type != "cuda":
-            return map(self._varied, self._taken(epoch))
-        beside = torch.cuda.Stream(self.device)
-        beside.wait_stream(torch.cuda.default_stream(self.device))  # on which the set may be on its way
-        return ahead(self._taken(epoch, beside), partial(self._varied, beside=beside))
-
-    def _varied(self, taken: tuple[int, Drawn], beside: torch.cuda.Stream | None = None) -> Block:
-        now, drawn = taken
-        with torch.cuda.stream(beside):
-            varied = self.dataset.vary(move_data_to_device(drawn, self.device))
-            return Block(now, varied, None if beside is None else beside.record_event())
-
-    def _taken(self, epoch: int, beside: torch.cuda.Stream | None = None) -> Iterator[tuple[int, Drawn]]:
-        """Yield epoch and content of the blocks from an epoch on, without end, before they are varied."""
+        """Yield the blocks of an epoch and of those after it, varied on a stream beside that of the steps."""
+        beside = None
+        if self.device.type == "cuda":
+            beside = torch.cuda.Stream(self.device)
+            beside.wait_stream(torch.cuda.default_stream(self.device))  # on which the set may be on its way
         for now in count(epoch):
             for draws in self._draws(now):
                 with torch.cuda.stream(beside):
                     drawn = self.dataset.take(draws)
                     if beside is not None:
                         drawn = apply_to_collection(drawn, Tensor, _pinned)
-                yield now, drawn
+                    varied = self.dataset.vary(move_data_to_device(drawn, self.device))
+                    ready = None if beside is None else beside.record_event()
+                yield Block(now, varied, ready)
 
     def _draws(self, epoch: int) -> Iterator[Draws]:
         """Yield the draws of an epoch, those of about as many batches each time."""
@@ -153,19 +140,6 @@ class DeviceLoader(ResumableLoader):
         """Batches that are varied at once, at most."""
         channels = self.dataset.source.images.shape[1]
         return max(1, BLOCK // (self.batch_size * channels * prod(self.dataset.size)))
-
-
-def ahead(items: Iterator[T], use: Callable[[T], U]) -> Iterator[U]:
-    """Yield what comes of endless items, each made by a thread once the one before it is used.
-
-    Made any sooner, it would take Python's lock from that use in turns.
-    """
-    with ThreadPoolExecutor(1) as thread:
-        following = thread.submit(next, items)
-        while True:
-            used = use(following.result())
-            following = thread.submit(next, items)
-            yield used
 
 
 def sent_ahead(batches: Iterator[Any], device: torch.device) -> Iterator[Any]:
