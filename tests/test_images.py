@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from vit_lightning import images
 from vit_lightning.errors import InputError
-from vit_lightning.images import BrokenImage, decode, load
+from vit_lightning.images import BrokenImage, decode, load, pixmap
 
 
 def encode(image: Image.Image, kind: str = "PNG", **options) -> bytes:
@@ -117,7 +117,17 @@ def test_fast_jpeg_path_gives_pillows_pixels(options):
     assert torch.equal(decode(data, name="photo"), expected)
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF"])
+@pytest.mark.parametrize("header", [b"P6\n60 40\n255\n", b"P6\n# made by hand\n60 40 255\n"])
+def test_pixmaps_are_what_pillow_reads_and_writes(header):
+    """The second header is left to Pillow."""
+    pixels = torch.randint(256, (3, 40, 60), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    data = pixmap(pixels)
+    assert data == encode(Image.fromarray(pixels.permute(1, 2, 0).numpy()), "PPM")
+    body = data[-pixels.numel() :]
+    assert torch.equal(decode(header + body + b"of another image", name="x"), pixels)
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM"])
 def test_truncated_files_name_the_file_and_the_reason(kind):
     data = encode(photo(), kind)
     with pytest.raises(BrokenImage, match=r"^photos/7: .+") as caught:
@@ -149,6 +159,8 @@ def test_decompression_bomb_is_refused_before_decoding():
     assert len(huge) < 20_000
     with pytest.raises(BrokenImage, match="10000 x 9000 pixels"):
         decode(huge, name="bomb.png")
+    with pytest.raises(BrokenImage, match="99999 x 99999 pixels"):
+        decode(b"P6\n99999 99999\n255\n", name="bomb.ppm")
 
 
 def test_pixels_without_a_defined_white_are_refused():
@@ -187,6 +199,7 @@ ORIGINALS = [
     encode(photo(), "JPEG", progressive=True),
     encode(photo("RGBA"), "PNG"),
     encode(photo("P"), "PNG"),
+    encode(photo(), "PPM"),
     encode(photo("P"), "GIF"),
     encode(photo(), "WEBP"),
     encode(photo(), "TIFF"),

@@ -19,6 +19,9 @@ BACKGROUND = (255, 255, 255)
 MAX_PIXELS = 89_478_485
 """Larger images are refused before their pixels are decoded: a small file can claim any size (Pillow's own limit)."""
 
+PIXMAP = re.compile(rb"P6\n([1-9]\d{0,8}) ([1-9]\d{0,8})\n255\n")
+"""How a binary PPM of 8 bits begins where nobody has put a comment: width, height, and then the pixels."""
+
 HARMLESS = re.compile("subsampling|JFIF revision|Adobe|ICC|SOS parameters|progression")
 """Complaints of libjpeg-turbo that concern variants and headers, not the pixels."""
 
@@ -104,6 +107,12 @@ def decode(data: bytes, *, name: str, strict: bool = True) -> Tensor:
     return _guarded(lambda: _decode(data, strict), name)
 
 
+def pixmap(pixels: Tensor) -> bytes:
+    """Return uint8 `(3, y, x)` as a PPM: not compressed, so that a decoder only copies it."""
+    header = b"P6\n%d %d\n255\n" % (pixels.shape[2], pixels.shape[1])
+    return header + np.ascontiguousarray(rearrange(pixels, "c y x -> y x c").numpy()).tobytes()
+
+
 def _guarded(work: Callable[[], Tensor], name: str) -> Tensor:
     try:
         return work()
@@ -116,9 +125,10 @@ def _guarded(work: Callable[[], Tensor], name: str) -> Tensor:
 
 
 def _decode(data: bytes, strict: bool) -> Tensor:
+    if header := PIXMAP.match(data):
+        return _decode_pixmap(data, *map(int, header.groups()), header.end())
     image = Image.open(io.BytesIO(data))
-    if image.width * image.height > MAX_PIXELS:
-        raise ValueError(f"{image.width} x {image.height} pixels are more than the {MAX_PIXELS} allowed")
+    _check_size(image.width, image.height)
     if image.format in ("JPEG", "MPO") and image.mode in ("RGB", "L"):
         pixels = _decode_jpeg(data, strict)
         if pixels is not None:
@@ -127,6 +137,19 @@ def _decode(data: bytes, strict: bool) -> Tensor:
         image.verify()  # compares every checksum, which decoding does not
         image = Image.open(io.BytesIO(data))
     return _pixels(image)
+
+
+def _check_size(width: int, height: int) -> None:
+    if width * height > MAX_PIXELS:
+        raise ValueError(f"{width} x {height} pixels are more than the {MAX_PIXELS} allowed")
+
+
+def _decode_pixmap(data: bytes, width: int, height: int, begin: int) -> Tensor:
+    _check_size(width, height)
+    pixels = np.frombuffer(data, np.uint8)[begin : begin + 3 * width * height]
+    if len(pixels) < 3 * width * height:
+        raise ValueError(f"the file ends after {len(pixels)} of {3 * width * height} bytes of pixels")
+    return rearrange(torch.from_numpy(pixels.copy()), "(y x c) -> c y x", x=width, c=3)
 
 
 def _decode_jpeg(data: bytes, strict: bool) -> Tensor | None:

@@ -41,12 +41,12 @@ class Form:
 
     Args:
         short_side: larger images are resized to that many pixels, antialiased, and become JPEG; None: none is.
-        quality: JPEG's.
+        quality: JPEG's; None: every image becomes an uncompressed PPM.
         shard_images: records per shard.
     """
 
     short_side: int | None
-    quality: int
+    quality: int | None
     shard_images: int
 
     def encode(self, image: Any, name: str, repair: bool = False) -> tuple[bytes, tuple[int, int]]:
@@ -65,9 +65,13 @@ class Form:
             if not repair:
                 raise
             pixels, data = images.load(data or image, name=name, strict=False), None
-        if self.short_side is not None and min(pixels.shape[1:]) > self.short_side:
+        resized = self.short_side is not None and min(pixels.shape[1:]) > self.short_side
+        if resized:
             pixels = F.resize(pixels, [self.short_side], antialias=True)
-            return _jpeg(pixels, self.quality), tuple(pixels.shape[1:])
+        if self.quality is None:
+            data = images.pixmap(pixels if len(pixels) == 3 else images.load(_png(pixels), name=name))
+        elif resized:
+            data = _jpeg(pixels, self.quality)
         return data or _png(pixels), tuple(pixels.shape[1:])
 
 
@@ -240,9 +244,9 @@ class Packing:
             return {}
         for name, then in lines[0].items():
             if then != now.get(name):
-                what = "of images with other names or labels" if name == "digest" else f"with {name} {then}"
+                what = "of images with other names or labels" if name == "digest" else f"with {name} {json.dumps(then)}"
                 raise InputError(
-                    f"{self.folder} holds shards {what}{f', not {now[name]}' * (name != 'digest')}; "
+                    f"{self.folder} holds shards {what}{f', not {json.dumps(now[name])}' * (name != 'digest')}; "
                     "remove it or give another --out"
                 )
         found = {entry.pop("shard"): entry for entry in lines[1:]}

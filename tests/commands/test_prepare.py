@@ -16,6 +16,7 @@ import pytest
 import torch
 from filelock import FileLock
 from PIL import Image
+from torchvision.transforms.v2 import functional as F
 
 from datamodules.shards import Shards
 from vit_lightning import images
@@ -101,6 +102,17 @@ def test_a_share_of_the_training_images(prepare):
 def test_nothing_is_resized_on_request(prepare, folder):
     assert prepare("--short_side", "null").code == 0
     assert all(data == (folder / "train" / key).read_bytes() for key, data, _ in read())
+
+
+def test_nothing_is_compressed_on_request(prepare, folder):
+    assert prepare("--quality", "null", "--short_side", 40).code == 0
+    stored = read()
+    assert len(stored) == 11 and all(data.startswith(b"P6\n") for _, data, _ in stored)
+    for key, data, _ in stored:
+        original = images.load(folder / "train" / key, name=key)
+        wanted = F.resize(original, [40], antialias=True) if key == "dog/large.jpg" else original
+        assert torch.equal(images.load(data, name=key), wanted)
+    assert "holds shards with quality null, not 90; remove it" in prepare("--short_side", 40).err
 
 
 def test_another_order_on_request(prepare):
@@ -262,6 +274,9 @@ def test_pixels_are_kept_or_resized_with_antialiasing():
     kept, sides = Form(40, 90, 1).encode(pixels, "x")
     assert sides == (40, 80)
     assert torch.equal(images.decode(kept, name="x"), pixels)
+    for channels, form in ((pixels, Form(40, None, 1)), (pixels[:1], Form(40, None, 1))):
+        plain, _ = form.encode(channels, "x")
+        assert torch.equal(images.decode(plain, name="x"), channels.expand(3, -1, -1))
     resized, sides = Form(10, 100, 1).encode(pixels, "x")
     assert sides == (10, 20)
     theirs = Image.fromarray(pixels.permute(1, 2, 0).numpy()).resize((20, 10), Image.Resampling.BILINEAR)
