@@ -186,7 +186,10 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
 
     def _open(self, image: Any, index: int) -> Tensor:
         """Return the pixels of an image, or raise BrokenImage."""
-        return images.load(image, name=self.name(index), strict=self.strict)
+        try:
+            return images.load(image, name="", strict=self.strict)
+        except InputError:  # only now does a name matter, which some sets read from where the image lies
+            return images.load(image, name=self.name(index), strict=self.strict)
 
     def _vary(self, pixels: Tensor, draw: Draw) -> Tensor:
         """Apply the transform with the random numbers of the draw."""
