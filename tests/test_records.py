@@ -105,6 +105,25 @@ def test_raising_is_the_default_and_names_the_image(kind, num_workers):
     assert fault(loader).endswith(f"7.png: {reason}; --data.on_error skip goes on without it")
 
 
+def test_a_name_is_looked_up_for_a_broken_image_alone():
+    """Shards hold names beside the images."""
+
+    class Names(list):
+        def __getitem__(self, index):
+            asked.append(index)
+            return super().__getitem__(index)
+
+    asked: list[int] = []
+    source = Empty(6, {4})
+    source.keys = Names(source.keys)
+    records = Records(source, lambda image: image, (8, 8), 3, "training")
+    assert [int(records[index][1]) for index in (0, 1, 2, 3, 5)] == [0, 1, 2, 0, 2]
+    assert not asked
+    with pytest.raises(BrokenImage, match=r"^4\.png: the file is empty"):
+        records[4]
+    assert asked == [4]
+
+
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_next_readable_image_takes_a_broken_ones_place_in_training(num_workers):
     whole = shown(tiny(Damaged(20, set())).train_dataloader())
