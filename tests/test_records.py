@@ -119,7 +119,7 @@ def test_a_name_is_looked_up_for_a_broken_image_alone():
     records = Records(source, lambda image: image, (8, 8), 3, "training")
     assert [int(records[index][1]) for index in (0, 1, 2, 3, 5)] == [0, 1, 2, 0, 2]
     assert not asked
-    with pytest.raises(BrokenImage, match=r"^4\.png: the file is empty"):
+    with pytest.raises(BrokenImage, match=r"4\.png: the file is empty"):
         records[4]
     assert asked == [4]
 

@@ -14,12 +14,13 @@ def table(rows: list[Row]) -> Table:
     shown = Table()
     shown.add_column("measure")
     shown.add_column("net", no_wrap=True)
-    largest = any(row.largest_batch is not None for row in rows)
-    for name in ("size", "batch", *["largest"] * largest, "images/s", "min to max", "ms/batch", "MFU", "GiB"):
+    sized = any(row.largest_batch is not None for row in rows)  # each in one turn, in its fastest batch
+    middle = ("largest", "images/s") if sized else ("images/s", "min to max")
+    for name in ("size", "batch", *middle, "ms/batch", "MFU", "GiB"):
         shown.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         if row.rounds or row.largest_batch is not None:
-            shown.add_row(*_cells(row, largest))
+            shown.add_row(*_cells(row))
     return shown
 
 
@@ -70,15 +71,17 @@ def _pairs(rows: list[Row]) -> list[tuple[Row, Row]]:
     return pairs
 
 
-def _cells(row: Row, largest: bool) -> list[str]:
+def _cells(row: Row) -> list[str]:
     y, x = row.image_size
     cells = [row.measure, row.net, str(y) if y == x else f"{y}x{x}", f"{row.batch:,}"]
-    if largest:
-        cells.append("" if row.largest_batch is None else f"{row.largest_batch:,} {row.note}".strip())
     speed = row.images_per_s
+    shown = "none fits" if speed is None else f"{speed:,.1f}"
+    if row.largest_batch is not None:
+        cells += [f"{row.largest_batch:,} {row.note}".strip(), shown]
+    else:
+        cells += [shown, f"{min(row.rounds):,.1f} to {max(row.rounds):,.1f}" if len(row.rounds) > 1 else ""]
     if speed is None:
-        return [*cells, "none fits", "", "", "", ""]
-    spread = f"{min(row.rounds):,.1f} to {max(row.rounds):,.1f}" if len(row.rounds) > 1 else ""
+        return [*cells, "", "", ""]
     mfu = "" if row.mfu is None else f"{row.mfu:.1%}"
     memory = "" if row.memory_gib is None else f"{row.memory_gib:.2f}"
-    return [*cells, f"{speed:,.1f}", spread, f"{row.batch / speed * 1e3:,.2f}", mfu, memory]
+    return [*cells, f"{row.batch / speed * 1e3:,.2f}", mfu, memory]
