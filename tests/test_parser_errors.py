@@ -68,3 +68,17 @@ def test_a_flag_below_a_class_that_is_not_named(app):
     done = app("fit", "--data", "Synthetic", "--trainer.logger.save_dir", "X")
     wanted = "--trainer.logger: a flag below it needs its class first; give --trainer.logger CLASS too"
     assert done.code != 0 and done.err.startswith(f"error: {wanted}")
+
+
+@pytest.mark.parametrize(
+    ("words", "flag"),
+    [
+        (("--model.net.depth",), "--model.net.depth"),
+        (("--model.optim.lr", "--seed_everything", 3), "--model.optim.lr"),
+        (("--model.optim.lr", 3, "--data.root=x", "--data.augment.crop"), "--data.augment.crop"),
+        (("--data",), "--data"),
+    ],
+)
+def test_a_flag_without_a_value_is_named(app, words, flag):
+    done = app("fit", *words)
+    assert done.code != 0 and done.err.splitlines()[-1] == f"error: {flag} has no value; --help says what it takes"

@@ -46,7 +46,7 @@ from vit_lightning.finite_guard import FiniteGuard
 from vit_lightning.loggers import MetricsCSV, TensorBoard
 from vit_lightning.monitors import Monitors, direction
 from vit_lightning.notices import silence
-from vit_lightning.parser_errors import shorten
+from vit_lightning.parser_errors import bare_flag, shorten
 from vit_lightning.run_record import RunRecord
 from vit_lightning.throughput import Throughput
 from vit_lightning.weights.shards import is_sharded, is_whole
@@ -189,7 +189,8 @@ class ViTCLI(LightningCLI):
         except InputError as error:
             flags = self._parser(verb).get_defaults(skip_validation=True).keys() if verb else []
             flags = [name.replace("init_args.", "") for name in flags]
-            text = shorten(str(error), flags, entry_points(group=PLUGINS).names, MODELS)
+            text = bare_flag(str(error), self.argv)
+            text = text or shorten(str(error), flags, entry_points(group=PLUGINS).names, MODELS)
             raise InputError(self._of_another_model(text) or text) from None
         seed = self.config.get(f"{verb}.seed_everything", 0)
         if not 0 <= seed <= LAST_SEED:

@@ -4,6 +4,7 @@ import difflib
 import re
 from argparse import RawDescriptionHelpFormatter
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 from jsonargparse import ArgumentParser, DefaultHelpFormatter
@@ -23,6 +24,7 @@ NO_MAPPING = re.compile(r"Unable to load config '([^']*)'|'\w+' object has no at
 CLASS_PATH = re.compile(r"Problem with given class_path '([^']+)':\s*(?:- )?(.*)")
 KEY = re.compile(r'Parser key "([^"]+)"')
 EXPECTED = re.compile(r"Expected an? (<class '[^']+'>|typing\.Literal\[[^\]]*\]|[^.\n]+)")
+BARE = re.compile(r"argument (\S+): expected one argument")
 OPTION = re.compile(r"following arguments are required: \w+\.(\w+)")
 REQUIRED = re.compile(r"following arguments are required: (\w+)")
 TYPES = (
@@ -100,6 +102,15 @@ def shorten(message: str, flags: Iterable[str], plugins: Iterable[str], models: 
         return f"--{key}: a flag below it needs its class first; give --{key} CLASS too, such as CSVLogger for a logger"
     lines = [line.strip(" -") for line in message.splitlines() if line.strip(" -")]
     return " ".join(lines[:3])[:400]
+
+
+def bare_flag(message: str, argv: list[str]) -> str | None:
+    """Name the flag that has no value, if a parser's message says that; of --model.net.depth it calls it --model."""
+    found = BARE.search(message)
+    for word, following in pairwise([*argv, "--"]) if found else ():
+        if word.startswith(found[1]) and "=" not in word and following.startswith("-"):
+            return f"{word} has no value; --help says what it takes"
+    return None
 
 
 def _in_words(wanted: str) -> str:

@@ -122,6 +122,12 @@ def test_curves_are_thinned_with_both_ends(sweep):
     assert (curve[0]["step"], curve[-1]["step"], curve[-1]["val/top1"]) == ("10", "1000", "0.4995")
 
 
+def test_runs_without_curves_leave_no_file_for_them(sweep, monkeypatch):
+    monkeypatch.setattr("vit_lightning.sweeps.results.POINTS", 0)
+    sweep()
+    assert rows() and not Path("results/rates.curves.csv").exists()
+
+
 def test_called_again_it_leaves_what_is_finished_alone_and_writes_the_same(sweep):
     assert sweep("--jobs", 2).code == 0
     before = {path: path.read_bytes() for path in Path("results").iterdir()}

@@ -106,14 +106,15 @@ def _origin(folder: Path) -> dict[str, str]:
 
 
 def write_results(plan: Plan, rows: list[Row], folder: Path) -> None:
-    """Write <plan>.csv, and the learning curves as <plan>.curves.csv."""
+    """Write <plan>.csv, and the learning curves, where runs were validated on the way, as <plan>.curves.csv."""
     metrics = sorted({name for row in rows for name in row.metrics}, key=_place)
     _write(folder / f"{plan.name}.csv", [*plan.axes, *metrics, *FACTS], [row.cells for row in rows])
     points = [
         row.cell.labels | {name: f"{value:.6g}" for name, value in point.items()} for row in rows for point in row.curve
     ]
     curves = sorted({name for row in rows for point in row.curve for name in point} - {"step"})
-    _write(folder / f"{plan.name}.curves.csv", [*plan.axes, "step", *curves], points)
+    if points:
+        _write(folder / f"{plan.name}.curves.csv", [*plan.axes, "step", *curves], points)
 
 
 def _place(name: str) -> tuple[int, str]:
