@@ -81,6 +81,14 @@ def test_a_model_may_be_a_plain_string(app, content):
         (("--model", "torch.nn.Linear"), "--model torch.nn.Linear: that is no LightningModule"),
         (("--seed_everything", "-1"), "--seed_everything -1 must lie between 0 and 4294967295; true draws one"),
         (("--seed_everything", str(2**32)), "4294967296 must lie between"),
+        (("--model.loss", "null"), "--model.loss null: it needs a value; --model.help Classifier says which"),
+        (("--data.batch_size", "null"), "--data.batch_size null: it needs a value; --data.help Digits says which"),
+        (("--trainer.gradient_clip_val", -1), "--trainer.gradient_clip_val is -1, expected 0 or more"),
+        (("--trainer.check_val_every_n_epoch", 0), "--trainer.check_val_every_n_epoch is 0, expected 1 or more"),
+        (("--trainer.val_check_interval", 0), "--trainer.val_check_interval is 0, expected more than 0"),
+        (("--trainer.limit_train_batches", 0), "--trainer.limit_train_batches is 0, expected more than 0"),
+        (("--trainer.log_every_n_steps", -1), "--trainer.log_every_n_steps is -1, expected 0 or more"),
+        (("--model.optim.lr", "null"), "--model.optim.lr null: expected a number, such as 0.5"),
     ],
 )
 def test_wrong_words_get_one_sentence(app, words, said):
@@ -148,3 +156,9 @@ def test_null_leaves_a_field_of_a_file_out(app, tmp_path):
     net = yaml.safe_load(done.out)["model"]["init_args"]["net"]
     assert (net["variant"], net["position"], net["position_temperature"]) == ("mu/8", "learned", None)
     assert "expected a number" in app("fit", *words[2:], "nul").err
+
+
+def test_a_run_may_log_nothing_between_epochs(app):
+    net = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--trainer.limit_train_batches", 2)
+    done = app("fit", *net, "--trainer.max_epochs", 1, "--trainer.log_every_n_steps", 0)
+    assert done.code == 0 and "epoch 1/1 done" in done.out, done.err

@@ -133,6 +133,10 @@ def test_hyperparameters_are_plain_and_rebuild_the_model():
     ("settings", "said"),
     [
         ({"label_smoothing": 1.0}, "label_smoothing is 1.0"),
+        (
+            {"label_smoothing": 0.5, "loss": "sigmoid"},
+            r"label_smoothing is 0.5; with sigmoid it must lie in \[0, 0.5\)",
+        ),
         ({"mean": (0.5,)}, "1 values for a net of 3 channels"),
         ({"num_classes": None}, "num_classes unknown"),
         ({"net": {"variant": "mu/8", "pool": "gop"}}, "gop"),

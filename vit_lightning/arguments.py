@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 from importlib import import_module
 from importlib.metadata import entry_points
+from inspect import Parameter, signature
 from itertools import pairwise
 from pathlib import Path
 from types import NoneType
@@ -84,6 +85,21 @@ def without_values(argv: list[str]) -> list[str]:
             spelt.pop()
         spelt += [group, f"{{{name}: null}}"]
     return spelt
+
+
+def check_values(flag: str, chosen: type, values: dict[str, Any]) -> None:
+    """Refuse null for an argument of a class that needs a value; jsonargparse (4.53) lets it through to the class."""
+    found = [signature(each.__init__).parameters for each in reversed(chosen.__mro__) if "__init__" in vars(each)]
+    parameters = {name: one for each in found for name, one in each.items()}
+    for name, value in values.items():
+        if value is None and name not in LINKED and name in parameters and not _takes_none(parameters[name]):
+            raise InputError(f"--{flag}.{name} null: it needs a value; --{flag}.help {chosen.__name__} says which")
+
+
+def _takes_none(parameter: Parameter) -> bool:
+    kind = parameter.annotation
+    unknown = kind in (Parameter.empty, Any) or isinstance(kind, str)
+    return unknown or parameter.default is None or NoneType in get_args(kind)
 
 
 def negative_values(argv: list[str]) -> list[str]:

@@ -88,7 +88,7 @@ def plan(trainer: Trainer, model: LightningModule) -> list[str]:
         lines.append(f"decay    {decay}")
     if accumulation > batches:
         lines.append(f"warning  accumulation {accumulation} exceeds the {batches} batches of an epoch: one step each")
-    if trainer.log_dir:
+    if trainer.logger:  # without one, Lightning knows no folder of the run
         lines.append(f"run      {trainer.log_dir}")
     return lines
 

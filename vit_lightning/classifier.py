@@ -75,8 +75,9 @@ class Classifier(RecipeModel):
         mean: tuple[float, ...] | None = None,
         std: tuple[float, ...] | None = None,
     ) -> None:
-        if not 0 <= label_smoothing < 1:
-            raise InputError(f"--model.label_smoothing is {label_smoothing}; it must lie in [0, 1)")
+        most = 1 if loss == "softmax" else 0.5  # where the classes that an image has not would count as much as its own
+        if not 0 <= label_smoothing < most:
+            raise InputError(f"--model.label_smoothing is {label_smoothing}; with {loss} it must lie in [0, {most})")
         super().__init__(
             net,
             optim,

@@ -11,7 +11,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
-from jsonargparse import set_parsing_settings
+from jsonargparse import Namespace, set_parsing_settings
 from lightning.pytorch import Callback, LightningDataModule, LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint, LearningRateMonitor, ModelCheckpoint, RichProgressBar
 from lightning.pytorch.callbacks.progress import ProgressBar
@@ -24,6 +24,7 @@ from vit_lightning.arguments import (
     MODELS,
     PLUGINS,
     after_class,
+    check_values,
     chooses_data,
     config_files,
     import_class,
@@ -57,6 +58,17 @@ DEFAULT_MODEL = "vit_lightning.classifier.Classifier"
 DEFAULT_DATA = "datamodules.digits.Digits"
 MONITORING = ("checkpoint", "early_stopping")
 SCORING = ("validate", "test", "predict")
+TINY = 1e-9
+LEAST = {
+    "accumulate_grad_batches": 1,
+    "check_val_every_n_epoch": 1,
+    "gradient_clip_val": 0,
+    "limit_train_batches": TINY,
+    "log_every_n_steps": 0,
+    "num_sanity_val_steps": -1,
+    "val_check_interval": TINY,
+}
+"""Numbers below which Lightning's Trainer divides by zero, does nothing, or climbs the gradient."""
 LAST_SEED = 2**32 - 1
 HELP = {
     "seed_everything": f"Seed of all that is random, 0 to {LAST_SEED}; true draws one, false sets none",
@@ -195,6 +207,19 @@ class ViTCLI(LightningCLI):
         seed = self.config.get(f"{verb}.seed_everything", 0)
         if not 0 <= seed <= LAST_SEED:
             raise InputError(f"--seed_everything {seed} must lie between 0 and {LAST_SEED}; true draws one")
+        if verb:
+            self._check_values(self.config[verb])
+
+    def _check_values(self, config: Namespace) -> None:
+        """Refuse what neither the parser nor Lightning looks at."""
+        for part in ("model", "data"):
+            chosen = config[part]
+            check_values(part, resolve_name(chosen.class_path), vars(chosen.get("init_args", Namespace())))
+        for name, least in LEAST.items():
+            value = config.trainer.get(name)
+            if isinstance(value, int | float) and value < least:
+                expected = "more than 0" if least == TINY else f"{least} or more"
+                raise InputError(f"--trainer.{name} is {value:g}, expected {expected}")
 
     def _of_another_model(self, text: str) -> str | None:
         """What an experiment of the default model says to a checkpoint of another one, whose flags are others."""
@@ -234,8 +259,6 @@ class ViTCLI(LightningCLI):
     def before_instantiate_classes(self) -> None:
         """A checkpoint replaces the weights a run began with, and the model's own metric chooses the best one."""
         config = self.config[self.subcommand]
-        if (batches := config.trainer.accumulate_grad_batches) < 1:
-            raise InputError(f"--trainer.accumulate_grad_batches is {batches}, expected 1 or more")
         if self.subcommand in SCORING and not self.trained and not config.model.init_args.get("weights"):
             raise InputError(f"{self.subcommand} needs a trained net; give --ckpt_path last, best or a file")
         if self.trained and "weights" in config.model.init_args:

@@ -68,7 +68,7 @@ class FiniteGuard(Callback):
         loss = outputs["loss"].detach() * trainer.accumulate_grad_batches
         self._seen.append(Seen(batch_idx, self._step, loss, self._norms))
         self._step, self._norms = trainer.global_step, None
-        if (batch_idx + 1) % trainer.log_every_n_steps == 0:
+        if trainer.log_every_n_steps and (batch_idx + 1) % trainer.log_every_n_steps == 0:
             self._check(trainer)
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:

@@ -121,7 +121,8 @@ def _guarded(work: Callable[[], Tensor], name: str) -> Tensor:
     except ImportError:  # a missing decoder says nothing about the image
         raise
     except Exception as error:  # decoders meet damaged bytes with almost any exception
-        raise BrokenImage(name, " ".join(str(error).split()) or type(error).__name__) from error
+        said = error.args[0].decode(errors="replace") if error.args and isinstance(error.args[0], bytes) else str(error)
+        raise BrokenImage(name, " ".join(said.split()) or type(error).__name__) from error
 
 
 def _decode(data: bytes, strict: bool) -> Tensor:

@@ -80,6 +80,7 @@ def shorten(message: str, flags: Iterable[str], plugins: Iterable[str], models: 
         flag, teacher = (f"--{key}.{found[1]}", f"--{key.partition('.')[0]}.help NAME") if key else (found[1], "--help")
         return f"{flag} is missing; {teacher} says what it is"
     given = [text for text in GIVEN.findall(message) if "NestedArg" not in text and len(text) < 200]
+    given = ["null" if text == "None" else text for text in given]
     if found := NO_MAPPING.search(message):
         value = found[1] or "".join(given)
         return f"--{key} {value}: expected keys and values below it, or a YAML file that holds them"

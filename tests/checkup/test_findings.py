@@ -53,10 +53,11 @@ def test_unreadable_images_are_judged_by_the_policy(on_error, max_broken, severi
     assert (finding.severity, finding.text) == (severity, "1 training image of 3 cannot be read")
     assert finding.items == ("tr1: empty",)
     assert ("--data.on_error skip" in finding.fix) == (on_error != "skip")
+    assert ("--data.max_broken 0.34" in finding.fix) == (max_broken < 0.34)
 
 
 def test_data_may_know_a_better_remedy():
-    finding = only(findings.unreadable(survey(faults={1: "empty"}), "skip", 0, "fetch them again"))
+    finding = only(findings.unreadable(survey(faults={1: "empty"}), "skip", 1, "fetch them again"))
     assert finding.fix == "fetch them again"
 
 

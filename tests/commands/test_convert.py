@@ -51,3 +51,10 @@ def test_help_is_the_docstring_and_loads_no_torch(verb):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.rstrip().endswith("False")
     assert "Of a checkpoint with averaged weights, take those that were trained" in " ".join(done.stdout.split())
+
+
+def test_a_name_that_promises_another_layout_is_refused(random_checkpoint, tmp_path):
+    for name, to, fix in (("w.npz", "checkpoint", "give --to npz, or "), ("w.safetensors", "timm", "")):
+        with pytest.raises(InputError, match=f"--to {to} writes something else; {fix}name it otherwise"):
+            convert(str(random_checkpoint), tmp_path / name, to)
+        assert not (tmp_path / name).exists()

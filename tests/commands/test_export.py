@@ -115,3 +115,9 @@ def test_onnx_without_its_extra(random_checkpoint, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(InputError, match=r"onnxruntime: pip install \"vit-lightning\[onnx\]\""):
         export(str(random_checkpoint), tmp_path / "out", "onnx")
+
+
+def test_a_name_that_promises_another_format_is_refused(random_checkpoint, tmp_path):
+    with pytest.raises(InputError, match=r"ends in \.safetensors, but --to onnx .* give --to safetensors, or"):
+        export(str(random_checkpoint), tmp_path / "net.safetensors")
+    assert not (tmp_path / "net.safetensors").exists()

@@ -355,7 +355,8 @@ WRONG = {
     "idle": (("--set", "BSE=1"), "--set BSE: no plan has {BSE} to fill; did you mean BASE?"),
     "plans": (("--runs", "r", "rates.yaml"), "two plans are called rates"),
     "flag": (("--jbs", 2), "there is no flag --jbs; did you mean --jobs?"),
-    "folder": (("--results", "rates.yaml"), "rates.yaml cannot be written: File exists; name another place"),
+    "folder": (("--results", "rates.yaml"), "--results rates.yaml is a file; give a folder"),
+    "runs": (("--runs", "rates.yaml"), "--runs rates.yaml is a file; give a folder"),
 }
 
 

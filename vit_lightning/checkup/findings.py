@@ -1,5 +1,6 @@
 """From facts to findings: pure functions, each of which knows one thing that may be wrong, and its remedy."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from itertools import combinations
@@ -42,9 +43,12 @@ def unreadable(found: Survey, on_error: str, max_broken: float, mending: str = M
     findings = []
     broken = found.faults if on_error == "fix" else {**found.faults, **found.damages}
     if broken:
-        allowed = on_error == "skip" and len(broken) / len(found) <= max_broken
+        share = len(broken) / len(found)
+        allowed = on_error == "skip" and share <= max_broken
         text = f"{_images(broken, found)} of {len(found):,} cannot be read"
-        fix = mending + (", or give --data.on_error skip" if on_error != "skip" else "")
+        flags = ["--data.on_error skip"] * (on_error != "skip")
+        flags += [f"--data.max_broken {math.ceil(100 * share) / 100:g}"] * (share > max_broken)
+        fix = mending + (f", or give {' '.join(flags)}" if flags else "")
         findings.append(Finding("warning" if allowed else "error", "broken", text, fix, _reasons(found, broken)))
     if found.damages and on_error == "fix":
         text = f"{_images(found.damages, found)} damaged inside, and shown in part"

@@ -144,8 +144,9 @@ def look_at(source: Any, index: int, key: str) -> Look:
     damage = ""
     try:
         image, label = source[index]
+        file = ""  # shards keep the names of what they were made of, whose endings say nothing
         if isinstance(image, str | Path):
-            image = images.read(image, name=key)
+            file, image = key, images.read(image, name=key)
         try:
             pixels = images.load(image, name=key)
         except BrokenImage as error:
@@ -157,7 +158,7 @@ def look_at(source: Any, index: int, key: str) -> Look:
         return Look(str(error))
     digest = hashlib.blake2b(repr(pixels.shape).encode(), digest_size=8)
     digest.update(rearrange(pixels, "c y x -> y x c").contiguous().numpy())
-    odd = oddities(image, key) if isinstance(image, bytes) else ()
+    odd = oddities(image, file) if isinstance(image, bytes) else ()
     return Look("", damage, classes_of(label), tuple(pixels.shape[1:]), int.from_bytes(digest.digest()), odd)
 
 
@@ -169,10 +170,10 @@ def classes_of(label: Any) -> tuple[int, ...]:
     return () if label == IGNORE else (int(label),)
 
 
-def oddities(data: bytes, key: str) -> tuple[str, ...]:
+def oddities(data: bytes, file: str) -> tuple[str, ...]:
     """Say what is unusual about an encoded image that can be read; loading it takes care of each."""
     image = Image.open(io.BytesIO(data))
-    by_name = Image.registered_extensions().get(Path(key).suffix.lower(), image.format)
+    by_name = Image.registered_extensions().get(Path(file).suffix.lower(), image.format)
     told = {
         f"{image.format} under another ending": image.format not in (by_name, "MPO"),
         "CMYK": image.mode == "CMYK",

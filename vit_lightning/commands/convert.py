@@ -3,6 +3,9 @@
 from pathlib import Path
 from typing import Literal
 
+ENDINGS = {".npz": ("npz",), ".safetensors": (), ".ckpt": ("checkpoint",)}
+"""Layouts that a name promises by its ending."""
+
 
 def convert(
     src: str,
@@ -27,8 +30,9 @@ def convert(
         raw: Of a checkpoint with averaged weights, take those that were trained.
     """
     from vit_lightning.weights import load_net
-    from vit_lightning.weights.save import save
+    from vit_lightning.weights.save import check_ending, save
 
+    check_ending(dst, to, ENDINGS)
     net, report = load_net(src, heads=heads, image_size=image_size, raw=raw)
     report.state_normalisation(mean, std)
     print(report)

@@ -3,6 +3,9 @@
 from pathlib import Path
 from typing import Literal
 
+ENDINGS = {".onnx": ("onnx",), ".pt2": ("torch_export",), ".safetensors": ("safetensors", "huggingface")}
+"""Formats that a name promises by its ending."""
+
 
 def export(
     ckpt: str,
@@ -31,8 +34,9 @@ def export(
     from vit_lightning.weights.atomic import written
     from vit_lightning.weights.card import write_card
     from vit_lightning.weights.deploy import to_onnx, to_torch_export
-    from vit_lightning.weights.save import save
+    from vit_lightning.weights.save import check_ending, save
 
+    check_ending(dst, to, ENDINGS)
     net, report = load_net(ckpt, heads=heads, raw=raw)
     report.state_normalisation(mean, std)
     print(report)

@@ -61,6 +61,9 @@ def sweep(
     if jobs < 1:
         raise InputError(f"--jobs {jobs}: expected 1 or more")
     part, parts = _shard(shard)
+    for name, folder in (("runs", runs), ("results", results)):
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"--{name} {folder} is a file; give a folder")
     read = _plans(plans, _given(set or []), runs)
     records = [(cell, check_unchanged(cell, runs)) for plan in read for cell in plan.cells]
     mine = records[part - 1 :: parts]

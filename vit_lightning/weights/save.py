@@ -53,6 +53,14 @@ def save(net: Net, report: Report, path: Path, to: Format) -> float:
         return compare(net, copy, to)
 
 
+def check_ending(path: Path, to: str, endings: dict[str, tuple[str, ...]]) -> None:
+    """Refuse a name whose ending promises other formats than the one that will be written."""
+    promised = endings.get(path.suffix)
+    if promised is not None and to not in promised:
+        fix = "".join(f"give --to {name}, or " for name in promised[:1]) + "name it otherwise"
+        raise InputError(f"{path} ends in {path.suffix}, but --to {to} writes something else; {fix}")
+
+
 def compare(net: Net, copy: Net, to: str) -> float:
     """Returns the parity of a net with its copy (see `parity`).
 
