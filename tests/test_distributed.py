@@ -256,4 +256,5 @@ def test_a_sharded_run_goes_on_in_one_process(app, together):
     done = app(*words, *moved)
     assert done.code == 0, done.err
     assert close(logged("moved/0", "train/loss"), logged("alone/0", "train/loss"))
-    assert distance(state("moved/0"), state("alone/0")) < 1e-4
+    # Sums in another order, through two epochs of Adam at a constant rate: 1.2e-4 on an AMD EPYC.
+    assert distance(state("moved/0"), state("alone/0")) < 2e-4
