@@ -59,6 +59,7 @@ DEFAULT_DATA = "datamodules.digits.Digits"
 MONITORING = ("checkpoint", "early_stopping")
 SCORING = ("validate", "test", "predict")
 TINY = 1e-9
+"""Least value of what must be more than 0."""
 LEAST = {
     "accumulate_grad_batches": 1,
     "check_val_every_n_epoch": 1,

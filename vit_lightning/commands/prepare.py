@@ -45,7 +45,7 @@ def prepare(
         short_side: Larger images are resized to that many pixels, antialiased, their aspect kept, and become JPEG;
             others keep their bytes. null: every image keeps its bytes.
         quality: JPEG's, 1 to 100. null: every image is stored uncompressed (PPM), in about ten times the space, and the
-            loader needs half the time for it.
+            loader needs two thirds of the time for it.
         shard_images: Images per shard.
         mix: Write the training images in a random order, for streaming from afar, instead of their own.
     """
