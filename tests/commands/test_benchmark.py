@@ -12,7 +12,7 @@ import torch
 from vit_lightning.analysis.cost import macs
 from vit_lightning.commands import benchmark as module
 from vit_lightning.models import NetConfig
-from vit_lightning.speed import memory
+from vit_lightning.speed import memory, sizes
 from vit_lightning.speed.contender import Contender
 
 FAST = ("--rounds", 2, "--seconds", 0.01)
@@ -135,6 +135,31 @@ def test_sizes_measure_every_net_and_stop_at_the_cap(app):
         (net, [size, size]) for net in ("mu/8", "Ti/14", "R26x0.5") for size in (16, 32)
     ]
     assert all(row["largest_batch"] == 4 and row["batch"] in (1, 2, 4) for row in rows)
+
+
+def test_convolutions_are_not_given_more_values_than_they_count(app, monkeypatch):
+    """What is above is computed by kernels so slow that a sweep seems to hang."""
+    monkeypatch.setattr(sizes, "INDEXABLE", 2 * 3 * 32 * 32)
+    nets = ("--variants", "mu/8,R26x0.5")
+    done = app(*PLAIN, "--sizes", 32, *nets, "--cap", 4, "--seconds", 0.001, "--json", "b.json")
+    assert done.code == 0, done.err
+    found = [(row["net"], row["largest_batch"], row["note"]) for row in figures()["rows"]]
+    assert found == [("mu/8", 4, "(cap)"), ("R26x0.5", 2, "(indices)")]
+
+
+def test_sizes_are_kept_as_they_come(app, monkeypatch):
+    kept = []
+    whole = Contender.task
+
+    def looked(self, measure, batch):
+        kept.append(figures() if Path("b.json").exists() else None)
+        return whole(self, measure, batch)
+
+    monkeypatch.setattr(Contender, "task", looked)
+    done = app(*PLAIN, "--sizes", "16,32", "--cap", 1, "--seconds", 0.001, "--json", "b.json")
+    assert done.code == 0, done.err
+    assert kept[0] is None and [row["image_size"] for row in kept[-1]["rows"]] == [[16, 16]]
+    assert not kept[-1]["ended"] and figures()["ended"]
 
 
 def test_sizes_are_drawn(app):

@@ -127,7 +127,7 @@ def benchmark(
     try:
         with bench.reported(json):
             if sizes is not None:
-                bench.sizes(models, figure)
+                bench.sizes(models, json, figure)
                 return
             for what in (name for name in MEASURES if name in chosen):
                 bench.measure(what, models[1:], compare_loaders, batches == "auto")
@@ -178,12 +178,16 @@ class Bench:
         finally:
             signal.signal(signal.SIGTERM, before)
             report.show(self.rows, _console())
-            if json is not None:
-                content = report.as_json(self.rows, _facts(self.trainer, self.model) | {"ended": ended})
-                write_atomically(json, notation.dumps(content, indent=2) + "\n")
+            self.keep(json, ended)
         if interrupted:
             print("interrupted: the figures are those until then", file=sys.stderr, flush=True)
             sys.exit(128 + received)  # as shells have it
+
+    def keep(self, json: Path | None, ended: bool) -> None:
+        """Write what was measured until now, where there is a file for it."""
+        if json is not None:
+            content = report.as_json(self.rows, _facts(self.trainer, self.model) | {"ended": ended})
+            write_atomically(json, notation.dumps(content, indent=2) + "\n")
 
     def peer(self, name: str, compiled: bool | None) -> LightningModule:
         """Return the model of another net in the same recipe, compiled or as the model is."""
@@ -214,10 +218,15 @@ class Bench:
                 self._data(compare_loaders)
         free_memory()
 
-    def sizes(self, models: list[LightningModule], figure: Path | None) -> None:
-        """Measure inference over sizes of images, and draw it."""
+    def sizes(self, models: list[LightningModule], json: Path | None, figure: Path | None) -> None:
+        """Measure inference over sizes of images, keep each as it comes, and draw them."""
+
+        def tell(text: str) -> None:
+            _tell(text)
+            self.keep(json, ended=False)
+
         try:
-            input_sizes.sweep(self.trainer, models, self.cap, self.seconds, self.rows, _tell)
+            input_sizes.sweep(self.trainer, models, self.cap, self.seconds, self.rows, tell)
         finally:
             if figure is not None and self.rows:
                 input_sizes.draw(self.rows, figure)

@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
+from math import prod
 from pathlib import Path
 
 import torch
 from lightning.pytorch import LightningModule, Trainer
+from torch import nn
 
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig
@@ -19,8 +21,9 @@ from vit_lightning.text_files import check_place
 
 FIGURE_12 = ("R50x1", "R50x2", "B/32", "L/32", "B/16", "L/16", "H/14", "R152x4")
 """The nets of the figure; its sizes are 64, 128, 224, 384 and 512."""
-
-
+INDEXABLE = 2**31 - 1
+"""Values that a convolution's batch of images may have: cuDNN's fast kernels for bf16 count no further, and what it
+takes instead is slower by two orders of magnitude (pytorch/pytorch issue 128936)."""
 FORMATS = (".png", ".pdf", ".svg")
 """What a figure's name may end in."""
 
@@ -84,6 +87,7 @@ def _best_batch(trainer: Trainer, contender: Contender, cap: int, seconds: float
             rows.append(row)
         return fitted
 
+    cap, why = _limit(contender, cap)
     batch = 1
     while batch <= cap and timed(batch) and batch < rows[-1].images_per_s * seconds:
         batch *= 2
@@ -92,8 +96,15 @@ def _best_batch(trainer: Trainer, contender: Contender, cap: int, seconds: float
     nothing = Row("inference", contender.name, contender.image_size, 0)
     best = max(rows, key=lambda row: row.images_per_s, default=nothing)
     best.largest_batch = top
-    best.note = "(cap)" if top == cap else ""
+    best.note = why if top == cap else ""
     return best
+
+
+def _limit(contender: Contender, cap: int) -> tuple[int, str]:
+    """Return the largest batch to try and what sets it: the cap, or what convolutions can count."""
+    convolves = any(isinstance(module, nn.Conv2d) for module in contender.model.net.modules())
+    indexable = INDEXABLE // (contender.model.config.channels * prod(contender.image_size))
+    return (indexable, "(indices)") if convolves and indexable < cap else (cap, "(cap)")
 
 
 def _expected(rows: list[Row]) -> int | None:
