@@ -44,6 +44,16 @@ def test_a_good_guess_takes_two_probes():
     assert largest(fitting, 4096, known=512, guess=3000) == 2925 and tried == [2925, 3075]
 
 
+def test_a_guess_that_is_a_fifth_too_high_takes_few_probes():
+    tried = []
+
+    def fitting(number: int) -> bool:
+        tried.append(number)
+        return number <= 8000
+
+    assert 7500 <= largest(fitting, 16384, known=512, guess=10000) <= 8000 and len(tried) == 4
+
+
 def test_memory_that_does_not_suffice():
     assert is_exhausted(torch.OutOfMemoryError("CUDA out of memory"))
     assert is_exhausted(RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"))
