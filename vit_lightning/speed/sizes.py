@@ -128,10 +128,11 @@ def check_figure(path: Path) -> None:
 
 def draw(rows: list[Row], path: Path) -> None:
     """Draw speed and largest batch over the size of the images, a line per net."""
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullFormatter, ScalarFormatter
 
-    figure = Figure(figsize=(10, 4), layout="constrained")
+    figure = Figure(figsize=(11, 4), layout="constrained")
     axes = figure.subplots(1, 2)
     sizes = sorted({row.image_size[0] for row in rows})
     for one, value, label in (
@@ -145,5 +146,6 @@ def draw(rows: list[Row], path: Path) -> None:
         one.xaxis.set_major_formatter(ScalarFormatter())
         one.xaxis.set_minor_formatter(NullFormatter())
         one.grid(alpha=0.3)
-    axes[0].legend()
-    figure.savefig(path, dpi=150)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", frameon=False)
+    with rc_context({"svg.fonttype": "none"}):
+        figure.savefig(path, dpi=150)
