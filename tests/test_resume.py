@@ -131,6 +131,22 @@ def test_a_run_cut_by_max_steps_goes_on(named):
     assert equal(last("whole"), last("cut"))
 
 
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_a_run_that_stands_at_its_end_says_so(named, epochs):
+    assert named("ended", "--trainer.max_epochs", 2).code == 0
+    done = named("ended", "--trainer.max_epochs", epochs, "--ckpt_path", "last")
+    assert done.code == 0 and "nothing was left to train: the checkpoint has 18 optimiser steps" in done.out
+    required = ("--trainer.callbacks+=vit_lightning.callbacks.Require", "--trainer.callbacks.metric=val/top1")
+    done = named(
+        "ended", "--trainer.max_epochs", 2, "--ckpt_path", "last", *required, "--trainer.callbacks.at_least=0.1"
+    )
+    assert done.code == 1 and "val/top1 was not logged, since nothing was left to train" in done.err
+    done = named(
+        "ended", "--trainer.max_epochs", 3, "--ckpt_path", "last", "--model.schedule.allow_horizon_change", "true"
+    )
+    assert done.code == 0 and "left to train" not in done.out
+
+
 def test_workers_do_not_change_what_is_seen(named, crashing):
     assert named("whole", *THREE).code == 0
     with pytest.raises(RuntimeError, match="killed"):

@@ -159,11 +159,16 @@ class Require(Callback):
     def __init__(self, metric: str, at_least: float) -> None:
         self.metric = metric
         self.at_least = at_least
+        self._trains = False
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._trains = True
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         value = trainer.callback_metrics.get(self.metric)
         if value is None or not float(value) >= self.at_least:
-            got = "was not logged" if value is None else f"ended at {float(value):.4f}"
+            untrained = "" if self._trains else ", since nothing was left to train"
+            got = f"was not logged{untrained}" if value is None else f"ended at {float(value):.4f}"
             raise InputError(f"{self.metric} {got}, at least {self.at_least} is required")
 
 

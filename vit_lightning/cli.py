@@ -349,6 +349,12 @@ class ViTCLI(LightningCLI):
                 "the run made no optimiser step; raise --trainer.max_epochs, --trainer.max_steps or "
                 "--trainer.limit_train_batches"
             )
+        if self.trained.get("global_step") == self.trainer.global_step and self.trainer.is_global_zero:
+            print(
+                f"nothing was left to train: the checkpoint has {self.trainer.global_step} optimiser steps; "
+                "raise --trainer.max_epochs or --trainer.max_steps to go on",
+                flush=True,
+            )
         if self.trainer.is_global_zero and self.folder:
             best = self._get(self.config_init, "checkpoint")
             score = "" if best.best_model_score is None else f" ({best.monitor} {float(best.best_model_score):.4f})"
