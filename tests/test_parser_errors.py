@@ -70,6 +70,12 @@ def test_a_flag_below_a_class_that_is_not_named(app):
     assert done.code != 0 and done.err.startswith(f"error: {wanted}")
 
 
+def test_what_stands_without_a_flag_is_named(app):
+    done = app("export", "--ckpt_path", "last", "model.onnx")
+    assert done.code != 0 and done.err.endswith(" (without a flag: CKPT, DST)\n")
+    assert "--ckpt_path; the verb has config, to, heads" in done.err
+
+
 @pytest.mark.parametrize(
     ("words", "flag"),
     [

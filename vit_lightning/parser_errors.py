@@ -56,7 +56,11 @@ class ShortParser(ArgumentParser):
         return super().format_help()
 
     def error(self, message: str, ex: Exception | None = None) -> None:
-        raise InputError(shorten(message, self.get_defaults(skip_validation=True).keys(), [])) from ex
+        words = [action.dest for action in self._actions if not action.option_strings]
+        known = self.get_defaults(skip_validation=True).keys()
+        text = shorten(message, [name for name in known if name not in words], [])
+        bare = f" (without a flag: {', '.join(words).upper()})" if text.startswith("there is no flag") else ""
+        raise InputError(text + bare) from ex
 
 
 def shorten(message: str, flags: Iterable[str], plugins: Iterable[str], models: Iterable[str] = ()) -> str:
