@@ -141,7 +141,7 @@ class Shards(ImageDataModule):
         class_map: text file with one class per line, for a set without a manifest.json.
         cache: folder for shards from afar; unset: vit_lightning in the user's cache folder.
         cache_limit: GiB to keep there; what was used longest ago makes room. Unset: everything.
-        verify: compare all shards in a folder with their checksums before anything else.
+        verify: compare all shards in a folder with their checksums before anything else; the verb doctor always does.
     """
 
     def __init__(
@@ -186,19 +186,21 @@ class Shards(ImageDataModule):
         """What to do about records that cannot be read; prepare has written none such."""
         if "classes" not in self._manifest:
             return "remove them, or write the set anew"
-        return "remove the damaged shards, which --data.verify true names, and run prepare again"
+        return "remove the damaged shards, which the verb doctor names, and run prepare again"
 
     @cached_property
     def _manifest(self) -> dict[str, Any]:
         return _read_json(f"{self.address}/manifest.json") or {}
 
     def prepare_data(self) -> None:
-        sets = filter(None, map(self._read, SPLITS)) if self.verify else ()
+        wanted = self.verify or self.faults is not None
+        sets = filter(None, map(self._read, SPLITS)) if wanted else ()
         pieces = [piece for found in sets if not found.pieces.remote for piece in found.pieces.pieces]
-        damaged = [piece.url for piece in pieces if piece.sha256 and sha256(Path(piece.url)) != piece.sha256]
+        there = [piece for piece in pieces if piece.sha256 and Path(piece.url).is_file()]
+        damaged = [piece.url for piece in there if sha256(Path(piece.url)) != piece.sha256]
         if damaged:
             them, are = ("them", "are") if len(damaged) > 1 else ("it", "is")
-            raise InputError(f"{', '.join(damaged)} {are} damaged; remove {them} and run prepare again")
+            self.report(InputError(f"{', '.join(damaged)} {are} damaged; remove {them} and run prepare again"))
 
     def setup(self, stage: str) -> None:
         """Read the sets before their shards are checked: the verb doctor then looks at what there is of them."""

@@ -7,7 +7,10 @@ from torch import Tensor
 
 from vit_lightning.augment import Augment
 from vit_lightning.data import ImageDataModule
+from vit_lightning.errors import InputError
 from vit_lightning.sampling import seed_from
+
+MOST_CLASSES = 10**6
 
 
 class Gratings:
@@ -63,6 +66,8 @@ class Synthetic(ImageDataModule):
         **kwargs,
     ) -> None:
         super().__init__(image_size=image_size, num_workers=num_workers, augment=augment, **kwargs)
+        if not 1 <= num_classes <= MOST_CLASSES:
+            raise InputError(f"--data.num_classes is {num_classes}, expected 1 to {MOST_CLASSES}")
         self._num_classes = num_classes
         self.channels = channels
         self.train_size = train_size

@@ -185,7 +185,7 @@ def test_label_outside_the_classes(known):
         data.train_dataloader()
 
 
-@pytest.mark.parametrize("label", [1.0, np.zeros(2), np.zeros((1, 3)), np.array([0, 1, 0])])
+@pytest.mark.parametrize("label", [1.0, np.zeros(2), np.zeros((1, 3)), np.array([0, 1, 0]), "cat", None, [[1], 2]])
 def test_labels_of_another_shape(label):
     class Odd(Numbered):
         def __getitem__(self, index):
@@ -229,6 +229,11 @@ def test_no_validation_set_is_said_and_not_an_error(capsys, caplog):
 def test_sizes_below_their_least(wrong):
     with pytest.raises(InputError, match=f"--data.{next(iter(wrong))} is -?[01], expected [01] or more"):
         tiny(**wrong)
+
+
+def test_images_larger_than_any():
+    with pytest.raises(InputError, match=r"--data.image_size is 4294967296, expected at most 1000000"):
+        tiny(image_size=(8, 2**32))
 
 
 def test_a_subclass_must_say_what_it_has():

@@ -8,9 +8,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import torch
 
 from vit_lightning import __main__ as door
-from vit_lightning.__main__ import spelled
+from vit_lightning.__main__ import memory_error, spelled
 
 
 def verb(files: list[str], count: int = 1, set: list[str] | None = None, dry: bool = False) -> None:
@@ -113,6 +114,20 @@ def test_what_the_system_refuses_anywhere_is_one_sentence(app, monkeypatch):
     monkeypatch.setattr(door, "run", refused)
     done = app("fit")
     assert done.code == 1 and done.err.startswith("error: runs/metrics.csv: Permission denied; ")
+
+
+@pytest.mark.parametrize("words", [("--model.net.depth", 10**11), ("--model.net.variant", f"R50x{10**11}")])
+def test_memory_that_does_not_suffice_is_one_sentence(app, words):
+    done = app("fit", "--trainer.accelerator", "cpu", *words)
+    assert done.code == 1
+    assert done.err.splitlines()[-1].startswith("error: the memory does not suffice")
+    assert "--data.batch_size" in done.err.splitlines()[-1]
+
+
+def test_what_a_gpu_wanted_is_named():
+    error = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of")
+    assert memory_error(error).startswith("the memory does not suffice for 20.00 MiB; give a smaller net")
+    assert memory_error(RuntimeError("shapes differ")) is None and memory_error(ValueError()) is None
 
 
 def test_a_missing_file_that_we_ask_for_is_a_fault_of_ours(app, monkeypatch):

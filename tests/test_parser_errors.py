@@ -42,7 +42,7 @@ CASES = {
     "--data Petz: no such datamodule; did you mean Pets? (known: CIFAR10, CIFAR100, Digits, Pets)": UNION.format(
         key="data", error="Expected a dot import path string: Petz", value="Petz"
     ),
-    "--trainer.max_epochs foo: expected a whole number, such as 8": UNION.format(
+    "--trainer.max_epochs foo: expected a whole number, such as 8, or null": UNION.format(
         key="trainer.max_epochs", error="Expected a <class 'int'>", value="foo"
     ),
     "--model.optim.lr x: expected a number, such as 0.5": UNION.format(
@@ -68,6 +68,36 @@ def test_a_flag_below_a_class_that_is_not_named(app):
     done = app("fit", "--data", "Synthetic", "--trainer.logger.save_dir", "X")
     wanted = "--trainer.logger: a flag below it needs its class first; give --trainer.logger CLASS too"
     assert done.code != 0 and done.err.startswith(f"error: {wanted}")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--data.batchsize", 3), "--data.batchsize; did you mean --data.batch_size?"),
+        (("--data", "CIFAR10", "--data.val_fractoin", 3), "--data.val_fractoin; did you mean --data.val_fraction?"),
+        (("--data.augment.mxup_alpha", 3), "--data.augment.mxup_alpha; did you mean --data.augment.mixup_alpha?"),
+        (("--data", "Synthetic", "--data.num_clases", 3), "--data.num_clases; did you mean --data.num_classes?"),
+    ],
+    ids=lambda words: words[-2] if isinstance(words, tuple) else "",
+)
+def test_flags_of_the_data_are_suggested(app, words, said):
+    done = app("fit", *words)
+    assert done.code != 0 and done.err.splitlines()[-1] == f"error: there is no flag {said}"
+
+
+def test_flags_that_the_data_fill_in_are_not_suggested(app):
+    done = app("fit", "--data.num_clases", 3)
+    assert done.code != 0 and "--model.num_classes" not in done.err
+
+
+def test_a_value_that_may_be_null_says_so(app):
+    done = app("fit", "--model.net.depth", "nul")
+    assert done.err.splitlines()[-1] == "error: --model.net.depth nul: expected a whole number, such as 8, or null"
+
+
+def test_a_short_flag_is_quoted_as_typed(app):
+    done = app("export", "-c", "digits.yaml", "best.ckpt", "out")
+    assert done.code != 0 and done.err.startswith("error: there is no flag -c; ")
 
 
 def test_what_stands_without_a_flag_is_named(app):

@@ -78,7 +78,8 @@ def main() -> int:
             return interrupted()
         raise
     except Exception as error:
-        fault = input_error(error) or trainer_error(error) or torchvision_error(error) or system_error(error)
+        known = (input_error, trainer_error, torchvision_error, system_error, memory_error)
+        fault = next((said for explain in known if (said := explain(error))), None)
         if fault is None and told():
             return 1
         if fault is None:
@@ -142,6 +143,22 @@ def system_error(error: BaseException) -> str | None:
     if isinstance(error, OSError) and error.errno in REFUSALS:
         return f"{error.filename or 'a file'}: {error.strerror}; free space there, allow it, or name another place"
     return None
+
+
+def memory_error(error: BaseException) -> str | None:
+    """What is said where the memory does not suffice, in one line; None for any other exception."""
+    if not isinstance(error, RuntimeError | MemoryError):
+        return None
+    from vit_lightning.speed.memory import is_exhausted  # after torch, which has raised it
+
+    if not is_exhausted(error):
+        return None
+    wanted = re.search(r"(?:tried to allocate|sizes=) ?(\[[^]]*\]|[\d.]+ \w+)", str(error), re.IGNORECASE)
+    return (
+        f"the memory does not suffice{f' for {wanted[1]}' if wanted else ''}; give a smaller net, --data.image_size or "
+        "--data.batch_size (--trainer.accumulate_grad_batches makes up for it), or --model.recompute true; "
+        "benchmark --batches auto finds the largest batch"
+    )
 
 
 def run(words: list[str]) -> None:

@@ -89,11 +89,24 @@ def without_values(argv: list[str]) -> list[str]:
 
 def check_values(flag: str, chosen: type, values: dict[str, Any]) -> None:
     """Refuse null for an argument of a class that needs a value; jsonargparse (4.53) lets it through to the class."""
-    found = [signature(each.__init__).parameters for each in reversed(chosen.__mro__) if "__init__" in vars(each)]
-    parameters = {name: one for each in found for name, one in each.items()}
+    parameters = _parameters(chosen)
     for name, value in values.items():
         if value is None and name not in LINKED and name in parameters and not _takes_none(parameters[name]):
             raise InputError(f"--{flag}.{name} null: it needs a value; --{flag}.help {chosen.__name__} says which")
+
+
+def data_flags(name: str | None) -> list[str]:
+    """Flags of a datamodule that is known by a short name; of any other, those that all have."""
+    from vit_lightning.data import ImageDataModule
+
+    chosen = next((plugin.load() for plugin in entry_points(group=PLUGINS) if plugin.name == name), ImageDataModule)
+    names = [name for name in _parameters(chosen) if name not in ("self", "kwargs")]
+    return [f"data.{name}" for name in [*names, *(f"augment.{field.name}" for field in fields(Augment))]]
+
+
+def _parameters(chosen: type) -> dict[str, Parameter]:
+    found = [signature(each.__init__).parameters for each in reversed(chosen.__mro__) if "__init__" in vars(each)]
+    return {name: one for each in found for name, one in each.items()}
 
 
 def _takes_none(parameter: Parameter) -> bool:
@@ -200,7 +213,9 @@ def read_facts(path: Path) -> dict[str, Any]:
         else:
             checkpoint = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except Exception as error:
-        raise InputError(f"--ckpt_path {path} is not a readable checkpoint ({type(error).__name__})") from error
+        raise InputError(
+            f"--ckpt_path {path} is not a readable checkpoint: it was cut off or is something else; give another one"
+        ) from error
     if not isinstance(checkpoint, dict) or not {"state_dict", "pytorch-lightning_version"} <= checkpoint.keys():
         raise InputError(f"--ckpt_path {path} is not a checkpoint of a run; weights go to --model.weights")
     return {name: checkpoint.get(name, empty) for name, empty in FACTS.items()}

@@ -27,6 +27,7 @@ from vit_lightning.arguments import (
     check_values,
     chooses_data,
     config_files,
+    data_flags,
     import_class,
     load_plugins,
     negative_values,
@@ -202,6 +203,8 @@ class ViTCLI(LightningCLI):
         except InputError as error:
             flags = self._parser(verb).get_defaults(skip_validation=True).keys() if verb else []
             flags = [name.replace("init_args.", "") for name in flags]
+            flags = [name for name in flags if name.removeprefix("model.") not in LINKED]
+            flags += data_flags(option(self.argv, "--data"))
             text = bare_flag(str(error), self.argv)
             text = text or shorten(str(error), flags, entry_points(group=PLUGINS).names, MODELS)
             raise InputError(self._of_another_model(text) or text) from None
@@ -247,7 +250,8 @@ class ViTCLI(LightningCLI):
         if path in ("last", "best"):
             return runs.newest_checkpoint(self.root, self.experiment, path)
         if not Path(path).is_file() and not is_sharded(Path(path)):
-            raise InputError(f"--ckpt_path {path}: no such file; give a checkpoint's path, or last, or best")
+            what = "a folder that holds no sharded checkpoint" if Path(path).is_dir() else "no such file"
+            raise InputError(f"--ckpt_path {path}: {what}; give a checkpoint's path, or last, or best")
         if zipfile.is_zipfile(path) and not is_whole(Path(path)):
             raise InputError(f"--ckpt_path {path} is damaged: it does not hold what was written; give another one")
         return Path(path)

@@ -28,6 +28,9 @@ from vit_lightning.records import ImageSet, OnError, Records
 from vit_lightning.sampling import EvalSampler, TrainSampler, run_seed, seeded
 from vit_lightning.signals import shield_worker
 
+LARGEST_SIDE = 10**6
+"""Pixels that an image may have on a side."""
+
 Batch = tuple[Tensor, Tensor]
 
 
@@ -117,6 +120,8 @@ class ImageDataModule(LightningDataModule, ABC):
         ):
             if value < least:
                 raise InputError(f"--data.{name} is {value}, expected {least} or more")
+        if max(self.size) > LARGEST_SIDE:
+            raise InputError(f"--data.image_size is {max(self.size)}, expected at most {LARGEST_SIDE}")
         if std is not None and min(std) <= 0:
             raise InputError(f"--data.std is {tuple(std)}, expected a value above 0 for every channel")
         if not 0 <= max_broken <= 1:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from einops import rearrange
 from PIL import Image
 from torch import Tensor
@@ -23,6 +22,7 @@ from vit_lightning import chunks, images
 from vit_lightning.data import ImageSet, OnError
 from vit_lightning.errors import InputError
 from vit_lightning.images import BrokenImage
+from vit_lightning.records import numeric
 from vit_lightning.sampling import IGNORE
 from vit_lightning.signals import shield_worker
 
@@ -108,7 +108,7 @@ class Encoding(Dataset):
         try:
             name = str(self.keys[number])
             image, label = self.source[number]
-            classes = self._classes(torch.as_tensor(label), name)
+            classes = self._classes(numeric(label, name, self.num_classes), name)
             data, sides = self.form.encode(image, name, repair=self.on_error == "fix")
         except InputError as error:  # raised in a worker it would reach the user with the worker's traceback
             return error

@@ -98,11 +98,13 @@ def shorten(message: str, flags: Iterable[str], plugins: Iterable[str], models: 
         return unknown_class(key, found[1], list(plugins), list(models), found[2])
     wanted = [re.sub(r"<class '(?:\w+\.)*(\w+)'>", r"\1", text) for text in EXPECTED.findall(message)]
     wanted = [text.removeprefix("typing.Literal[").rstrip("]").replace("'", "") for text in wanted]
+    # Every part that holds the flag, such as model, may be null as well and says so once.
+    null = ", or null" if wanted.count("NoneType") >= len(KEY.findall(message)) > 0 else ""
     wanted = [text for text in dict.fromkeys(wanted) if text != "NoneType" and not text.startswith("path but")]
     if key in ("data", "model") and given and not wanted:
         return f"--{key} {given[0]}: expected a class, or a mapping of class_path and init_args"
     if key and given and wanted:
-        return f"--{key} {given[0]}: expected {', or '.join(map(_in_words, wanted))}"
+        return f"--{key} {given[0]}: expected {', or '.join(map(_in_words, wanted))}{null}"
     if key and not given and "Union subtypes" in message:
         return f"--{key}: a flag below it needs its class first; give --{key} CLASS too, such as CSVLogger for a logger"
     lines = [line.strip(" -") for line in message.splitlines() if line.strip(" -")]
@@ -130,12 +132,13 @@ def unknown_flag(flag: str, flags: list[str]) -> str:
     near = difflib.get_close_matches(word, {known.rpartition(".")[2] for known in flags}, n=3, cutoff=0.7)
     same = [known for last in near for known in flags if known.rpartition(".")[2] == last]
     same.sort(key=lambda known: (known.rpartition(".")[0] != group, near.index(known.rpartition(".")[2])))
+    said = f"there is no flag {'-' if len(flag) == 1 else '--'}{flag}"
     if same:
-        return f"there is no flag --{flag}; did you mean --{same[0]}?"
+        return f"{said}; did you mean --{same[0]}?"
     siblings = [known.rpartition(".")[2] for known in flags if known.rpartition(".")[0] == group]
     shown = ", ".join(siblings[:12]) + ", ..." * (len(siblings) > 12)
     held = f"; {group or 'the verb'} has {shown}" if siblings else "; --help lists them all"
-    return f"there is no flag --{flag}{held}"
+    return f"{said}{held}"
 
 
 def unknown_class(key: str, name: str, plugins: list[str], models: list[str], reason: str = "") -> str:

@@ -208,7 +208,8 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
 
     def label(self, label: Any, index: int) -> Tensor:
         """Return a label as int64 `()` or float `(classes)`, or raise InputError if it is no such thing."""
-        label, classes = torch.as_tensor(label), self.num_classes or 0
+        classes = self.num_classes or 0
+        label = numeric(label, self.name(index), classes)
         if label.is_floating_point() and label.shape == (classes,):
             return label.float()
         if label.ndim or label.is_floating_point():
@@ -220,3 +221,11 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
             known = f"outside the {classes} classes 0 to {classes - 1}" if classes else "but the data names no classes"
             raise InputError(f"{self.name(index)} has label {label.item()}, {known}")
         return label.long()
+
+
+def numeric(label: Any, name: str, num_classes: int) -> Tensor:
+    """Return the label of a record as a tensor, or raise InputError if it is neither number nor array."""
+    try:
+        return torch.as_tensor(label)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{name} has the label {label!r:.50}; expected an int or {num_classes} floats") from error

@@ -245,6 +245,8 @@ def test_loaders_take_turns_on_the_same_files(app, tmp_path):
         (("--measure", "trian"), "--measure trian: choose from train, inference, fit, data"),
         (("--sizes", "64,big"), "--sizes 64,big: expected numbers"),
         (("--sizes", "0"), "--sizes 0: expected numbers"),
+        (("--sizes", "64,4294967296"), "--sizes 64,4294967296: expected numbers from 1 to 1000000"),
+        (("--sizes", "64", "--variants", ""), "There is no net variant ''"),
         (("--rounds", "0"), "--rounds 0"),
         (("--seconds", "nan"), "--seconds nan: expected a number, such as 0.5"),
         (("--seconds", ".nan"), "--seconds nan: expected a round or more of some time, such as 0.5"),

@@ -20,7 +20,8 @@ from torchvision.transforms.v2 import functional as F
 
 from datamodules.shards import Shards
 from vit_lightning import images
-from vit_lightning.packing import Form
+from vit_lightning.errors import InputError
+from vit_lightning.packing import Encoding, Form
 
 NET = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
 CHANCE = np.random.default_rng(0)
@@ -133,11 +134,14 @@ def test_workers_change_nothing(prepare):
 def test_finished_shards_stay_and_absent_ones_come_back(prepare):
     prepare()
     before, whole = stamps(), digests()
-    assert prepare().code == 0
+    done = prepare()
+    assert done.code == 0
     assert stamps() == before
+    assert "train    stands already, of the same names and labels; to make it anew, remove out/train" in done.out
     Path("out/train/chunk-0-1.bin").unlink()
     Path("out/train/chunk-0-2.bin").write_bytes(b"short")
-    assert prepare().code == 0
+    done = prepare()
+    assert done.code == 0 and "train    stands already" not in done.out
     assert stamps()["out/train/chunk-0-0.bin"] == before["out/train/chunk-0-0.bin"]
     assert {path: digest for path, digest in digests().items() if "jsonl" not in path} == {
         path: digest for path, digest in whole.items() if "jsonl" not in path
@@ -208,6 +212,11 @@ def test_a_damaged_jpeg_is_shown_in_part(prepare, folder):
     data = next(data for key, data, _ in read() if key == "dog/large.jpg")
     shown = images.decode(damaged, name="", strict=False)
     assert torch.equal(images.decode(data, name=""), shown)  # without loss, since it was small enough
+
+
+def test_a_label_that_is_no_number():
+    fault = Encoding([(torch.zeros(3, 4, 4, dtype=torch.uint8), "cat")], 2, Form(None, 90, 8), "raise")[0]
+    assert isinstance(fault, InputError) and str(fault) == "0 has the label 'cat'; expected an int or 2 floats"
 
 
 def test_wrong_wishes_are_one_sentence(prepare, folder):

@@ -289,14 +289,18 @@ def test_doctor_goes_on_after_a_damaged_record(app, root):
     words = ("--data", "Shards", "--data.root", root, "--data.image_size", 8, "--data.batch_size", 4)
     done = app("doctor", *NET[:4], *words, "--data.num_workers", 0, "--json", "found.json")
     assert done.code == 1
-    assert done.err.splitlines()[-1] == "error: doctor found 1 error, listed above"
+    assert done.err.splitlines()[-1] == "error: doctor found 2 errors, listed above"
     found = json.loads(Path("found.json").read_text())
     assert found["images"]["training"] == {"images": COUNT, "unreadable": 2}
+    (data,) = (finding["text"] for finding in found["findings"] if finding["topic"] == "data")
+    assert (
+        data == f"{root}/train/chunk-0-1.bin, {root}/train/chunk-0-3.bin are damaged; remove them and run prepare again"
+    )
     (broken,) = (finding for finding in found["findings"] if finding["topic"] == "broken")
     assert broken["text"] == f"2 training images of {COUNT} cannot be read"
     assert broken["items"][0].startswith(f"record 2 of {root}/train/chunk-0-1.bin: its sizes do not add up")
     assert broken["items"][1].startswith("class0/0-24.png: ")
-    assert broken["fix"].startswith("remove the damaged shards, which --data.verify true names, and run prepare again")
+    assert broken["fix"].startswith("remove the damaged shards, which the verb doctor names, and run prepare again")
     with pytest.raises(InputError, match=r"chunk-0-1.bin, .*chunk-0-3.bin are damaged; remove them and run prepare"):
         shards(root, verify=True).prepare_data()
 

@@ -3,12 +3,19 @@ import torch
 
 from datamodules.synthetic import Synthetic
 from vit_lightning.augment import Augment
+from vit_lightning.errors import InputError
 from vit_lightning.testing import check_datamodule
 
 
 @pytest.mark.parametrize("options", [{}, {"channels": 4, "image_size": (16, 24), "num_classes": 3}])
 def test_contract(options):
     check_datamodule(Synthetic(train_size=64, eval_size=20, batch_size=16, augment=Augment(crop="pad"), **options))
+
+
+@pytest.mark.parametrize("wrong", [0, 10**11])
+def test_a_number_of_classes_that_cannot_be_held(wrong):
+    with pytest.raises(InputError, match=f"--data.num_classes is {wrong}, expected 1 to 1000000"):
+        Synthetic(num_classes=wrong)
 
 
 def test_images_depend_on_their_number_alone():

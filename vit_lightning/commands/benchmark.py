@@ -22,7 +22,7 @@ from rich.console import Console
 
 from vit_lightning.analysis.peaks import device_name
 from vit_lightning.callbacks import Require
-from vit_lightning.data import ImageDataModule
+from vit_lightning.data import LARGEST_SIDE, ImageDataModule
 from vit_lightning.errors import InputError
 from vit_lightning.finite_guard import FiniteGuard
 from vit_lightning.loggers import MetricsCSV, TensorBoard
@@ -180,7 +180,8 @@ class Bench:
             report.show(self.rows, _console())
             self.keep(json, ended)
         if interrupted:
-            print("interrupted: the figures are those until then", file=sys.stderr, flush=True)
+            until = "the figures are those until then" if self.rows else "nothing was measured until then"
+            print(f"interrupted: {until}", file=sys.stderr, flush=True)
             sys.exit(128 + received)  # as shells have it
 
     def keep(self, json: Path | None, ended: bool) -> None:
@@ -333,15 +334,17 @@ def _numbers(flag: str, text: str) -> list[int]:
         numbers = [int(word) for word in text.strip("[]").split(",")]
     except ValueError:
         numbers = [0]
-    if min(numbers) < 1:
-        raise InputError(f"--{flag} {text}: expected numbers of 1 or more with commas between them, such as 64,224")
+    if not 1 <= min(numbers) <= max(numbers) <= LARGEST_SIDE:
+        raise InputError(
+            f"--{flag} {text}: expected numbers from 1 to {LARGEST_SIDE} with commas between them, such as 64,224"
+        )
     return list(dict.fromkeys(numbers))
 
 
 def _names(text: str | None, own: str) -> list[str]:
     if text == "figure12":
         return list(input_sizes.FIGURE_12)
-    return list(dict.fromkeys(name.strip() for name in text.split(","))) if text else [own]
+    return list(dict.fromkeys(name.strip() for name in text.split(","))) if text is not None else [own]
 
 
 def _chosen(flag: str, text: str, choices: tuple[str, ...]) -> list[str]:

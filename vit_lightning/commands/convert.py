@@ -22,7 +22,7 @@ def convert(
     Args:
         src: Local file or folder, https address, or hf://owner/repo[/file]; the layout is recognised.
         dst: What to make: a file (npz, torchvision, checkpoint) or a folder (timm, huggingface).
-        to: Layout to write; a checkpoint is what validate, test, predict and export open with --ckpt_path.
+        to: Layout to write; a checkpoint is what validate, test and predict open with --ckpt_path, and export.
         heads: Number of attention heads, for a file that does not say it.
         image_size: Pixels per side, or (y, x), to fit the positions to; None: as they are.
         mean: Channel means of images in [0, 1], for a file that does not say them.

@@ -7,13 +7,18 @@ import torch
 
 STEPS = 2
 """Steps that a batch must survive: the second holds the optimiser's state as well."""
-EXHAUSTED = ("can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED")
+EXHAUSTED = (
+    "can't allocate memory",
+    "Storage size calculation overflowed",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+)
 """What a RuntimeError of torch's says that is no OutOfMemoryError but means it."""
 
 
-def is_exhausted(error: RuntimeError) -> bool:
+def is_exhausted(error: RuntimeError | MemoryError) -> bool:
     """Whether an error says that the memory does not suffice."""
-    return isinstance(error, torch.OutOfMemoryError) or any(text in str(error) for text in EXHAUSTED)
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(text in str(error) for text in EXHAUSTED)
 
 
 def fits(run: Callable[[], None]) -> bool:
