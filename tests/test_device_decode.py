@@ -329,7 +329,8 @@ def test_two_processes_train_as_one_with_their_batches(app, together, tree):
     assert app(*words, "-c", "one.yaml", one, 4).code == 0
     together(*words, "-c", "two.yaml", one, 2, two, 2, "--trainer.strategy", "ddp")
     alone, shared = (torch.load(f"runs/{name}/0/checkpoints/last.ckpt")["state_dict"] for name in ("one", "two"))
-    assert all(torch.allclose(alone[name], shared[name], atol=1e-5) for name in alone)
+    # Adam makes whole steps of the gradient of the keys' bias, which is 0 but for rounding: 1.3e-5 on an Intel Xeon.
+    assert all(torch.allclose(alone[name], shared[name], atol=1e-4) for name in alone)
 
 
 def test_a_recipe_that_is_impossible_is_one_sentence(app, tree):

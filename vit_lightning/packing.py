@@ -108,7 +108,7 @@ class Encoding(Dataset):
         try:
             name = str(self.keys[number])
             image, label = self.source[number]
-            classes = self._classes(numeric(label, name, self.num_classes), name)
+            classes = self._classes(numeric(label, lambda: name, self.num_classes), name)
             data, sides = self.form.encode(image, name, repair=self.on_error == "fix")
         except InputError as error:  # raised in a worker it would reach the user with the worker's traceback
             return error

@@ -1,7 +1,7 @@
 """A set as the loader's workers hold it: draws in, tensors out, broken images raised or skipped and counted."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -209,7 +209,7 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
     def label(self, label: Any, index: int) -> Tensor:
         """Return a label as int64 `()` or float `(classes)`, or raise InputError if it is no such thing."""
         classes = self.num_classes or 0
-        label = numeric(label, self.name(index), classes)
+        label = numeric(label, lambda: self.name(index), classes)
         if label.is_floating_point() and label.shape == (classes,):
             return label.float()
         if label.ndim or label.is_floating_point():
@@ -223,9 +223,9 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
         return label.long()
 
 
-def numeric(label: Any, name: str, num_classes: int) -> Tensor:
-    """Return the label of a record as a tensor, or raise InputError if it is neither number nor array."""
+def numeric(label: Any, name: Callable[[], str], num_classes: int) -> Tensor:
+    """Return the label of a record as a tensor, or raise InputError with its name if it is neither number nor array."""
     try:
         return torch.as_tensor(label)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"{name} has the label {label!r:.50}; expected an int or {num_classes} floats") from error
+        raise InputError(f"{name()} has the label {label!r:.50}; expected an int or {num_classes} floats") from error
