@@ -22,8 +22,8 @@ from vit_lightning.text_files import check_place
 FIGURE_12 = ("R50x1", "R50x2", "B/32", "L/32", "B/16", "L/16", "H/14", "R152x4")
 """The nets of the figure; its sizes are 64, 128, 224, 384 and 512."""
 INDEXABLE = 2**31 - 1
-"""Values that a convolution's batch of images may have: cuDNN's fast kernels for bf16 count no further, and what it
-takes instead is slower by two orders of magnitude (pytorch/pytorch issue 128936)."""
+"""Values of a batch of images that convolutions are given: with more R50x1 did not end within minutes on an H200,
+probably since cuDNN's fast kernels for bf16 count no further (pytorch/pytorch issue 128936)."""
 FORMATS = (".png", ".pdf", ".svg")
 """What a figure's name may end in."""
 
