@@ -187,9 +187,10 @@ class Manifest(ImageDataModule):
             if name not in classes and not (name.isdecimal() and int(name) < len(classes)):
                 first = np.argmax(rows.values == names.index(name))
                 row = int(np.searchsorted(rows.ends, first, side="right")) - 1
+                split_at = f"; labels are split at --data.separator {self.separator!r}" if self.multi_label else ""
                 raise InputError(
                     f"{self.root / self.tables[split]} has the label {name!r} in row {row + 1} ({paths[row]}), which "
-                    f"{self.class_map or self.root / self.tables['train']} lacks"
+                    f"{self.class_map or self.root / self.tables['train']} lacks{split_at}"
                 )
         return np.array([classes[name] if name in classes else int(name) for name in names], dtype=np.int32)
 

@@ -196,8 +196,8 @@ class Shards(ImageDataModule):
         wanted = self.verify or self.faults is not None
         sets = filter(None, map(self._read, SPLITS)) if wanted else ()
         pieces = [piece for found in sets if not found.pieces.remote for piece in found.pieces.pieces]
-        there = [piece for piece in pieces if piece.sha256 and Path(piece.url).is_file()]
-        damaged = [piece.url for piece in there if sha256(Path(piece.url)) != piece.sha256]
+        whole = [piece for piece in pieces if piece.sha256 and _state(piece) is None]  # setup names the others
+        damaged = [piece.url for piece in whole if sha256(Path(piece.url)) != piece.sha256]
         if damaged:
             them, are = ("them", "are") if len(damaged) > 1 else ("it", "is")
             self.report(InputError(f"{', '.join(damaged)} {are} damaged; remove {them} and run prepare again"))
@@ -265,7 +265,14 @@ def _check(pieces: Iterable[Piece]) -> None:
     for piece in pieces:
         if is_remote(piece.url):
             return
-        file = Path(piece.url)
-        if not file.is_file() or piece.size not in (None, file.stat().st_size):
-            state = "incomplete" if file.is_file() else "missing"
-            raise InputError(f"{file} is {state}; copy it again, or remove it and run prepare again")
+        if state := _state(piece):
+            removed = "remove it and " if state == "incomplete" else ""
+            raise InputError(f"{piece.url} is {state}; copy it again, or {removed}run prepare again")
+
+
+def _state(piece: Piece) -> str | None:
+    """What a shard in a folder is that does not have its size."""
+    file = Path(piece.url)
+    if not file.is_file():
+        return "missing"
+    return "incomplete" if piece.size not in (None, file.stat().st_size) else None

@@ -100,7 +100,8 @@ def data_flags(name: str | None) -> list[str]:
     from vit_lightning.data import ImageDataModule
 
     chosen = next((plugin.load() for plugin in entry_points(group=PLUGINS) if plugin.name == name), ImageDataModule)
-    names = [name for name in _parameters(chosen) if name not in ("self", "kwargs")]
+    many = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    names = [name for name, one in _parameters(chosen).items() if name != "self" and one.kind not in many]
     return [f"data.{name}" for name in [*names, *(f"augment.{field.name}" for field in fields(Augment))]]
 
 

@@ -288,7 +288,10 @@ class RecipeModel(LightningModule):
         change = f"the run was planned for {planned} optimiser steps and now has {total}"
         jump = f"lr at step {step}: {before:.3g} -> {after:.3g}"
         if not self.schedule.allow_horizon_change:
-            raise InputError(f"{change} ({jump}); keep its length, or set --model.schedule.allow_horizon_change true")
+            raise InputError(
+                f"{change} ({jump}); keep its epochs and images per step "
+                "(--data.batch_size x devices x accumulation), or set --model.schedule.allow_horizon_change true"
+            )
         rank_zero_info(f"{change}: {jump}")
 
     # Checkpoints -----------------------------------------------------------------------------------------------------

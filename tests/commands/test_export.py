@@ -3,13 +3,19 @@
 import json
 import sys
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
+from vit_lightning.commands.convert import convert
 from vit_lightning.commands.export import export
 from vit_lightning.errors import InputError
+from vit_lightning.models import NetConfig, build
 from vit_lightning.weights import deploy as deploying
 from vit_lightning.weights import load_net
+from vit_lightning.weights.report import Report
+from vit_lightning.weights.save import save
 
 NAMES = ["tench", "teapot, lid on", "Zürich tram"]
 
@@ -66,6 +72,55 @@ def test_huggingface_opens_in_transformers(random_checkpoint, tmp_path, differen
     prepared = processor(list(images), return_tensors="pt")
     with torch.no_grad():
         assert difference(net(**prepared).logits, expected(random_checkpoint, images / 255)) < 1e-5
+
+
+@pytest.mark.parametrize("loss", ["softmax", "sigmoid"])
+@pytest.mark.parametrize("way", [("huggingface",), ("safetensors", "huggingface"), ("huggingface", "huggingface")])
+def test_a_pipeline_gives_the_probabilities_of_the_loss(random_checkpoint, tmp_path, loss, way):
+    """Also where the weights went through another layout before."""
+    transformers = pytest.importorskip("transformers")
+    content = torch.load(random_checkpoint, weights_only=True)
+    content["hyper_parameters"]["loss"] = loss
+    torch.save(content, random_checkpoint)
+    source = random_checkpoint
+    for number, to in enumerate(way):
+        export(str(source), tmp_path / str(number), to)
+        source = tmp_path / str(number)
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (8, 12, 3), np.uint8))
+    shown = transformers.pipeline("image-classification", str(source))(image)
+    logits = expected(random_checkpoint, torch.from_numpy(np.array(image)).permute(2, 0, 1)[None] / 255)[0]
+    chances = logits.softmax(0) if loss == "softmax" else logits.sigmoid()
+    assert {one["label"]: one["score"] for one in shown} == pytest.approx(
+        dict(zip(NAMES, chances.tolist(), strict=True)), abs=1e-5
+    )
+
+
+@pytest.mark.parametrize(("loss", "said"), [("softmax", "A softmax over the logits"), ("sigmoid", "A sigmoid of a")])
+@pytest.mark.parametrize("to", ["onnx", "torch_export", "safetensors"])
+def test_card_says_what_makes_probabilities(random_checkpoint, tmp_path, to, loss, said):
+    pytest.importorskip("onnxruntime")
+    content = torch.load(random_checkpoint, weights_only=True)
+    content["hyper_parameters"]["loss"] = loss
+    torch.save(content, random_checkpoint)
+    export(str(random_checkpoint), tmp_path / "out", to)
+    assert said in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_card_of_a_net_without_a_head(tmp_path):
+    net = build(NetConfig("mu/8"), 16, 0)
+    save(net, Report("", ""), tmp_path / "net.ckpt", "checkpoint")
+    export(str(tmp_path / "net.ckpt"), tmp_path / "out", "torch_export")
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "pipeline_tag: image-feature-extraction" in card and "The net has no head" in card
+
+
+def test_a_converted_checkpoint_keeps_its_loss(random_checkpoint, tmp_path):
+    """Else predict would take a softmax for the sigmoid that the net was trained with."""
+    content = torch.load(random_checkpoint, weights_only=True)
+    content["hyper_parameters"]["loss"] = "sigmoid"
+    torch.save(content, random_checkpoint)
+    convert(str(random_checkpoint), tmp_path / "again.ckpt")
+    assert torch.load(tmp_path / "again.ckpt", weights_only=True)["hyper_parameters"]["loss"] == "sigmoid"
 
 
 def test_card_tells_licence_recipe_data_and_metrics(random_checkpoint, tmp_path):

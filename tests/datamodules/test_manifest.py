@@ -123,6 +123,13 @@ def test_label_that_train_lacks(root):
         ready(root, val="val.csv")
 
 
+def test_labels_that_another_separator_would_split(root):
+    write(root / "train.csv", [("images/1.png", "cat|dog"), ("images/2.png", "dog")])
+    write(root / "val.csv", [("images/8.png", "cat")])
+    with pytest.raises(InputError, match=r"train\.csv lacks; labels are split at --data\.separator ';'"):
+        ready(root, val="val.csv", multi_label=True)
+
+
 def test_without_val_a_part_is_held_out(root):
     write(root / "train.csv", ROWS["train"])
     data, again = ready(root, val_fraction=0.25), ready(root, val_fraction=0.25)

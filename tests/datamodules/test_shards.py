@@ -318,6 +318,8 @@ def test_doctor_goes_on_after_shards_that_are_cut_short_or_missing(app, root):
     assert texts["broken"]["text"] == f"9 training images of {COUNT} cannot be read"
     assert texts["broken"]["items"][0].startswith(f"record 7 of {shard}: ")
     assert "chunk-0-3.bin is missing" in texts["broken"]["items"][1]
+    assert "on_error" not in texts["broken"]["fix"]  # a run refuses such shards, whatever it skips
+    assert not any("damaged" in finding["text"] for finding in found["findings"])
     assert found["images"]["test"] == {"images": 5, "unreadable": 0}
 
 

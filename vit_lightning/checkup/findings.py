@@ -38,8 +38,18 @@ class Finding:
 # Data ----------------------------------------------------------------------------------------------------------------
 
 
-def unreadable(found: Survey, on_error: str, max_broken: float, mending: str = MENDING) -> list[Finding]:
-    """Images that cannot be read at all or only in part, judged by what the run will do about them."""
+def unreadable(
+    found: Survey, on_error: str, max_broken: float, mending: str = MENDING, refused: bool = False
+) -> list[Finding]:
+    """Images that cannot be read at all or only in part, judged by what the run will do about them.
+
+    Args:
+        found: What was seen of a set.
+        on_error: The run's --data.on_error.
+        max_broken: The run's --data.max_broken.
+        mending: What to do about the images.
+        refused: Whether the run would not begin with these data, whatever is skipped.
+    """
     findings = []
     broken = found.faults if on_error == "fix" else {**found.faults, **found.damages}
     if broken:
@@ -48,7 +58,7 @@ def unreadable(found: Survey, on_error: str, max_broken: float, mending: str = M
         text = f"{_images(broken, found)} of {len(found):,} cannot be read"
         flags = ["--data.on_error skip"] * (on_error != "skip")
         flags += [f"--data.max_broken {math.ceil(100 * share) / 100:g}"] * (share > max_broken)
-        fix = mending + (f", or give {' '.join(flags)}" if flags else "")
+        fix = mending + (f", or give {' '.join(flags)}" if flags and not refused else "")
         findings.append(Finding("warning" if allowed else "error", "broken", text, fix, _reasons(found, broken)))
     if found.damages and on_error == "fix":
         text = f"{_images(found.damages, found)} damaged inside, and shown in part"

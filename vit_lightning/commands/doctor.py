@@ -51,7 +51,11 @@ def doctor(
         check_place(json, "--json")
     here = machine(trainer)
     surveys, found = _examine(trainer, model, datamodule)
-    found += _data(datamodule, surveys) + _config(trainer, model, datamodule, surveys) + _machine(here, datamodule)
+    found += (
+        _data(datamodule, surveys, refused=bool(found))
+        + _config(trainer, model, datamodule, surveys)
+        + _machine(here, datamodule)
+    )
     found.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     print("\n".join(_lines(found)), flush=True)
     if json is not None:
@@ -105,11 +109,12 @@ def _examine(trainer: Trainer, model: LightningModule, data: ImageDataModule) ->
     return surveys, found
 
 
-def _data(data: ImageDataModule, surveys: list[Survey]) -> list[Finding]:
+def _data(data: ImageDataModule, surveys: list[Survey], refused: bool) -> list[Finding]:
     found = []
     mending = getattr(data, "mending", findings.MENDING)
     for one in surveys:
-        found += findings.unreadable(one, data.on_error, data.max_broken, mending) + findings.wrong_labels(one)
+        found += findings.unreadable(one, data.on_error, data.max_broken, mending, refused)
+        found += findings.wrong_labels(one)
         found += findings.odd(one) + findings.sizes(one, data.size)
         if one.split == "training":
             found += findings.imbalance(one, data.class_names)

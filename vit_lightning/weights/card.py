@@ -13,9 +13,16 @@ USE = {
     "its metadata holds the class names.",
     "torch_export": "`torch.export.load('model.pt2').module()` takes float32 images `b c y x` in [0, 1] with any "
     "batch, and gives logits; `vit_lightning.json` inside holds the class names.",
-    "safetensors": "`vit_lightning.weights.load_net(folder)` gives the net, and a report with mean, std, class names.",
+    "safetensors": "`net, report = vit_lightning.weights.load_net(folder)` gives the net and what is known of it. Call "
+    "`net.eval()`; it takes float32 images `b c y x` in [0, 1], less the mean and divided by the std above, channel by "
+    "channel, and gives logits. `report.class_names` holds the class names.",
     "huggingface": "`transformers.pipeline('image-classification', folder)` classifies images.",
 }
+PROBABILITIES = {
+    "softmax": "A softmax over the logits gives the probabilities of the classes.",
+    "sigmoid": "A sigmoid of a logit gives the probability of its class; an image may show several.",
+}
+NO_HEAD = "The net has no head: what it gives as logits are the image's features."
 
 
 def write_card(net: Net, report: Report, to: str, licence: str, figure: float, path: Path) -> None:
@@ -46,10 +53,11 @@ def write_card(net: Net, report: Report, to: str, licence: str, figure: float, p
     }
     sections = [
         f"---\nlicense: {licence}\nlibrary_name: {'transformers' if to == 'huggingface' else 'vit-lightning'}\n"
-        "pipeline_tag: image-classification\ntags:\n- vision-transformer\n---",
+        f"pipeline_tag: image-{'classification' if net.num_classes else 'feature-extraction'}\n"
+        "tags:\n- vision-transformer\n---",
         f"# {config.variant}, {net.num_classes} classes",
         _table(facts),
-        f"## Use\n\n{USE[to]}",
+        f"## Use\n\n{_use(net, report, to)}",
     ]
     for title, key in (("Recipe", "recipe"), ("Data", "data"), ("Metrics", "metrics")):
         content = training.get(key)
@@ -58,6 +66,12 @@ def write_card(net: Net, report: Report, to: str, licence: str, figure: float, p
         names = "\n".join(f"{index}. {name}" for index, name in enumerate(report.class_names))
         sections.append(f"## Classes\n\n{names}")
     path.write_text("\n\n".join(sections) + "\n", encoding="utf-8")
+
+
+def _use(net: Net, report: Report, to: str) -> str:
+    if not net.num_classes:
+        return f"{USE[to].replace('image-classification', 'image-feature-extraction')} {NO_HEAD}"
+    return " ".join(filter(None, (USE[to], PROBABILITIES.get(report.loss))))
 
 
 def _place(source: str) -> str:

@@ -81,6 +81,8 @@ def facts_of(net: Net, report: Report) -> dict[str, Any]:
         "mean": report.mean,
         "std": report.std,
     }
+    if report.loss:
+        hyper["loss"] = report.loss
     return {HYPER: hyper, "class_names": report.class_names}
 
 

@@ -32,6 +32,8 @@ ANCHOR = "embeddings.patch_embeddings.projection.weight"
 GELUS = {"gelu": "exact", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh"}
 HEAD = ("classifier.weight", "classifier.bias")
 MASK = "embeddings.mask_token"
+SEVERAL = "multi_label_classification"
+"""What transformers calls a net whose classes have a sigmoid each."""
 VIT, DINOV2, REGISTERS = "vit", "dinov2", "dinov2_with_registers"
 CLASSES = {VIT: "ViT", DINOV2: "Dinov2", REGISTERS: "Dinov2WithRegisters"}
 
@@ -103,6 +105,7 @@ def understand(archive: Archive, heads: int | None, image_size: tuple[int, int] 
         mean=numbers_fact(prepared, "image_mean", config.channels),
         std=numbers_fact(prepared, "image_std", config.channels),
         class_names=names if len(names) == classes else [],
+        training={"recipe": {"loss": "sigmoid"}} if said.get("problem_type") == SEVERAL else {},
     )
 
 
@@ -235,6 +238,8 @@ def _says(net: Net, report: Report, kind: str) -> dict[str, Any]:
         "label2id": {name: i for i, name in enumerate(names)},
         "dtype": "float32",
     }
+    if report.loss == "sigmoid":
+        said["problem_type"] = SEVERAL
     if kind == VIT:
         return said | {
             "intermediate_size": config.mlp,

@@ -37,6 +37,11 @@ class Report:
     class_names: list[str] = field(default_factory=list)
     training: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def loss(self) -> str | None:
+        """The recipe's, softmax or sigmoid, which makes probabilities of the logits; None: the file does not say."""
+        return self.training.get("recipe", {}).get("loss")
+
     def state_normalisation(self, mean: tuple[float, ...] | None, std: tuple[float, ...] | None) -> None:
         """Takes mean and std from whoever knows them, for weights that do not say them.
 
