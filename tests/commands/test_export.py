@@ -106,6 +106,14 @@ def test_card_says_what_makes_probabilities(random_checkpoint, tmp_path, to, los
     assert said in (tmp_path / "out" / "README.md").read_text()
 
 
+def test_a_loss_that_is_none_is_left_out(random_checkpoint, tmp_path):
+    content = torch.load(random_checkpoint, weights_only=True)
+    content["hyper_parameters"]["loss"] = ["sigmoid"]
+    torch.save(content, random_checkpoint)
+    export(str(random_checkpoint), tmp_path / "out", "huggingface")
+    assert "problem_type" not in (tmp_path / "out" / "config.json").read_text()
+
+
 def test_card_of_a_net_without_a_head(tmp_path):
     net = build(NetConfig("mu/8"), 16, 0)
     save(net, Report("", ""), tmp_path / "net.ckpt", "checkpoint")

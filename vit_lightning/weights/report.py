@@ -40,7 +40,8 @@ class Report:
     @property
     def loss(self) -> str | None:
         """The recipe's, softmax or sigmoid, which makes probabilities of the logits; None: the file does not say."""
-        return self.training.get("recipe", {}).get("loss")
+        loss = self.training.get("recipe", {}).get("loss")
+        return loss if loss in ("softmax", "sigmoid") else None
 
     def state_normalisation(self, mean: tuple[float, ...] | None, std: tuple[float, ...] | None) -> None:
         """Takes mean and std from whoever knows them, for weights that do not say them.
