@@ -16,9 +16,9 @@ from datamodules.damage import reading
 from datamodules.folder import Strings
 from datamodules.index import IndexedImages
 from datamodules.multihot import MultiHot
-from datamodules.parquet import MOST_CLASSES, open_table
+from datamodules.parquet import open_table
 from datamodules.store import Mapped, Ragged
-from vit_lightning.data import ImageDataModule, ImageSet
+from vit_lightning.data import MOST_CLASSES, ImageDataModule, ImageSet
 from vit_lightning.errors import InputError
 from vit_lightning.subsets import check_share, hold_out
 

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 
 from datamodules.damage import reading, reason
-from vit_lightning.data import ImageDataModule
+from vit_lightning.data import MOST_CLASSES, ImageDataModule
 from vit_lightning.errors import InputError
 from vit_lightning.images import BrokenImage
 from vit_lightning.sampling import IGNORE
 from vit_lightning.subsets import hold_out
 
-MOST_CLASSES = 1_000_000
 CACHE_BYTES = 256 * 2**20
 """How many bytes of row groups one process keeps; a shuffled order comes back to each of them."""
 

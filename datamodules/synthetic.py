@@ -6,11 +6,9 @@ import torch
 from torch import Tensor
 
 from vit_lightning.augment import Augment
-from vit_lightning.data import ImageDataModule
+from vit_lightning.data import MOST_CLASSES, ImageDataModule
 from vit_lightning.errors import InputError
 from vit_lightning.sampling import seed_from
-
-MOST_CLASSES = 10**6
 
 
 class Gratings:

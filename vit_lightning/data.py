@@ -30,6 +30,8 @@ from vit_lightning.signals import shield_worker
 
 LARGEST_SIDE = 10**6
 """Pixels that an image may have on a side."""
+MOST_CLASSES = 10**6
+"""More are no class numbers but a mistake, and nothing would hold their head."""
 
 Batch = tuple[Tensor, Tensor]
 

@@ -131,7 +131,7 @@ def benchmark(
                 return
             for what in (name for name in MEASURES if name in chosen):
                 bench.measure(what, models[1:], compare_loaders, batches == "auto")
-    except RuntimeError as error:
+    except (RuntimeError, MemoryError) as error:
         if not is_exhausted(error):
             raise
         if not bench.rows:

@@ -25,7 +25,7 @@ def fits(run: Callable[[], None]) -> bool:
     """Returns whether something runs in the memory there is, and gives back what it took."""
     try:
         run()
-    except RuntimeError as error:
+    except (RuntimeError, MemoryError) as error:
         if not is_exhausted(error):
             raise
         return False

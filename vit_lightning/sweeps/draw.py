@@ -100,7 +100,7 @@ def _line(axes: Any, figure: Figure, plan: Plan, rows: list[Row], number: int, l
         points.sort()
     x, dx, y, dy = zip(*points, strict=True)
     look = {"marker": MARKERS[number % len(MARKERS)], "color": COLOURS[number % len(COLOURS)]}
-    look["linestyle"] = "none" if isinstance(x[0], str) else "-"
+    look["linestyle"] = "none" if isinstance(x[0], str) or figure.x == "seed_everything" else "-"  # seeds have no order
     spread = {"yerr": dy if any(dy) else None, "xerr": dx if any(dx) else None}
     axes.errorbar(x, y, **spread, **look, label=label, capsize=3, markersize=5, linewidth=1.5)
 
