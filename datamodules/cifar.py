@@ -9,11 +9,11 @@ from einops import rearrange
 from torch import Tensor
 from torchvision import datasets
 
+from datamodules.reading.published import tfds_order
 from vit_lightning.augment import Augment
 from vit_lightning.data import ImageDataModule
+from vit_lightning.data.subsets import hold_out
 from vit_lightning.errors import InputError
-from vit_lightning.sampling import tfds_order
-from vit_lightning.subsets import hold_out
 
 
 class CIFARImages:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from vit_lightning.augment import Augment
 from vit_lightning.data import ImageDataModule
-from vit_lightning.subsets import Subset
+from vit_lightning.data.subsets import Subset
 
 
 class DigitImages:

@@ -6,7 +6,7 @@ from typing import ClassVar
 from torchvision import datasets
 
 from datamodules.folder import Files
-from datamodules.original import HeldOutData, Original
+from datamodules.reading.published import HeldOutData, Original
 
 NAMES = datasets.Flowers102.classes
 SPLITS = {"train": "train", "validation": "val", "test": "test"}

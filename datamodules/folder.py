@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules.class_map import read_class_map
+from datamodules.reading.class_map import read_class_map
 from vit_lightning.data import ImageDataModule
+from vit_lightning.data.images import is_hidden
+from vit_lightning.data.subsets import check_share, hold_out
 from vit_lightning.errors import InputError
-from vit_lightning.images import is_hidden
-from vit_lightning.subsets import check_share, hold_out
 
 ENDINGS = (".jpg", ".jpeg", ".jfif", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
 """Endings, in any case, of the files that are taken for images; what they hold decides how they are decoded."""

@@ -9,15 +9,16 @@ from typing import Literal
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 
-from datamodules import objectnet, synsets
+from datamodules import objectnet
 from datamodules.folder import Strings
-from datamodules.index import Index, IndexedData, IndexedImages
-from datamodules.multihot import MultiHot
 from datamodules.parquet import Rows, read_columns
-from vit_lightning.data import ImageSet
+from datamodules.reading import synsets
+from datamodules.reading.image_index import Index, IndexedData, IndexedImages
+from datamodules.reading.multihot import MultiHot
+from datamodules.reading.published import tfds_order
+from vit_lightning.data.datamodule import ImageSet
+from vit_lightning.data.subsets import Subset, hold_out
 from vit_lightning.errors import InputError
-from vit_lightning.sampling import tfds_order
-from vit_lightning.subsets import Subset, hold_out
 
 SIZES = {"train": 1_281_167, "val": 50_000}
 V2 = "imagenetv2-matched-frequency-format-val"

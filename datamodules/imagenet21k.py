@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 
-from datamodules import synsets
 from datamodules.imagenet import wnid_labels
-from datamodules.index import IndexedData, IndexedImages
-from datamodules.multihot import MultiHot
-from vit_lightning.data import ImageSet
+from datamodules.reading import synsets
+from datamodules.reading.image_index import IndexedData, IndexedImages
+from datamodules.reading.multihot import MultiHot
+from vit_lightning.data.datamodule import ImageSet
+from vit_lightning.data.subsets import Subset, hold_out
 from vit_lightning.errors import InputError
-from vit_lightning.subsets import Subset, hold_out
 
 WINTER21 = 19_167
 LABEL_SETS = ("google", "fall11", "winter21", "miil-p", "miil-p-winter21")

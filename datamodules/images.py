@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from datamodules.folder import Strings, _files, is_image
-from vit_lightning.data import ImageDataModule, OnError
+from vit_lightning.data import ImageDataModule
+from vit_lightning.data.datamodule import OnError
+from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
-from vit_lightning.sampling import IGNORE
 
 
 class Unlabelled:

@@ -10,17 +10,18 @@ from typing import Any
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules import store
-from datamodules.class_map import read_class_map
-from datamodules.damage import reading
 from datamodules.folder import Strings
-from datamodules.index import IndexedImages
-from datamodules.multihot import MultiHot
 from datamodules.parquet import open_table
-from datamodules.store import Mapped, Ragged
-from vit_lightning.data import MOST_CLASSES, ImageDataModule, ImageSet
+from datamodules.reading import array_cache
+from datamodules.reading.array_cache import Mapped, Ragged
+from datamodules.reading.class_map import read_class_map
+from datamodules.reading.damaged_files import reading
+from datamodules.reading.image_index import IndexedImages
+from datamodules.reading.multihot import MultiHot
+from vit_lightning.data import ImageDataModule
+from vit_lightning.data.datamodule import MOST_CLASSES, ImageSet
+from vit_lightning.data.subsets import check_share, hold_out
 from vit_lightning.errors import InputError
-from vit_lightning.subsets import check_share, hold_out
 
 VERSION = "manifest 1"
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -122,13 +123,13 @@ class Manifest(ImageDataModule):
         """Return the file that keeps the content of a split's table, which is read if need be."""
         table = (self.root / self.tables[split]).resolve()
         version = "\n".join((VERSION, *self.columns, self.separator * self.multi_label))
-        file = store.place(self.cache, table, version)
-        state = store.stamp(table)
+        file = array_cache.place(self.cache, table, version)
+        state = array_cache.stamp(table)
         if not any(state):
             raise InputError(f"{table} is missing; give --data.root and --data.{split}")
-        if not file.exists() or tuple(store.load(file)["stamp"]) != state:
+        if not file.exists() or tuple(array_cache.load(file)["stamp"]) != state:
             rank_zero_info(f"reading {table}, once")
-            store.save(file, {**self._content(table), "stamp": np.array(state)})
+            array_cache.save(file, {**self._content(table), "stamp": np.array(state)})
         return file
 
     def _content(self, table: Path) -> dict[str, np.ndarray | Strings | Ragged]:
@@ -170,7 +171,7 @@ class Manifest(ImageDataModule):
         if self.tables[split] is None:
             return None
         file = self._file(split)
-        arrays = store.load(file)
+        arrays = array_cache.load(file)
         rows = Ragged(arrays["labels.values"], arrays["labels.ends"])
         paths = Paths(file, self.root)
         place = self._places(list(Mapped(file, "names")), rows, split, paths)

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from datamodules.damage import reading
-from datamodules.index import Index, IndexedImages
-from datamodules.multihot import MultiHot
-from datamodules.store import Ragged
-from vit_lightning import images
+from datamodules.reading.array_cache import Ragged
+from datamodules.reading.damaged_files import reading
+from datamodules.reading.image_index import Index, IndexedImages
+from datamodules.reading.multihot import MultiHot
+from vit_lightning.data import images
+from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
-from vit_lightning.subsets import Subset
 
 IMAGES = "objectnet-1.0/images"
 MAPPINGS = "objectnet-1.0/mappings"

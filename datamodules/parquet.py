@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from datamodules.damage import reading, reason
-from vit_lightning.data import MOST_CLASSES, ImageDataModule
+from datamodules.reading.damaged_files import reading, reason
+from vit_lightning.data import ImageDataModule
+from vit_lightning.data.datamodule import MOST_CLASSES
+from vit_lightning.data.images import BrokenImage
+from vit_lightning.data.sampling import IGNORE
+from vit_lightning.data.subsets import hold_out
 from vit_lightning.errors import InputError
-from vit_lightning.images import BrokenImage
-from vit_lightning.sampling import IGNORE
-from vit_lightning.subsets import hold_out
 
 CACHE_BYTES = 256 * 2**20
 """How many bytes of row groups one process keeps; a shuffled order comes back to each of them."""

@@ -12,12 +12,11 @@ import torch
 from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor
 
-from datamodules.pieces import Piece, Pieces, cache_folder, content, is_remote, sha256
-from vit_lightning import chunks
-from vit_lightning.data import ImageDataModule
+from datamodules.reading.remote_files import Piece, Pieces, cache_folder, content, is_remote, sha256
+from vit_lightning.data import ImageDataModule, chunks
+from vit_lightning.data.images import BrokenImage
+from vit_lightning.data.subsets import hold_out
 from vit_lightning.errors import InputError
-from vit_lightning.images import BrokenImage
-from vit_lightning.subsets import hold_out
 
 SPLITS = ("train", "val", "test")
 

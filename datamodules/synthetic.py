@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from vit_lightning.augment import Augment
-from vit_lightning.data import MOST_CLASSES, ImageDataModule
+from vit_lightning.data import ImageDataModule
+from vit_lightning.data.datamodule import MOST_CLASSES
 from vit_lightning.errors import InputError
-from vit_lightning.sampling import seed_from
+from vit_lightning.seeds import seed_from
 
 
 class Gratings:

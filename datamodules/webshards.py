@@ -17,15 +17,23 @@ from lightning.pytorch.utilities import rank_zero_info
 from rich.console import Console
 from rich.progress import Progress
 
-from datamodules import store
-from datamodules.class_map import read_class_map
 from datamodules.folder import ENDINGS, Strings
 from datamodules.manifest import _classes
-from datamodules.pieces import MissingPiece, Piece, Pieces, cache_folder, file_system, is_packed, is_remote
+from datamodules.reading import array_cache
+from datamodules.reading.class_map import read_class_map
+from datamodules.reading.remote_files import (
+    MissingPiece,
+    Piece,
+    Pieces,
+    cache_folder,
+    file_system,
+    is_packed,
+    is_remote,
+)
 from vit_lightning.data import ImageDataModule
+from vit_lightning.data.images import BrokenImage
+from vit_lightning.data.subsets import hold_out
 from vit_lightning.errors import InputError
-from vit_lightning.images import BrokenImage
-from vit_lightning.subsets import hold_out
 
 VERSION = "webshards 1"
 THREADS = 8
@@ -53,8 +61,8 @@ class TarSamples:
 
     def __init__(self, pieces: Pieces, file: Path, labels: np.ndarray) -> None:
         self.pieces = pieces
-        arrays = store.load(file)
-        self.keys = store.Mapped(file, "keys")
+        arrays = array_cache.load(file)
+        self.keys = array_cache.Mapped(file, "keys")
         self.file = file
         self.labels = labels
         self.places = arrays["places"]
@@ -143,7 +151,7 @@ class WebShards(ImageDataModule):
     def class_names(self) -> list[str]:
         if self.class_map is not None:
             return read_class_map(self.class_map)
-        names = sorted(set(store.Mapped(self._indexed("train")[1], "names")))
+        names = sorted(set(array_cache.Mapped(self._indexed("train")[1], "names")))
         if not names:
             empty = InputError(f"{self.address}/{self.patterns['train']} hold no samples; give other --data.train")
             raise next(iter(self._damage["train"]), empty)
@@ -163,7 +171,7 @@ class WebShards(ImageDataModule):
         for fault in self._damage[split]:
             self.report(fault)
         numbers = {name: label for label, name in enumerate(self.class_names)}
-        names = list(store.Mapped(file, "names"))
+        names = list(array_cache.Mapped(file, "names"))
         for name in names:
             if name not in numbers and not (name.isdecimal() and int(name) < len(numbers)):
                 raise InputError(
@@ -171,7 +179,7 @@ class WebShards(ImageDataModule):
                     f"{self.class_map or 'train'} lacks"
                 )
         labels = np.array([numbers[name] if name in numbers else int(name) for name in names], dtype=np.int32)
-        return TarSamples(pieces, file, labels[store.load(file)["labels"]])
+        return TarSamples(pieces, file, labels[array_cache.load(file)["labels"]])
 
     def _indexed(self, split: str) -> tuple[Pieces, Path]:
         if split not in self._tars:
@@ -189,17 +197,17 @@ class WebShards(ImageDataModule):
         stamps = [(url, *_stamp(url)) for url in urls]
         source = Path(f"{folder.name}-{split}")
         version = f"{VERSION}\n{self.label_field}\n{stamps}"
-        file = store.place(self.cache, source, version)
+        file = array_cache.place(self.cache, source, version)
         damage = self._damage[split] = []
         if not file.exists():
-            made = store.place(self.cache, source, f"{version} in part")
+            made = array_cache.place(self.cache, source, f"{version} in part")
             try:
                 pieces = Pieces([Piece(url) for url in urls], folder, self.cache_limit)
                 build(pieces, made, self.label_field, damage.append)
             except MissingPiece as error:
                 raise self._missing(split, urls) from error
             file = made if damage else made.replace(file)
-        lengths = store.load(file)["lengths"].tolist()
+        lengths = array_cache.load(file)["lengths"].tolist()
         pieces = [Piece(url, None if is_packed(url) else length) for url, length in zip(urls, lengths, strict=True)]
         return Pieces(pieces, folder, self.cache_limit), file
 
@@ -251,7 +259,7 @@ def _exists(url: str) -> bool:
 
 
 def _stamp(url: str) -> tuple[int, int]:
-    return (0, 0) if is_remote(url) else store.stamp(Path(url))
+    return (0, 0) if is_remote(url) else array_cache.stamp(Path(url))
 
 
 def build(pieces: Pieces, file: Path, label_field: str, report: Callable[[InputError], None]) -> None:
@@ -288,14 +296,14 @@ def build(pieces: Pieces, file: Path, label_field: str, report: Callable[[InputE
 
     arrays = {
         "keys": Strings(keys()),
-        "places": store.narrow(np.frombuffer(places, dtype=np.int64)),
-        "sizes": store.narrow(np.frombuffer(sizes, dtype=np.int64)),
-        "labels": store.narrow(np.frombuffer(labels, dtype=np.int64)),
+        "places": array_cache.narrow(np.frombuffer(places, dtype=np.int64)),
+        "sizes": array_cache.narrow(np.frombuffer(sizes, dtype=np.int64)),
+        "labels": array_cache.narrow(np.frombuffer(labels, dtype=np.int64)),
         "tars": np.repeat(np.arange(len(counts), dtype=np.int32), counts),
         "lengths": np.array(lengths),
         "names": Strings(names),
     }
-    store.save(file, arrays)
+    array_cache.save(file, arrays)
 
 
 def samples(file: BinaryIO, url: str, label_field: str) -> Iterator[Sample]:

@@ -11,9 +11,9 @@ from pathlib import Path
 import onnxruntime
 import torch
 
+from vit_lightning.commands.benchmark.rounds import Row, Task, alternate, ratio
+from vit_lightning.compute.clock import WallClock
 from vit_lightning.models import NetConfig, build, resolve
-from vit_lightning.speed.clock import WallClock
-from vit_lightning.speed.rounds import Row, Task, alternate, ratio
 from vit_lightning.weights.deploy import INPUT, OUTPUT, to_onnx
 from vit_lightning.weights.report import Report
 

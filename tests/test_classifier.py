@@ -10,7 +10,7 @@ from torch import nn
 from vit_lightning.classifier import Classifier
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig
-from vit_lightning.optim import Optim, Schedule
+from vit_lightning.training.optim import Optim, Schedule
 
 NET = NetConfig(variant="mu/8")
 

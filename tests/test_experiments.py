@@ -14,12 +14,13 @@ import yaml
 from jsonargparse import Namespace
 from lightning.pytorch.cli import LightningArgumentParser
 
-from vit_lightning.analysis.cost import macs
-from vit_lightning.arguments import LINKED, load_plugins
-from vit_lightning.augment import Augment, train_transform
-from vit_lightning.cli import ViTCLI
+from vit_lightning.augment import Augment
+from vit_lightning.augment.per_image import train_transform
+from vit_lightning.cli.arguments import LINKED, load_plugins
+from vit_lightning.cli.vit_cli import ViTCLI
+from vit_lightning.commands.sweep.plan import Plan, read_plan
+from vit_lightning.compute.cost import macs
 from vit_lightning.models import NetConfig
-from vit_lightning.sweeps.plan import Plan, read_plan
 
 FOLDER = Path(__file__).parent.parent / "experiments"
 EXPERIMENTS = sorted(FOLDER.glob("*.yaml"))

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 from vit_lightning.errors import InputError
 from vit_lightning.masked_patch import MaskedPatch, Masking, colour_classes, random_bits
 from vit_lightning.models import NetConfig, build
-from vit_lightning.optim import Optim, parameter_groups
+from vit_lightning.training.optim import Optim, parameter_groups
 from vit_lightning.weights import load_into
 
 TARGETS = ("mean_colour", "mean_colour_4x4", "pixels")

@@ -6,8 +6,8 @@ from torchvision.transforms import v2
 
 from vit_lightning.augment import Augment
 from vit_lightning.data import ImageDataModule
-from vit_lightning.images import BrokenImage
-from vit_lightning.sampling import IGNORE
+from vit_lightning.data.images import BrokenImage
+from vit_lightning.data.sampling import IGNORE
 from vit_lightning.testing import check_datamodule
 
 

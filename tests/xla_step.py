@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vit_lightning.models import NetConfig, build
-from vit_lightning.optim import Optim
+from vit_lightning.training.optim import Optim
 
 BATCH, SIZE, CLASSES, STEPS = 4, 32, 10, 3
 

@@ -15,8 +15,8 @@ from itertools import takewhile
 from traceback import walk_tb
 from types import FrameType
 
+from vit_lightning.cli.rank_errors import tells, told
 from vit_lightning.errors import InputError
-from vit_lightning.telling import tells, told
 
 RUN_VERBS = {
     "fit": "train a net: from scratch, from weights, or on from a checkpoint",
@@ -149,7 +149,7 @@ def memory_error(error: BaseException) -> str | None:
     """What is said where the memory does not suffice, in one line; None for any other exception."""
     if not isinstance(error, RuntimeError | MemoryError):
         return None
-    from vit_lightning.speed.memory import is_exhausted  # after torch, which has raised it
+    from vit_lightning.compute.gpu_memory import is_exhausted
 
     if not is_exhausted(error):
         return None
@@ -168,7 +168,7 @@ def run(words: list[str]) -> None:
         before = signal.signal(signal.SIGTERM, end) if verb != "fit" else None
         gc.disable()  # until ViTCLI has built everything, of which nothing is garbage: a fifth of the start
         try:
-            from vit_lightning.cli import ViTCLI
+            from vit_lightning.cli.vit_cli import ViTCLI
 
             ViTCLI()
         finally:
@@ -179,7 +179,7 @@ def run(words: list[str]) -> None:
     elif verb in FILE_VERBS:
         from jsonargparse import auto_cli
 
-        from vit_lightning.parser_errors import ShortParser
+        from vit_lightning.cli.parser_errors import ShortParser
 
         function = getattr(import_module(f"vit_lightning.commands.{verb}"), verb)
         prog, about = f"python -m vit_lightning {verb}", getdoc(function).partition("\n\nArgs:")[0]

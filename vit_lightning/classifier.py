@@ -8,12 +8,12 @@ from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vit_lightning.averaging import Averaging
 from vit_lightning.errors import InputError
-from vit_lightning.metrics import WeightedMean
 from vit_lightning.models import NetConfig, resolve
-from vit_lightning.optim import Optim, Schedule
-from vit_lightning.recipe import RecipeModel
+from vit_lightning.training.averaging import Averaging
+from vit_lightning.training.metrics import WeightedMean
+from vit_lightning.training.optim import Optim, Schedule
+from vit_lightning.training.recipe import RecipeModel
 from vit_lightning.weights import load_into, understand
 
 

@@ -1,8 +1,17 @@
 """The one exception for wrong user input."""
 
+import difflib
+from collections.abc import Iterable
+
 
 class InputError(ValueError):
     """What the user gave cannot work; the message is one sentence with the value, the expectation and the fix.
 
     The command line prints the message alone and exits with status 1; any other exception keeps its traceback.
     """
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Suggestion to append to a message, or nothing."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {close[0]}?" if close else ""

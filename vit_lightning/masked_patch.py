@@ -10,14 +10,14 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 from torch.nn import functional as F
 
-from vit_lightning.averaging import Averaging
 from vit_lightning.errors import InputError
-from vit_lightning.metrics import WeightedMean
 from vit_lightning.models import NetConfig
 from vit_lightning.models.dense import Dense
-from vit_lightning.optim import Optim, Schedule
-from vit_lightning.recipe import RecipeModel
-from vit_lightning.sampling import run_seed, seed_from
+from vit_lightning.seeds import run_seed, seed_from
+from vit_lightning.training.averaging import Averaging
+from vit_lightning.training.metrics import WeightedMean
+from vit_lightning.training.optim import Optim, Schedule
+from vit_lightning.training.recipe import RecipeModel
 
 Target = Literal["mean_colour", "mean_colour_4x4", "pixels"]
 CELLS = {"mean_colour": 1, "mean_colour_4x4": 4}

@@ -9,8 +9,9 @@ from typing import get_type_hints
 import torch
 from torch.utils.data import DataLoader
 
-from vit_lightning.data import Batch, ImageDataModule
-from vit_lightning.sampling import BROKEN, IGNORE
+from vit_lightning.data import ImageDataModule
+from vit_lightning.data.datamodule import Batch
+from vit_lightning.data.sampling import BROKEN, IGNORE
 
 
 def check_datamodule(data: ImageDataModule) -> None:

@@ -9,13 +9,14 @@ import numpy as np
 from torch.utils.data import ConcatDataset
 
 from datamodules.folder import Files
-from datamodules.original import Original, OriginalData
+from datamodules.reading.published import Original, OriginalData
 from datamodules.vtab.tasks import TASKS, Task, part_of, split_of, tfds_order
-from vit_lightning import augment as augmenting
-from vit_lightning.augment import Augment, Transform
-from vit_lightning.data import ImageSet
+from vit_lightning.augment import Augment
+from vit_lightning.augment import per_image as augmenting
+from vit_lightning.augment.per_image import Transform
+from vit_lightning.data.datamodule import ImageSet
+from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
-from vit_lightning.subsets import Subset
 
 TRAIN, VAL = 800, 200
 """Images of VTAB-1k for training and for choosing a recipe."""

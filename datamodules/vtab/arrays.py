@@ -12,9 +12,9 @@ from torch import Tensor
 from torchvision import datasets
 
 from datamodules.cifar import CIFARImages
-from datamodules.damage import reason
-from datamodules.original import Labelled, Original, home
-from vit_lightning.images import BrokenImage
+from datamodules.reading.damaged_files import reason
+from datamodules.reading.published import Labelled, Original, home
+from vit_lightning.data.images import BrokenImage
 
 CIFAR100 = Original(
     "CIFAR-100",

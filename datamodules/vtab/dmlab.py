@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from datamodules.original import Labelled, Original, home
+from datamodules.reading.published import Labelled, Original, home
 from datamodules.vtab.tfrecord import checked, example, records
-from vit_lightning.images import BrokenImage
+from vit_lightning.data.images import BrokenImage
 
 
 class Frames:

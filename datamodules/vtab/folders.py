@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from torchvision import datasets
 
-from datamodules.original import Labelled, Original, home
+from datamodules.reading.published import Labelled, Original, home
 from datamodules.vtab import names
 
 PER_CLASS = 30

@@ -7,7 +7,7 @@ import numpy as np
 from torchvision import datasets
 from torchvision.datasets.utils import download_and_extract_archive
 
-from datamodules.original import Labelled, Original
+from datamodules.reading.published import Labelled, Original
 from datamodules.vtab.folders import labelled
 from datamodules.vtab.labels import kitti_distance
 

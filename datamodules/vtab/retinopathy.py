@@ -12,8 +12,8 @@ from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor
 from torchvision.io import encode_jpeg
 
-from datamodules.original import Labelled, Original, home
-from vit_lightning import images
+from datamodules.reading.published import Labelled, Original, home
+from vit_lightning.data import images
 
 RADIUS = 300
 """Radius in pixels to which every eye is scaled."""

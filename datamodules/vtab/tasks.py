@@ -10,16 +10,15 @@ import numpy as np
 from datamodules import cifar
 from datamodules.flowers import FLOWERS
 from datamodules.flowers import NAMES as FLOWER_NAMES
-from datamodules.original import Original
 from datamodules.pets import NAMES as PET_NAMES
 from datamodules.pets import PETS
+from datamodules.reading.published import Original, tfds_order
 from datamodules.vtab import labels, names
 from datamodules.vtab.arrays import CIFAR100, PATCH_CAMELYON, SVHN, dsprites, smallnorb
 from datamodules.vtab.dmlab import DMLAB
 from datamodules.vtab.folders import CALTECH101, DTD, EUROSAT, RESISC45, SUN397, clevr
 from datamodules.vtab.kitti import KITTI
 from datamodules.vtab.retinopathy import RETINOPATHY
-from vit_lightning.sampling import tfds_order
 
 __all__ = ["TASKS", "Task", "part_of", "tfds_order"]
 

@@ -7,8 +7,8 @@ import torch
 from torchvision import datasets
 
 from datamodules.cifar import CIFAR10, CIFAR100
+from datamodules.reading.published import tfds_order
 from vit_lightning.errors import InputError
-from vit_lightning.sampling import tfds_order
 from vit_lightning.testing import check_datamodule
 
 KINDS = {CIFAR10: ("labels", "label_names"), CIFAR100: ("fine_labels", "fine_label_names")}

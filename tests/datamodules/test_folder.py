@@ -8,8 +8,8 @@ from PIL import Image
 
 from datamodules.folder import Files, ImageFolder, Strings
 from vit_lightning.augment import Augment
+from vit_lightning.data.images import BrokenImage
 from vit_lightning.errors import InputError
-from vit_lightning.images import BrokenImage
 from vit_lightning.testing import check_datamodule
 
 

@@ -12,15 +12,15 @@ from PIL import Image
 from pyarrow import parquet
 from torch.nn.functional import one_hot
 
-from datamodules import synsets
 from datamodules.imagenet import V2, ImageNet1k
-from datamodules.store import Ragged
+from datamodules.reading import synsets
+from datamodules.reading.array_cache import Ragged
+from datamodules.reading.published import tfds_order
 from vit_lightning.augment import Augment
 from vit_lightning.classifier import Classifier
+from vit_lightning.data.images import BrokenImage
 from vit_lightning.errors import InputError
-from vit_lightning.images import BrokenImage
 from vit_lightning.models import NetConfig
-from vit_lightning.sampling import tfds_order
 from vit_lightning.testing import check_datamodule
 
 TENCH, GOLDFISH, SHARK = "n01440764", "n01443537", "n01484850"  # classes 0, 1, 2

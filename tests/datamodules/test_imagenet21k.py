@@ -7,8 +7,9 @@ import pytest
 import torch
 from PIL import Image
 
-from datamodules import imagenet21k, synsets
+from datamodules import imagenet21k
 from datamodules.imagenet21k import ImageNet21k
+from datamodules.reading import synsets
 from vit_lightning.augment import Augment
 from vit_lightning.errors import InputError
 from vit_lightning.testing import check_datamodule

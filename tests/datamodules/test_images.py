@@ -4,9 +4,9 @@ import pytest
 from PIL import Image
 
 from datamodules.images import Images
+from vit_lightning.data.images import BrokenImage
+from vit_lightning.data.sampling import BROKEN, IGNORE
 from vit_lightning.errors import InputError
-from vit_lightning.images import BrokenImage
-from vit_lightning.sampling import BROKEN, IGNORE
 from vit_lightning.testing import check_datamodule
 
 

@@ -9,8 +9,8 @@ from pyarrow import parquet
 
 from datamodules.manifest import Manifest, WebScale
 from vit_lightning.augment import Augment
+from vit_lightning.data.images import BrokenImage
 from vit_lightning.errors import InputError
-from vit_lightning.images import BrokenImage
 from vit_lightning.testing import check_datamodule
 
 ROWS = {

@@ -12,9 +12,9 @@ from pyarrow import parquet
 from datamodules.cifar import CIFAR10
 from datamodules.parquet import Parquet
 from vit_lightning.augment import Augment
+from vit_lightning.data.images import BrokenImage
+from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
-from vit_lightning.images import BrokenImage
-from vit_lightning.sampling import IGNORE
 from vit_lightning.testing import check_datamodule
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from datamodules.pets import NAMES, PETS, Pets
 from datamodules.vtab.tasks import tfds_order
-from vit_lightning import images
+from vit_lightning.data import images
 from vit_lightning.errors import InputError
 from vit_lightning.testing import check_datamodule
 

@@ -15,9 +15,9 @@ from datamodules.digits import Digits
 from datamodules.shards import Shards
 from tests import servers
 from vit_lightning.augment import Augment
+from vit_lightning.commands.prepare.packing import Encoding, Form, Packing
+from vit_lightning.data.images import BrokenImage
 from vit_lightning.errors import InputError
-from vit_lightning.images import BrokenImage
-from vit_lightning.packing import Encoding, Form, Packing
 from vit_lightning.testing import check_datamodule
 
 COUNT = 64
@@ -188,17 +188,17 @@ def test_training_goes_on_with_the_same_order_in_little_space(website, tmp_path,
         data = ready(website, cache=tmp_path / f"cache{len(options)}", in_memory=False, **options)
         return [data.train_set.keys[draw.index] for draw in data.train_dataloader().sampler]
 
-    from datamodules import pieces
+    from datamodules.reading import remote_files
 
-    monkeypatch.setattr(pieces, "WINDOW", 1)  # of the little space that is demanded
-    monkeypatch.setattr(pieces, "THREADS", 1)
+    monkeypatch.setattr(remote_files, "WINDOW", 1)  # of the little space that is demanded
+    monkeypatch.setattr(remote_files, "THREADS", 1)
     size = 3.2 * max(entry["chunk_bytes"] for entry in _index(website)["chunks"]) / 2**30
     assert labels() == labels(cache_limit=size)
     assert 1 <= len(list((tmp_path / "cache1").glob("set-*/*-chunk-*.bin"))) <= 3
 
 
 def _index(address: str) -> dict:
-    from datamodules.pieces import content
+    from datamodules.reading.remote_files import content
 
     return json.loads(content(f"{address}/train/index.json"))
 
@@ -368,6 +368,6 @@ def test_digits_come_back_pixel_by_pixel(app):
     digits.setup("fit")
     image, label = digits.train_set[3]
     ours, their = data.train_set[3]
-    from vit_lightning import images
+    from vit_lightning.data import images
 
     assert torch.equal(images.decode(ours, name=""), torch.as_tensor(image).expand(3, -1, -1)) and label == their

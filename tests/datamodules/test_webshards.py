@@ -17,8 +17,8 @@ from datamodules import webshards as module
 from datamodules.webshards import WebShards, expand
 from tests import servers
 from vit_lightning.augment import Augment
+from vit_lightning.data.images import BrokenImage
 from vit_lightning.errors import InputError
-from vit_lightning.images import BrokenImage
 from vit_lightning.testing import check_datamodule
 
 CHANCE = np.random.default_rng(0)

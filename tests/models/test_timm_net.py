@@ -5,7 +5,7 @@ import sys
 import pytest
 import torch
 
-from vit_lightning.analysis.cost import macs, parameters
+from vit_lightning.compute.cost import macs, parameters
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build, timm_net
 

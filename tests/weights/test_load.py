@@ -7,7 +7,7 @@ from scipy.ndimage import zoom
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build
 from vit_lightning.weights import Report, load_into, load_net
-from vit_lightning.weights.fit import with_channels, with_patch
+from vit_lightning.weights.resize import with_channels, with_patch
 from vit_lightning.weights.save import save
 
 TINY = {"width": 16, "depth": 2, "heads": 2, "mlp": 24, "patch": 4}

@@ -30,8 +30,8 @@ def export(
         raw: Of a checkpoint with averaged weights, take those that were trained.
         licence: Identifier for the model card.
     """
+    from vit_lightning.files import written
     from vit_lightning.weights import load_net
-    from vit_lightning.weights.atomic import written
     from vit_lightning.weights.card import write_card
     from vit_lightning.weights.deploy import to_onnx, to_torch_export
     from vit_lightning.weights.save import check_ending, save

@@ -1,7 +1,7 @@
 """Plain torch nets: build one from a config; nothing here imports lightning."""
 
 from vit_lightning.models.config import NetConfig, as_pair, is_resnet, is_timm, resolve
-from vit_lightning.models.fast_path import half_on_gpu
+from vit_lightning.models.fast.fast_path import half_on_gpu
 from vit_lightning.models.resnet import ResNet, Stem
 from vit_lightning.models.timm_net import TimmNet
 from vit_lightning.models.vit import ViT

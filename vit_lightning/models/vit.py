@@ -16,13 +16,13 @@ from torch.nn.functional import linear, scaled_dot_product_attention, silu
 
 from vit_lightning.models.config import NetConfig, check_images, grid_of, patches_kept
 from vit_lightning.models.dense import Dense, lecun_normal_, normal_, xavier_
-from vit_lightning.models.fast_path import fusible
+from vit_lightning.models.fast.fast_path import fusible
 from vit_lightning.models.local_init import look_at_neighbours_
 from vit_lightning.models.mimetic import mimetic_
 from vit_lightning.models.position import STD, Relative, additive
 
 if TYPE_CHECKING:
-    from vit_lightning.models.fused import Stream
+    from vit_lightning.models.fast.fused import Stream
 
 # How attention along an axis groups the tokens: sequences in front, heads beside them.
 SPLIT = {
@@ -382,7 +382,7 @@ class ViT(nn.Module):
         tokens = torch.cat([*prefix, patches], dim=1) if prefix else patches
         tokens = self.embed_norm(self.patch_dropout(self.dropout(self.position(tokens))))
         if maps is None and fusible(self.config, tokens):
-            from vit_lightning.models.fused import encode
+            from vit_lightning.models.fast.fused import encode
 
             return encode(self, tokens, first)
         shared = self.config.position_at == "every_layer_shared"

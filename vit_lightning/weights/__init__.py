@@ -10,12 +10,12 @@ from torch import Tensor
 from vit_lightning.errors import InputError
 from vit_lightning.models import Net, NetConfig, build
 from vit_lightning.models.config import as_pair, is_timm
-from vit_lightning.weights import checkpoint, google, huggingface, timm, torchvision
 from vit_lightning.weights.archive import open_archive
-from vit_lightning.weights.fit import Fitting, Resampling
+from vit_lightning.weights.layouts import checkpoint, google, huggingface, timm, torchvision
+from vit_lightning.weights.layouts.table import Row, Weights, shape_of, to_ours
 from vit_lightning.weights.report import Report
+from vit_lightning.weights.resize import Fitting, Resampling
 from vit_lightning.weights.source import fetch
-from vit_lightning.weights.table import Row, Weights, shape_of, to_ours
 
 __all__ = ["Report", "load_into", "load_net", "understand"]
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from vit_lightning.errors import InputError
 from vit_lightning.models import Net
-from vit_lightning.weights.checkpoint import facts_of
+from vit_lightning.weights.layouts.checkpoint import facts_of
 from vit_lightning.weights.report import Report
 from vit_lightning.weights.save import parity
 

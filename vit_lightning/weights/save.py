@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from vit_lightning.errors import InputError
+from vit_lightning.files import written
 from vit_lightning.models import Net
-from vit_lightning.weights import checkpoint, google, huggingface, load_net, timm, torchvision
-from vit_lightning.weights.atomic import written
+from vit_lightning.weights import load_net
+from vit_lightning.weights.layouts import checkpoint, google, huggingface, timm, torchvision
 from vit_lightning.weights.report import Report
 
 Format = Literal["npz", "timm", "huggingface", "torchvision", "checkpoint", "safetensors"]

@@ -13,7 +13,7 @@ import torch.distributed
 from filelock import FileLock
 
 from vit_lightning.errors import InputError
-from vit_lightning.weights.atomic import written
+from vit_lightning.files import written
 
 # What a net needs from a repository; a pickled file is fetched only where there are no safetensors.
 HUB_FILES = ["config.json", "preprocessor_config.json", "*.safetensors", "*.safetensors.index.json"]

@@ -3,11 +3,11 @@ import shutil
 import numpy as np
 import pytest
 
-from datamodules.original import Original
+from datamodules.reading.published import Original
 from datamodules.vtab import folders
 from datamodules.vtab.folders import CALTECH101, DTD, EUROSAT, RESISC45, SUN397, clevr
 from datamodules.vtab.labels import clevr_count, clevr_distance
-from vit_lightning import images
+from vit_lightning.data import images
 from vit_lightning.errors import InputError
 
 

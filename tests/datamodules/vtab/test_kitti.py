@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from datamodules.vtab.kitti import KITTI, kitti_split, kitti_videos
-from vit_lightning import images
+from vit_lightning.data import images
 from vit_lightning.errors import InputError
 
 

@@ -5,8 +5,8 @@ from scipy.ndimage import gaussian_filter
 from torchvision.io import decode_jpeg
 
 from datamodules.vtab.retinopathy import RETINOPATHY, btgraham
-from vit_lightning import images
-from vit_lightning.images import BrokenImage
+from vit_lightning.data import images
+from vit_lightning.data.images import BrokenImage
 
 
 def eye(height: int, width: int, radius: float) -> torch.Tensor:

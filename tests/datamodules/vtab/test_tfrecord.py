@@ -4,9 +4,9 @@ from hypothesis import strategies as st
 
 from datamodules.vtab.dmlab import DMLAB
 from datamodules.vtab.tfrecord import checked, crc32c, example, records
-from vit_lightning import images
+from vit_lightning.data import images
+from vit_lightning.data.images import BrokenImage
 from vit_lightning.errors import InputError
-from vit_lightning.images import BrokenImage
 
 
 @pytest.mark.parametrize(

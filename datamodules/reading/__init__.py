@@ -1,0 +1,1 @@
+"""What the data sets share: tars, indices, remote files, caches, class lists."""

@@ -1,0 +1,42 @@
+"""Sets in which one image shows several classes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vit_lightning.data.datamodule import ImageSet
+
+
+class MultiHot:
+    """The images of a set with other labels: a float vector per image, 1 for each class that shows in it.
+
+    Args:
+        source: the images; their own labels are left aside.
+        rows: lists of classes.
+        row_of: which of the rows belongs to each image.
+        num_classes: length of the vectors.
+    """
+
+    def __init__(
+        self, source: ImageSet, rows: Sequence[np.ndarray], row_of: np.ndarray | Sequence[int], num_classes: int
+    ) -> None:
+        self.source = source
+        self.rows = rows
+        self.row_of = row_of
+        self.num_classes = num_classes
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """The images' own names."""
+        return self.source.keys
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __getitem__(self, index: int) -> tuple[Any, Tensor]:
+        label = torch.zeros(self.num_classes)
+        label[torch.as_tensor(self.rows[int(self.row_of[index])], dtype=torch.int64)] = 1
+        return self.source[index][0], label

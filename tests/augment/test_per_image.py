@@ -1,0 +1,292 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from torch.nn import functional as F
+
+from vit_lightning.augment import Augment
+from vit_lightning.augment.per_image import Cover, InceptionCrop, eval_transform, mixing, train_transform
+from vit_lightning.errors import InputError
+from vit_lightning.seeds import seeded
+
+CROPS = ["inception", "resmall", "resize", "pad", "none"]
+sides = st.integers(1, 70)
+sizes = st.tuples(st.integers(2, 70), st.integers(2, 70))
+
+
+def noise(height: int, width: int, channels: int = 3) -> torch.Tensor:
+    return torch.randint(
+        0, 256, (channels, height, width), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+    )
+
+
+@pytest.mark.parametrize("crop", CROPS)
+@given(sides, sides, sizes, st.sampled_from([1, 3, 4]))
+def test_every_crop_gives_the_size_asked_for(crop, height, width, size, channels):
+    transform = train_transform(Augment(crop=crop, rotate=5.0), size)
+    with seeded(height, width):
+        image = transform(noise(height, width, channels))
+    assert image.shape == (channels, *size)
+    assert image.dtype == torch.uint8
+
+
+@pytest.mark.parametrize("evaluation", ["resize", "center"])
+@given(sides, sides, sizes)
+def test_evaluation_is_not_random(evaluation, height, width, size):
+    transform = eval_transform(Augment(evaluation=evaluation), size)
+    state = torch.get_rng_state()
+    image = transform(noise(height, width))
+    assert image.shape == (3, *size)
+    assert torch.equal(image, transform(noise(height, width)))
+    assert torch.equal(state, torch.get_rng_state())
+
+
+@given(sides, sides, st.integers(0, 2**32))
+def test_inception_windows_keep_to_the_limits(height, width, seed):
+    with seeded(seed):
+        y, x, tall, wide = InceptionCrop((8, 8)).window(height, width)
+    assert 0 <= y <= height - tall
+    assert 0 <= x <= width - wide
+    assert 0.05 * height * width <= tall * wide <= height * width
+    if (tall, wide) != (height, width):  # else every window missed, or the whole image was drawn
+        assert 0.75 - 0.5 / tall <= wide / tall <= 1.33 + 0.5 / tall
+
+
+def test_inception_heights_are_uniform_between_the_area_limits():
+    # At aspect 1 a 100 x 100 image allows heights sqrt(500) = 22 to 100; 22 has too little area and becomes 23.
+    crop = InceptionCrop((8, 8), aspect=(1.0, 1.0))
+    with seeded(0):
+        windows = np.array([crop.window(100, 100) for _ in range(20_000)])
+    assert (windows[:, 2] == windows[:, 3]).all()
+    counts = np.bincount(windows[:, 2], minlength=101)[23:]
+    expected = np.full(78, 20_000 / 79)
+    expected[0] *= 2
+    assert ((counts - expected) ** 2 / expected).sum() < 77 + 4 * np.sqrt(2 * 77)  # chi-square
+
+
+def test_inception_aspect_is_uniform():
+    # In a wide image, the height limits the window, so that every aspect fits.
+    with seeded(0):
+        windows = np.array([InceptionCrop((8, 8)).window(1000, 9000) for _ in range(4000)])
+    aspects = np.sort(windows[:, 3] / windows[:, 2])
+    assert (
+        np.abs(aspects - np.linspace(0.75, 1.33, 4000)).max() < 0.03
+    )  # Kolmogorov-Smirnov at 4000 draws: 0.026 * 0.58
+    places = np.sort(windows[:, 1] / (9000 - windows[:, 3]))
+    assert np.abs(places - np.linspace(0, 1, 4000)).max() < 0.03
+
+
+@given(st.floats(0.75, 1.33), st.integers(5, 90), st.integers(5, 90))
+def test_inception_tallest_window_is_the_tallest_that_fits(aspect, height, width):
+    crop = InceptionCrop((8, 8), area=(0.0, 1.0), aspect=(aspect, aspect))
+    fitting = [tall for tall in range(1, height + 1) if round(tall * aspect) <= width]
+    sides = crop._sides(height, width, aspect, draw=1 - 1e-9)
+    assert sides is not None
+    assert max(fitting) - 1 <= sides[0] <= max(fitting)  # one row less where the area limit asks for it
+
+
+def bilinear(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Half-pixel bilinear sampling without antialiasing, one axis after the other."""
+    for axis, side in ((1, size[0]), (2, size[1])):
+        place = np.clip((np.arange(side) + 0.5) * image.shape[axis] / side - 0.5, 0, image.shape[axis] - 1)
+        low = np.floor(place).astype(int)
+        high = np.minimum(low + 1, image.shape[axis] - 1)
+        weight = (place - low).reshape([-1 if i == axis else 1 for i in range(3)])
+        image = np.take(image, low, axis) * (1 - weight) + np.take(image, high, axis) * weight
+    return image
+
+
+@pytest.mark.parametrize("size", [(16, 24), (60, 100)])
+def test_inception_resizes_as_the_recipes_do(size):
+    image = noise(40, 50)
+    crop = InceptionCrop(size, area=(2.0, 2.0))  # nothing fits: the whole image
+    difference = crop(image).numpy() - bilinear(image.numpy().astype(float), size)
+    assert np.abs(difference).max() < 1.001
+
+
+def test_evaluation_resizes_as_pillow_does():
+    image = noise(90, 70)
+    expected = np.asarray(Image.fromarray(image.permute(1, 2, 0).numpy()).resize((24, 32), Image.Resampling.BILINEAR))
+    difference = eval_transform(Augment(), (32, 24))(image).permute(1, 2, 0).int() - torch.from_numpy(
+        expected.astype(int)
+    )
+    assert difference.abs().max() <= 1
+
+
+@pytest.mark.parametrize(
+    ("shape", "size", "zoom", "expected"),
+    [
+        ((600, 800), (384, 384), 448 / 384, (448, 597)),  # spec 4.2: short side 448
+        ((800, 600), (224, 224), 256 / 224, (341, 256)),  # spec 3.3: short side 256
+        ((100, 100), (32, 64), 1.0, (64, 64)),
+        ((100, 300), (32, 64), 1.0, (32, 96)),
+    ],
+)
+def test_cover_keeps_the_aspect(shape, size, zoom, expected):
+    assert Cover(size, zoom)(noise(*shape)).shape[1:] == expected
+
+
+def test_center_takes_the_middle():
+    image = torch.zeros(3, 70, 140, dtype=torch.uint8)
+    image[:, :, 50:90] = 200
+    out = eval_transform(Augment(evaluation="center", zoom=1.0), (35, 35))(image)
+    assert out[:, :, 10:25].min() == 200
+    assert out[:, :, [0, 34]].max() == 0
+
+
+def test_pad_shifts_by_an_eighth():
+    image = torch.zeros(1, 32, 32, dtype=torch.uint8)
+    image[:, 16, 16] = 255
+    transform = train_transform(Augment(crop="pad", flip=False), (32, 32))
+    with seeded(0):
+        places = {tuple(transform(image)[0].nonzero()[0].tolist()) for _ in range(1000)}
+    assert places == {(y, x) for y in range(12, 21) for x in range(12, 21)}
+
+
+@pytest.mark.parametrize("crop", CROPS)
+def test_flip_mirrors_half_of_the_images(crop):
+    image = torch.zeros(1, 32, 32, dtype=torch.uint8)
+    image[:, :, :16] = 255
+    for flip, share in ((True, 0.5), (False, 1.0)):
+        transform = train_transform(Augment(crop=crop, flip=flip, zoom=1.05), (32, 32))
+        with seeded(1):
+            images = torch.stack([transform(image) for _ in range(400)]).float()
+        left_is_brighter = images[..., 0].mean(dim=(1, 2)) > images[..., -1].mean(dim=(1, 2))
+        decided = images[..., 0].mean(dim=(1, 2)) != images[..., -1].mean(dim=(1, 2))
+        assert left_is_brighter[decided].float().mean() == pytest.approx(share, abs=0.08)
+
+
+def test_shift_and_scale_stay_within_their_limits():
+    image = torch.zeros(1, 40, 40, dtype=torch.uint8)
+    image[:, 10:30, 10:30] = 255
+    with seeded(0):
+        shifted = train_transform(Augment(crop="none", flip=False, shift=0.1), (40, 40))
+        tops = [int(shifted(image)[0].amax(1).nonzero()[0]) for _ in range(200)]
+        scaled = train_transform(Augment(crop="none", flip=False, scale=0.2), (40, 40))
+        sides = [(scaled(image)[0].float().sum() / 255).sqrt().item() for _ in range(200)]
+    assert (min(tops), max(tops)) == (6, 14)
+    assert min(sides) == pytest.approx(16, abs=0.6)
+    assert max(sides) == pytest.approx(24, abs=0.6)
+
+
+def test_rotation_turns_within_its_limit():
+    image = torch.zeros(1, 33, 33, dtype=torch.uint8)
+    image[:, 16] = 255
+    transform = train_transform(Augment(crop="none", flip=False, rotate=30.0), (33, 33))
+    y, x = np.mgrid[-16:17, -16:17]
+    with seeded(0):
+        weights = [transform(image)[0].numpy() for _ in range(200)]
+    angles = [np.degrees(np.arctan((w * y * x).sum() / (w * x * x).sum())) for w in weights]
+    assert np.abs(angles).max() == pytest.approx(29.5, abs=1.5)
+
+
+def batch(size: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.rand(size, 3, 8, 8), torch.arange(size) % 5
+
+
+@pytest.mark.parametrize("size", [4, 3, 1])
+@pytest.mark.parametrize("alphas", [(0.5, 0.0), (0.0, 1.0), (0.5, 1.0)])
+def test_case_c13_mixing_any_batch(size, alphas):
+    images, labels = batch(size)
+    mix = mixing(Augment(mixup_alpha=alphas[0], cutmix_alpha=alphas[1]), num_classes=5)
+    for key in range(10):
+        with seeded(key):
+            mixed, targets = mix(images, labels)
+        assert mixed.shape == images.shape
+        assert torch.allclose(targets.sum(1), torch.ones(size))
+        partner = F.one_hot(labels, 5).roll(1, 0)
+        share = ((targets - partner) / (F.one_hot(labels, 5) - partner)).nanmean() if size > 1 else 1.0
+        assert torch.allclose(targets, F.one_hot(labels, 5) * share + partner * (1 - share), atol=1e-6)
+        if size == 1:
+            assert torch.allclose(mixed, images)
+        elif alphas[1] == 0:
+            assert torch.allclose(mixed, images * share + images.roll(1, 0) * (1 - share), atol=1e-5)
+        elif alphas[0] == 0:
+            own = (mixed == images).all(1)
+            assert (own | (mixed == images.roll(1, 0)).all(1)).all()
+            assert own.float().mean().item() == pytest.approx(float(share), abs=1e-6)
+
+
+def test_mixing_multi_hot_labels():
+    images = torch.rand(3, 3, 8, 8)
+    labels = torch.tensor([[1.0, 1, 0], [0, 1, 0], [0, 0, 0]])
+    with seeded(0):
+        _, targets = mixing(Augment(mixup_alpha=1.0), num_classes=3)(images, labels)
+    assert targets.sum().item() == pytest.approx(3)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rotate": -1.0},
+        {"shift": 1.5},
+        {"scale": 1.0},
+        {"zoom": 0.5},
+        {"mixup_alpha": -0.1},
+        {"erasing": 1.1},
+        {"rand_augment": (-1, 10)},
+        {"rand_augment": (2, 31)},
+    ],
+)
+def test_numbers_out_of_range_name_their_flag(wrong):
+    with pytest.raises(InputError, match=f"--data.augment.{next(iter(wrong))} is "):
+        Augment(**wrong)
+
+
+def test_no_mixing_unless_asked_for():
+    assert mixing(Augment(), num_classes=5) is None
+
+
+# "How to train your ViT?", section 3: layers, magnitude, MixUp's alpha.
+@pytest.mark.parametrize(
+    ("preset", "layers", "magnitude", "alpha"),
+    [
+        ("none", 0, 0, 0),
+        ("light1", 2, 0, 0),
+        ("light2", 2, 10, 0.2),
+        ("medium1", 2, 15, 0.2),
+        ("medium2", 2, 15, 0.5),
+        ("strong1", 2, 20, 0.5),
+        ("strong2", 2, 20, 0.8),
+    ],
+)
+def test_presets_are_augregs(preset, layers, magnitude, alpha):
+    augment = Augment(preset=preset)
+    assert (augment.randomness, augment.mixup) == ((layers, magnitude), alpha)
+    assert Augment(preset=preset, mixup_alpha=0.3).mixup == 0.3
+    assert Augment(preset=preset, rand_augment=(1, 5)).randomness == (1, 5)
+    off = Augment(preset=preset, rand_augment=(0, 0), mixup_alpha=0)
+    assert (off.randomness, off.mixup) == ((0, 0), 0)
+
+
+@pytest.mark.parametrize(
+    "field", [{"preset": "light1"}, {"rand_augment": (2, 10)}, {"trivial_augment": True}, {"erasing": 1.0}]
+)
+def test_every_random_step_changes_images(field):
+    plain, changed = (train_transform(Augment(crop="none", flip=False, **more), (24, 24)) for more in ({}, field))
+    image = noise(24, 24)
+    results = []
+    for key in range(20):
+        with seeded(key):
+            results.append(changed(image))
+    assert all(result.shape == (3, 24, 24) and result.dtype == torch.uint8 for result in results)
+    assert sum(not torch.equal(result, plain(image)) for result in results) > 10
+    with seeded(3):
+        assert torch.equal(changed(image), results[3])
+
+
+def test_erasing_paints_a_grey_box_of_the_size_it_says():
+    image = torch.zeros(3, 100, 100, dtype=torch.uint8)
+    with seeded(0):
+        erase = train_transform(Augment(crop="none", flip=False, erasing=0.25), (100, 100))
+        areas = np.array([(erase(image)[0] == 128).float().mean() for _ in range(800)])
+    assert (areas > 0).mean() == pytest.approx(0.25, abs=0.06)
+    assert areas[areas > 0].min() >= 0.015 and areas.max() <= 0.34
+
+
+def test_trivial_augment_takes_randaugments_place():
+    with pytest.raises(InputError, match=r"RandAugment \[2, 15\]; give --data.augment.rand_augment \[0, 0\]"):
+        Augment(preset="medium1", trivial_augment=True)
+    assert Augment(preset="medium1", rand_augment=(0, 0), trivial_augment=True).mixup == 0.2

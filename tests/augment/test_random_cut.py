@@ -1,0 +1,64 @@
+"""The training crop: drawn from an image's sides alone, and the one that torchvision's steps would make."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torchvision.transforms import v2
+
+from vit_lightning.augment import Augment
+from vit_lightning.augment.per_image import Cover, InceptionCrop, RandomCut
+from vit_lightning.seeds import seeded
+
+CROPS = ["inception", "resmall", "resize", "pad", "none"]
+sides = st.integers(1, 90)
+sizes = st.tuples(st.integers(2, 40), st.integers(2, 40))
+
+
+def steps(crop: str, size: tuple[int, int]) -> list:
+    """The crop, step by step."""
+    y, x = size
+    return {
+        "inception": [InceptionCrop(size)],
+        "resmall": [Cover(size, 448 / 384), v2.RandomCrop(size)],
+        "resize": [v2.Resize([round(y * 448 / 384), round(x * 448 / 384)], antialias=False), v2.RandomCrop(size)],
+        "pad": [v2.Resize(size, antialias=True), v2.RandomCrop(size, padding=[x // 8, y // 8])],
+        "none": [v2.Resize(size, antialias=True)],
+    }[crop]
+
+
+@pytest.mark.parametrize("flip", [True, False])
+@pytest.mark.parametrize("crop", CROPS)
+@given(sides, sides, sizes, st.integers(0, 2**32))
+def test_cuts_are_those_of_torchvisions_steps(crop, flip, height, width, size, seed):
+    image = torch.randint(0, 256, (3, height, width), dtype=torch.uint8, generator=torch.Generator().manual_seed(seed))
+    cut = RandomCut(Augment(crop=crop, flip=flip), size)
+    with seeded(seed):
+        expected = v2.Compose([*steps(crop, size), *[v2.RandomHorizontalFlip()] * flip])(image)
+        state = torch.get_rng_state()
+    with seeded(seed):
+        found = cut(image)
+        assert torch.equal(torch.get_rng_state(), state)  # what follows draws the same numbers
+    assert torch.equal(found, expected)
+    with seeded(seed):
+        assert torch.equal(cut.apply(image, cut.draw(height, width)), expected)
+
+
+@pytest.mark.parametrize("crop", CROPS)
+@given(sides, sides, sizes, st.integers(0, 2**32))
+def test_windows_lie_in_the_image(crop, height, width, size, seed):
+    with seeded(seed):
+        cut = RandomCut(Augment(crop=crop), size).draw(height, width)
+    assert 0 <= cut.y < cut.y + cut.height <= height
+    assert 0 <= cut.x < cut.x + cut.width <= width
+    reach = [side // 8 if crop == "pad" else 0 for side in size]
+    assert -reach[0] <= cut.top <= cut.tall + reach[0] - size[0]
+    assert -reach[1] <= cut.left <= cut.wide + reach[1] - size[1]
+
+
+@pytest.mark.parametrize("crop", CROPS)
+def test_an_image_of_one_pixel(crop):
+    with seeded(0):
+        image = RandomCut(Augment(crop=crop), (8, 8))(torch.full((3, 1, 1), 9, dtype=torch.uint8))
+    assert set(image.unique().tolist()) <= {0, 9}
+    assert crop == "pad" or image.min() == 9

@@ -1,0 +1,99 @@
+"""Early stopping: off by default, on the model's own metric, and its count survives a resume."""
+
+import csv
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from vit_lightning.callbacks.early_stopping import EarlyStopping
+
+DATA = ("--data", "Synthetic", "--data.train_size", 16, "--data.eval_size", 8, "--data.batch_size", 8)
+FIT = ("fit", *DATA, "--data.num_workers", 0, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
+FIT += ("--model.optim.lr", 0, "--model.schedule.decay", "constant")  # nothing is learnt: no validation is better
+STOPPED = "stopped early: val/top1 has not been better than"
+
+
+def epochs() -> int:
+    with Path("runs/default/0/metrics.csv").open(newline="") as file:
+        return len([row for row in csv.DictReader(file) if row.get("val/top1")])
+
+
+def test_a_run_goes_on_by_default(app):
+    done = app(*FIT, "--trainer.max_epochs", 5)
+    assert done.code == 0, done.err
+    assert epochs() == 5
+    assert STOPPED not in done.err
+
+
+def test_patience_counts_validations_without_a_better_value(app):
+    """The first one sets the best value, two more are waited for."""
+    done = app(*FIT, "--trainer.max_epochs", 9, "--early_stopping.patience", 2)
+    assert done.code == 0, done.err
+    assert epochs() == 3
+    assert STOPPED in done.err
+
+
+def test_a_config_sets_it_and_any_metric_will_do(app):
+    Path("default.yaml").write_text("early_stopping: {patience: 1, monitor: val/loss, mode: min}\n")
+    done = app(*FIT, "-c", "default.yaml", "--trainer.max_epochs", 9)
+    assert done.code == 0, done.err
+    assert epochs() == 2
+    assert "val/loss has not been better" in done.err
+
+
+def test_the_count_survives_a_resume(app):
+    settings = ("--early_stopping.patience", 3)
+    assert app(*FIT, *settings, "--trainer.max_epochs", 2).code == 0
+    assert app(*FIT, *settings, "--trainer.max_epochs", 9, "--ckpt_path", "last").code == 0
+    assert epochs() == 4
+    step = torch.load("runs/default/0/checkpoints/last.ckpt", weights_only=True)["global_step"]
+    again = app(*FIT, *settings, "--trainer.max_epochs", 9, "--ckpt_path", "last")
+    assert again.code == 0 and STOPPED in again.err
+    assert torch.load("runs/default/0/checkpoints/last.ckpt", weights_only=True)["global_step"] == step
+    more = app(*FIT, "--early_stopping.patience", 5, "--trainer.max_epochs", 9, "--ckpt_path", "last")
+    assert more.code == 0, more.err
+    assert epochs() == 6
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--early_stopping.patience", -1), "patience is -1, expected 0 or more"),
+        (("--early_stopping.min_delta", 0.1), "min_delta 0.1 does nothing without --early_stopping.patience"),
+        (("--early_stopping.monitor", "val/loss"), "monitor val/loss does nothing without --early_stopping.patience"),
+        (("--early_stopping.mode", "min"), "mode min does nothing without --early_stopping.patience"),
+        (("--early_stopping.patience", 1, "--early_stopping.mode", "min"), "give --early_stopping.monitor too"),
+        (("--checkpoint.mode", "min"), "--checkpoint.mode min is for a metric; give --checkpoint.monitor too"),
+        (
+            ("--early_stopping.patience", 2, "--early_stopping.monitor", "val/lss", "--early_stopping.mode", "min"),
+            "val/lss",
+        ),
+        (("--early_stopping.patience", 2, "--trainer.limit_val_batches", 0), "needs a validation set"),
+    ],
+)
+def test_impossible_settings_are_refused(app, words, said):
+    refused = app(*FIT, *words)
+    assert refused.code == 1
+    assert said in refused.err.strip().splitlines()[-1]
+
+
+def test_a_gain_below_min_delta_does_not_count():
+    stopping = EarlyStopping(patience=2, min_delta=0.1, monitor="val/loss", mode="min")
+    trainer = SimpleNamespace(
+        sanity_checking=False, state=SimpleNamespace(fn="fit"), should_stop=False, callback_metrics={}
+    )
+    for loss, waited in ((1.0, 0), (0.95, 1), (0.8, 0), (float("nan"), 1), (0.75, 2)):
+        trainer.callback_metrics["val/loss"] = torch.tensor(loss)
+        stopping.on_validation_end(trainer, None)
+        assert stopping.waited == waited
+    assert trainer.should_stop and stopping.best == pytest.approx(0.8)
+
+
+def test_patience_0_turns_off_what_a_file_sets(app):
+    Path("default.yaml").write_text("early_stopping: {patience: 1, min_delta: 0.1}\n")
+    done = app(*FIT, "-c", "default.yaml", "--early_stopping.patience", 0, "--trainer.max_epochs", 3)
+    assert done.code == 0, done.err
+    assert epochs() == 3
+    assert app("fit", "-c", "runs/default/0/config.yaml").code == 0

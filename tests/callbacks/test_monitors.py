@@ -1,0 +1,88 @@
+"""The metric that chooses the best checkpoint, or ends a run early."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from vit_lightning.callbacks.monitors import direction
+
+TINY = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--data", "Synthetic")
+SMALL = ("--data.train_size", 32, "--data.eval_size", 8, "--data.batch_size", 16, "--data.num_workers", 0)
+FIT = ("fit", *TINY, *SMALL)
+COLOURS = ("--model", "MaskedPatch", "--model.target", "pixels")
+LIGHTNINGS = "--trainer.callbacks+=lightning.pytorch.callbacks.EarlyStopping"
+LOGGING = """
+from lightning.pytorch import Callback
+
+
+class Logging(Callback):
+    def on_validation_epoch_end(self, trainer, pl_module):
+        pl_module.log("val/own", 1.0)
+"""
+
+
+def best() -> dict:
+    checkpoint = torch.load("runs/default/0/checkpoints/last.ckpt", weights_only=True)
+    return next(state for name, state in checkpoint["callbacks"].items() if name.startswith("ModelCheckpoint"))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("--checkpoint.monitor", "val/acc"),
+            "val/acc is not logged by Classifier (known: val/loss, val/top1",
+        ),
+        (("--early_stopping.monitor", "val/tpo1", "--early_stopping.patience", 2), "did you mean val/top1?"),
+        ((*COLOURS, "--checkpoint.monitor", "val/top1"), "val/top1 is not logged by MaskedPatch"),
+        (
+            (LIGHTNINGS, "--trainer.callbacks.monitor=val/f1"),
+            "EarlyStopping's monitor val/f1 is not logged",
+        ),
+    ],
+)
+def test_an_unknown_metric_is_told_before_the_first_step(app, words, said):
+    done = app(*FIT, *words)
+    assert done.code == 1 and said in done.err.splitlines()[-1]
+    assert "epoch 1" not in done.out
+
+
+def test_the_name_of_a_metric_tells_what_is_best(app):
+    assert app(*FIT, "--checkpoint.monitor", "val/top5").code == 0
+    assert best()["monitor"] == "val/top5"
+    config = Path("runs/default/0/config.yaml").read_text()
+    assert "mode: max" in config and "mode: auto" not in config
+    assert list(map(direction, ("val/loss", "train/loss", "val/real", "val/own"))) == ["min", "min", "max", None]
+
+
+def test_a_metric_of_a_callback_from_elsewhere_needs_a_direction(app, tmp_path, monkeypatch):
+    (tmp_path / "elsewhere.py").write_text(LOGGING)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    words = (*FIT, "--trainer.callbacks+=elsewhere.Logging", "--checkpoint.monitor", "val/own")
+    done = app(*words)
+    assert done.code == 1 and "--checkpoint.monitor val/own needs --checkpoint.mode: min or max" in done.err
+    done = app(*words, "--checkpoint.mode", "max")
+    assert done.code == 0, done.err
+
+
+def test_a_metric_that_nobody_logs_is_one_sentence_also_where_it_is_found_late(app, tmp_path, monkeypatch):
+    (tmp_path / "elsewhere.py").write_text(LOGGING)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    words = ("--trainer.callbacks+=elsewhere.Logging", "--checkpoint.monitor", "val/none", "--checkpoint.mode", "max")
+    done = app(*FIT, *words)
+    assert done.code == 1 and "could not find the monitored key" in done.err.splitlines()[-1]
+    assert "Traceback" not in done.err
+
+
+def test_a_moved_run_keeps_its_best(app, tmp_path):
+    assert app(*FIT).code == 0
+    score = best()["best_model_score"]
+    (tmp_path / "runs/default/0").rename(tmp_path / "moved")
+    state = tmp_path / "moved/checkpoints/best.ckpt"
+    before = state.read_bytes()
+    words = ("--ckpt_path", "moved/checkpoints/last.ckpt", "--trainer.max_epochs", 2, "--model.optim.lr", 0)
+    done = app(*FIT, *words, "--model.schedule.allow_horizon_change", "true")
+    assert done.code == 0, done.err
+    assert f"best     {state} (val/top1 {float(score):.4f})" in done.out
+    assert state.read_bytes() == before  # without its score, the equal second epoch would have replaced it

@@ -1,0 +1,205 @@
+"""Each finding by itself, from facts made by hand."""
+
+import numpy as np
+import pytest
+
+from vit_lightning.commands.doctor import findings
+from vit_lightning.commands.doctor.findings import Finding
+from vit_lightning.commands.doctor.machine import Machine
+from vit_lightning.commands.doctor.survey import Survey
+
+NAMES = ("cat", "dog", "bird")
+
+
+def survey(classes=(0, 1, 2), split="training", digests=None, sides=(100, 100), **facts) -> Survey:
+    """A set of one image per class number given, all different and readable unless said otherwise."""
+    size = len(classes)
+    first = {"training": 0, "validation": 1000, "test": 2000}[split]
+    return Survey(
+        split,
+        [f"{split[:2]}{index}" for index in range(size)],
+        np.array(classes),
+        np.bincount(classes, minlength=3),
+        np.full((size, 2), sides),
+        np.array(range(first, first + size) if digests is None else digests, dtype=np.uint64),
+        **facts,
+    )
+
+
+def only(found: list[Finding]) -> Finding:
+    (finding,) = found
+    return finding
+
+
+def test_a_sound_set_has_no_findings():
+    one, other = survey(), survey(split="validation")
+    assert findings.unreadable(one, "raise", 0.01) == []
+    assert findings.odd(one) == []
+    assert findings.wrong_labels(one) == []
+    assert findings.sizes(one, (100, 100)) == []
+    assert findings.duplicates([one, other]) == []
+    assert findings.contradictions([one, other]) == []
+    assert findings.absent_classes([one, other], NAMES) == []
+    assert findings.imbalance(one, NAMES) == []
+    assert findings.hidden([]) == []
+
+
+@pytest.mark.parametrize(
+    ("on_error", "max_broken", "severity"),
+    [("raise", 0.5, "error"), ("skip", 0.5, "warning"), ("skip", 0.1, "error"), ("fix", 0.5, "error")],
+)
+def test_unreadable_images_are_judged_by_the_policy(on_error, max_broken, severity):
+    finding = only(findings.unreadable(survey(faults={1: "empty"}), on_error, max_broken))
+    assert (finding.severity, finding.text) == (severity, "1 training image of 3 cannot be read")
+    assert finding.items == ("tr1: empty",)
+    assert ("--data.on_error skip" in finding.fix) == (on_error != "skip")
+    assert ("--data.max_broken 0.34" in finding.fix) == (max_broken < 0.34)
+
+
+def test_data_may_know_a_better_remedy():
+    finding = only(findings.unreadable(survey(faults={1: "empty"}), "skip", 1, "fetch them again"))
+    assert finding.fix == "fetch them again"
+
+
+def test_damaged_images_are_broken_unless_fixed():
+    damaged = survey(faults={2: "empty"}, damages={0: "premature end"})
+    assert only(findings.unreadable(damaged, "raise", 0)).items == ("tr0: premature end", "tr2: empty")
+    broken, shown = findings.unreadable(damaged, "fix", 0)
+    assert (broken.severity, broken.items) == ("error", ("tr2: empty",))
+    assert (shown.severity, shown.items) == ("note", ("tr0: premature end",))
+
+
+def test_odd_images_are_grouped_by_kind():
+    found = findings.odd(survey(oddities={"CMYK": [0, 2], "16 bits": [1]}))
+    assert [(finding.severity, finding.text) for finding in found] == [
+        ("note", "1 training image: 16 bits"),
+        ("note", "2 training images: CMYK"),
+    ]
+    assert found[1].items == ("tr0", "tr2")
+
+
+def test_labels_outside():
+    finding = only(findings.wrong_labels(survey(outside={2: 3, 0: -1})))
+    assert (finding.severity, finding.items) == ("error", ("tr0: -1", "tr2: 3"))
+    assert "2 training images with a label outside the classes 0 to 2" in finding.text
+
+
+def test_tiny_and_huge_images():
+    found = survey()
+    found.sides = np.array([[25, 400], [24, 400], [801, 800]])
+    tiny, huge = findings.sizes(found, (100, 100))
+    assert (tiny.severity, tiny.items) == ("warning", ("tr1",))
+    assert (huge.severity, huge.items) == ("note", ("tr2",))
+    found.sides = np.array([[100, 100], [0, 0], [60_000, 60_000]])  # more pixels than 32 bits count
+    found.faults = {1: "empty"}
+    assert only(findings.sizes(found, (100, 100))).items == ("tr2",)
+
+
+def test_duplicates_within_and_across_splits():
+    train = survey((0, 0, 1, 1), digests=[7, 8, 7, 7])
+    val, test = survey((0, 1), "validation", digests=[8, 9]), survey((0,), "test", digests=[9])
+    found = {finding.text: finding for finding in findings.duplicates([train, val, test])}
+    assert {text: finding.items for text, finding in found.items()} == {
+        "2 training images equal to an earlier one": ("tr2 = tr0", "tr3 = tr0"),
+        "1 validation image equal to a training image": ("va0 = tr1",),
+        "1 test image equal to a validation image": ("te0 = va1",),
+    }
+    assert [finding.severity for finding in found.values()] == ["note", "warning", "warning"]
+
+
+def test_unreadable_images_are_no_duplicates():
+    broken = survey((0, 0, 1), digests=[0, 0, 5], faults={0: "empty", 1: "empty"})
+    assert findings.duplicates([broken, survey((0,), "test", digests=[0], faults={0: "empty"})]) == []
+    assert findings.contradictions([broken]) == []
+    assert findings.duplicates([survey((0,), faults={0: "x"}), survey((0,), "test", digests=[0])]) == []
+
+
+def test_contradictions():
+    train, val = survey((0, 1), digests=[5, 6]), survey((1, 1), "validation", digests=[5, 6])
+    finding = only(findings.contradictions([train, val]))
+    assert (finding.severity, finding.items) == ("warning", ("training tr0 = validation va0",))
+
+
+def test_case_c8_classes_of_one_split_only():
+    extra, missing = findings.absent_classes([survey((0, 1)), survey((0, 2), "validation")], NAMES)[1:]
+    assert (extra.severity, extra.items) == ("error", ("bird",))
+    assert "1 of 3 classes with validation images but without training images" in extra.text
+    assert (missing.severity, missing.items) == ("note", ("dog",))
+    empty = only(findings.absent_classes([survey((0, 1))], NAMES))
+    assert (empty.severity, empty.items) == ("warning", ("bird",))
+    assert findings.absent_classes([survey((0,), "test")], NAMES) == []
+
+
+def test_imbalance():
+    finding = only(findings.imbalance(survey((0,) * 20 + (1, 1)), NAMES))
+    assert "cat, has 20 training images, the smallest, dog, 2" in finding.text
+    assert findings.imbalance(survey((0,) * 19 + (1, 1)), NAMES) == []
+
+
+def test_hidden_folders():
+    finding = only(findings.hidden(["b/.git", "a/.x"]))
+    assert (finding.text, finding.items) == ("2 hidden folders ignored", ("a/.x", "b/.git"))
+
+
+def test_effective_batch():
+    machine = Machine(cores=8, devices=4, nodes=2, accumulation=3)
+    finding = only(findings.batch(1000, 16, machine))
+    assert (finding.severity, finding.topic) == ("note", "batch")
+    assert "effective batch 384: 16 per device x 4 devices x 2 nodes x 3 accumulated; 7 batches" in finding.text
+    finding = only(findings.batch(100, 16, machine))
+    assert (finding.severity, finding.fix) == ("error", "give --data.batch_size 12 or less")
+
+
+@pytest.mark.parametrize(("free", "severity"), [(None, None), (1000, None), (999, "warning"), (499, "error")])
+def test_shared_memory(free, severity):
+    found = findings.shared_memory(Machine(cores=2, shared_memory=free, devices=2), 5, 25, loaders=1)
+    assert [finding.severity for finding in found] == [severity] * (severity is not None)
+    if found:
+        assert "10 workers" in found[0].text
+        assert "--shm-size 1g or --ipc=host" in found[0].fix
+
+
+def test_more_workers_than_cores():
+    assert findings.processors(Machine(cores=8, devices=2), 4) == []
+    finding = only(findings.processors(Machine(cores=8, devices=2), 5))
+    assert (finding.severity, finding.fix) == ("warning", "give --data.num_workers 4, or ask for more cores")
+
+
+@pytest.mark.parametrize(
+    ("facts", "severity", "said"),
+    [
+        ({}, "note", "runs on cpu with 8 cores"),
+        ({"gpus": ("H100",)}, "warning", "--trainer.accelerator gpu"),
+        ({"gpus": ("T4",), "accelerator": "cuda", "precision": "bf16-mixed"}, "error", "--trainer.precision 16-mixed"),
+        ({"gpus": ("T4",), "accelerator": "cuda"}, "note", "1 x T4"),
+        ({"gpus": ("H100",), "accelerator": "cuda", "bf16": True}, "note", "bf16-mixed is faster"),
+        ({"gpus": ("H100",), "accelerator": "cuda", "bf16": True, "precision": "bf16-mixed"}, "note", "bf16-mixed"),
+    ],
+)
+def test_devices_and_precision(facts, severity, said):
+    finding = only(findings.devices(Machine(cores=8, **facts)))
+    assert finding.severity == severity
+    assert said in finding.text + finding.fix
+
+
+@pytest.mark.parametrize(
+    ("slurm", "severity", "said"),
+    [
+        ({"SLURM_NTASKS": "8", "SLURM_CPUS_PER_TASK": "9"}, "note", "8 tasks"),
+        ({"SLURM_NTASKS": "1", "SLURM_CPUS_PER_TASK": "9"}, "error", "SLURM starts 1 tasks"),
+        ({"SLURM_NTASKS": "8", "SLURM_CPUS_PER_TASK": "2"}, "warning", "2 cores, and 8 workers"),
+        ({"SLURM_NTASKS": "8"}, "warning", "1 cores"),
+        ({"SLURM_JOB_NAME": "bash", "SLURM_NTASKS": "1"}, "note", "interactive"),
+    ],
+)
+def test_slurm(slurm, severity, said):
+    machine = Machine(cores=64, devices=4, nodes=2, gpus=("A100",) * 4, accelerator="cuda", slurm=slurm)
+    finding = only(findings.slurm(machine, 8))
+    assert finding.severity == severity
+    assert said in finding.text
+    if severity != "note":
+        assert finding.fix == "#SBATCH --nodes=2 --ntasks-per-node=4 --cpus-per-task=9 --gpus-per-node=4"
+
+
+def test_without_slurm():
+    assert findings.slurm(Machine(cores=1), 8) == []

@@ -1,0 +1,203 @@
+"""Plans: the command lines that they mean, and what is wrong with those that mean none."""
+
+from pathlib import Path
+
+import pytest
+
+from vit_lightning.commands.sweep.plan import Figure, read_plan
+from vit_lightning.errors import InputError
+
+GOOD = """
+# a note
+fit: >-
+  -c x.yaml --data.root {DATA} --data.augment.rand_augment [2,10] --model.net '{variant: Ti/4}'
+then:
+  - test --ckpt_path best --data.image_size {size}
+over:
+  size: {8: "", "16": --data.image_size 16 --data.batch_size 8}
+  --seed_everything: [0, 1]
+figure: {x: size, y: test/top1, spread: --seed_everything}
+"""
+
+
+def read(folder: Path, text: str, **given: str):
+    (folder / "mine.yaml").write_text(text)
+    return read_plan(folder / "mine.yaml", given, Path("runs"))
+
+
+def test_cells_are_all_combinations_in_order(tmp_path):
+    plan = read(tmp_path, GOOD, DATA="/a folder/[x]")
+    assert [cell.name for cell in plan.cells] == [
+        "size=8,seed_everything=0",
+        "size=8,seed_everything=1",
+        "size=16,seed_everything=0",
+        "size=16,seed_everything=1",
+    ]
+    common = ["-c", "x.yaml", "--data.root", "/a folder/[x]", "--data.augment.rand_augment", "[2,10]"]
+    common += ["--model.net", "{variant: Ti/4}"]
+    own = [*common, "--data.image_size", "16", "--data.batch_size", "8", "--seed_everything", "1"]
+    last = plan.cells[-1]
+    assert last.lines == [["fit", *own], ["test", *own, "--ckpt_path", "best", "--data.image_size", "16"]]
+    assert last.labels == {"size": "16", "seed_everything": "1"} and last.place == f"mine/{last.name}"
+    assert plan.figures == [Figure("size", "test/top1", spread="seed_everything")]
+    assert (plan.spread, plan.asked) == ("seed_everything", {"DATA"})
+
+
+def test_values_are_words_as_written_and_names_are_safe(tmp_path):
+    plan = read(tmp_path, "fit: --a 1\nover:\n  --b: [1e-3, true, 'x/y z', '[2,10]']\n")
+    assert [cell.lines[0][3:] for cell in plan.cells] == [
+        ["--b", value] for value in ("1e-3", "true", "x/y z", "[2,10]")
+    ]
+    assert [cell.name for cell in plan.cells] == ["b=1e-3", "b=true", "b=x_y_z", "b=_2,10_"]
+
+
+def test_words_may_depend_on_another_axis(tmp_path):
+    over = "over:\n  net: {a: --net a, b: --net b}\n  compute: {low: {a: --steps 8, b: --steps 2}, none: ''}\n"
+    plan = read(tmp_path, f"fit: --x 1\n{over}")
+    assert [cell.lines[0][3:] for cell in plan.cells] == [
+        ["--net", "a", "--steps", "8"],
+        ["--net", "a"],
+        ["--net", "b", "--steps", "2"],
+        ["--net", "b"],
+    ]
+    wrong = {
+        "b: --steps 2": ("c: --steps 2", r"compute, low: the axis net has no label c \(it has a, b\)"),
+        ", b: --steps 2": ("", "compute, low: b of the axis net is missing; '' adds no words there"),
+        "a: --steps 8, b: --steps 2": ("d: ''", "compute, low: no other axis has the labels d"),
+    }
+    for words, (others, sentence) in wrong.items():
+        with pytest.raises(InputError, match=sentence):
+            read(tmp_path, "fit: --x 1\n" + over.replace(words, others))
+
+
+def test_words_may_depend_on_the_axis_with_the_same_labels_where_another_has_more(tmp_path):
+    over = "over: {--s: [a, b, c], net: {a: --net a, b: --net b}, t: {low: {a: --steps 8, b: --steps 2}}}\n"
+    assert read(tmp_path, f"fit: --x 1\n{over}").cells[1].lines[0][5:] == ["--net", "b", "--steps", "2"]
+
+
+def test_another_plans_runs_are_found_by_label(tmp_path):
+    plan = read(tmp_path, "fit: --model.weights {RUNS}/pre/s={s}/x\nover: {s: {one: '', two: ''}}\n")
+    assert plan.cells[1].lines == [["fit", "--model.weights", "runs/pre/s=two/x"]]
+
+
+def test_what_is_filled_in_is_not_read_again(tmp_path):
+    assert read(tmp_path, "fit: --x {A}\nover: {--s: [0]}", A="{B}").cells[0].lines[0][2] == "{B}"
+
+
+OVER = "over: {--s: [0, 1]}\n"
+BAD = {
+    "no mapping": ("- fit\n", "must hold a mapping such as `fit: ...`, not list"),
+    "broken": ("fit: [\n", "is not valid YAML in line 2"),
+    "key": (f"fit: --a 1\nfigur: 1\n{OVER}", "no key 'figur'; did you mean figure?"),
+    "no fit": (OVER, "it lacks fit"),
+    "no axes": ("fit: --a 1\n", "it lacks over"),
+    "axes as list": ("fit: --a 1\nover: [a]\n", "over must hold axes such as .* not list"),
+    "empty axis": ("fit: --a 1\nover: {--s: []}\n", "the axis --s is empty"),
+    "list without flag": ("fit: --a 1\nover: {s: [1]}\n", "a list of values goes to an axis that is a flag"),
+    "value twice": ("fit: --a 1\nover: {--s: [1, 1]}\n", "the axis --s has 1 twice"),
+    "label twice": ("fit: --a 1\nover:\n  s:\n    a: --b 1\n    a: --b 2\n", "in line 5: 'a' is written twice"),
+    "axis twice": ("fit: --a 1\nover: {--s: [0], s: {a: ''}}\n", "an axis twice, with and without dashes"),
+    "same folder": ("fit: --a 1\nover: {s: {a/b: '', a b: ''}}\n", "would share the folder s=a_b"),
+    "long name": (f"fit: --a 1\nover: {{s: {{{'a' * 210}: ''}}}}\n", "would have 212 characters; shorten"),
+    "verb": (f"fit: test -c a.yaml\n{OVER}", "fit: expected flags of fit, such as .* not 'test'"),
+    "list as words": (f"fit: [--a, 1]\n{OVER}", "fit: expected text, not list"),
+    "quote": (f'fit: --a "1\n{OVER}', "has an open quote"),
+    "list as value": ("fit: --a 1\nover: {--s: [[2,10]]}\n", "--s: expected text, not list; quote"),
+    "owned": (f"fit: --ckpt_path last\n{OVER}", "leave out --ckpt_path: a sweep goes on with unfinished runs"),
+    "owned=": (f"fit: --trainer.default_root_dir=x\n{OVER}", "leave out --trainer.default_root_dir"),
+    "owned in axis": ("fit: --a 1\nover: {--trainer.logger: [a]}\n", "leave out --trainer.logger"),
+    "then fit": (f"fit: --a 1\nthen: [fit -c a]\n{OVER}", "must begin with validate, test or predict"),
+    "then mistyped": (
+        f"fit: --a 1\nthen: [test --ckpt_path=lastt]\n{OVER}",
+        "--ckpt_path lastt: expected last, best or a file; did you mean last",
+    ),
+    "then without": (f"fit: --a 1\nthen: [test]\n{OVER}", "needs --ckpt_path last or best"),
+    "then text": (f"fit: --a 1\nthen: test\n{OVER}", "then: expected a list"),
+    "unset": (f"fit: --a {{DATA}}\n{OVER}", r"\{DATA\} has no value; give --set DATA=VALUE"),
+    "figure text": (f"fit: --a 1\nfigure: s\n{OVER}", "figure must hold a mapping"),
+    "figure key": (
+        f"fit: --a 1\n{OVER}figure: {{x: s, y: val/b, xscal: log}}\n",
+        "no key 'xscal'; did you mean xscale",
+    ),
+    "figure without y": (f"fit: --a 1\n{OVER}figure: {{x: s}}\n", "figure lacks y"),
+    "figure x": (f"fit: --a 1\n{OVER}figure: {{x: t, y: val/b}}\n", "x t is no axis .of s, or a metric such as cost"),
+    "figure spread": (f"fit: --a 1\n{OVER}figure: {{x: s, y: val/b, spread: c/d}}\n", "spread c/d is no axis .of s."),
+    "figure scale": (
+        f"fit: --a 1\n{OVER}figure: {{x: s, y: val/b, yscale: ln}}\n",
+        "yscale ln: expected linear or log",
+    ),
+    "figure log": (f"fit: --a 1\n{OVER}figure: {{x: s, y: val/b, xscale: log}}\n", "xscale log needs numbers above 0"),
+    "axis left": (
+        "fit: --a 1\nover: {--s: [0], --t: [1, 2]}\nfigure: {x: s, y: val/b}\n",
+        "the axis t is neither x nor",
+    ),
+    "figure y": (
+        f"fit: --a 1\n{OVER}figure: {{x: s, y: tset/top1}}\n",
+        "y tset/top1 is no metric; the name of one begins with best val/, cost/, perf/, test/, train/, val/",
+    ),
+    "figure y as axis": (f"fit: --a 1\n{OVER}figure: {{x: val/top1, y: --s}}\n", "y --s is an axis, not a metric;"),
+    "figure x metric": (f"fit: --a 1\n{OVER}figure: {{x: costs/e, y: val/b}}\n", "x costs/e is no metric"),
+    "figure without test": (
+        f"fit: --a 1\nthen: [validate --ckpt_path last]\n{OVER}figure: {{x: s, y: test/top1}}\n",
+        "y test/top1 needs a line such as `test --ckpt_path last` under then",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "sentence"), BAD.values(), ids=BAD)
+def test_what_is_no_plan_is_told_in_a_sentence(tmp_path, text, sentence):
+    with pytest.raises(InputError, match=sentence) as told:
+        read(tmp_path, text)
+    assert "mine.yaml" in str(told.value) and "\n" not in str(told.value)
+
+
+def test_an_axis_of_one_label_need_not_be_drawn(tmp_path):
+    plan = read(tmp_path, "fit: --a 1\nover: {--s: [0, 1], --t: [7]}\nfigure: {x: s, y: best val/top1}\n")
+    assert plan.figures == [Figure("s", "best val/top1")]
+
+
+def test_a_plan_that_is_not_there(tmp_path):
+    (tmp_path / "rates.yaml").touch()
+    with pytest.raises(InputError, match=r"no such plan; did you mean .*rates\.yaml"):
+        read_plan(tmp_path / "rate.yaml", {}, Path("runs"))
+
+
+def test_nested_words_follow_another_axis_than_their_own(tmp_path):
+    plan = read(
+        tmp_path,
+        """
+fit: -c x.yaml
+over:
+  smooth: {"0": {"0": --a 00, "1": --a 01}, "1": {"0": --a 10, "1": --a 11}}
+  --seed_everything: [0, 1]
+""",
+    )
+    assert [cell.lines[0][-3] for cell in plan.cells] == ["00", "01", "10", "11"]
+
+
+def test_nested_words_follow_the_axis_that_has_their_labels_not_one_that_has_some(tmp_path):
+    plan = read(
+        tmp_path,
+        """
+fit: -c x.yaml
+over:
+  --warmup: [1, 2]
+  --seed_everything: [1, 2, 3]
+  smooth: {a: {"1": --a 1, "2": --a 2, "3": --a 3}}
+""",
+    )
+    assert [cell.lines[0][-1] for cell in plan.cells] == ["1", "2", "3"] * 2
+
+
+def test_nested_words_that_two_axes_could_decide_are_refused(tmp_path):
+    with pytest.raises(InputError, match="smooth, a: warmup and seed_everything have the same labels"):
+        read(
+            tmp_path,
+            """
+fit: -c x.yaml
+over:
+  --warmup: [1, 2]
+  --seed_everything: [1, 2]
+  smooth: {a: {"1": --a 1, "2": --a 2}}
+""",
+        )

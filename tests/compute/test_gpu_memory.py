@@ -1,0 +1,62 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vit_lightning.compute.gpu_memory import fits, is_exhausted, largest
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 3, 7, 16, 17, 100, 1000, 4095, 4096, 5000])
+def test_the_largest_is_found_to_a_sixteenth(most):
+    tried = []
+
+    def fitting(number: int) -> bool:
+        tried.append(number)
+        return number <= most
+
+    found = largest(fitting, 4096)
+    true = min(most, 4096)
+    assert true - true // 16 <= found <= true
+    assert max(tried) <= 4096 and len(tried) < 20
+
+
+@given(st.integers(0, 5000), st.integers(0, 5000), st.one_of(st.none(), st.integers(-100, 20_000)))
+def test_what_is_expected_changes_no_answer(most, known, guess):
+    tried = []
+
+    def fitting(number: int) -> bool:
+        tried.append(number)
+        return number <= most
+
+    true = min(most, 4096)
+    found = largest(fitting, 4096, min(known, true), guess)
+    assert true - true // 16 <= found <= true
+    assert all(0 < number <= 4096 for number in tried) and len(tried) < 22
+
+
+def test_a_good_guess_takes_two_probes():
+    tried = []
+
+    def fitting(number: int) -> bool:
+        tried.append(number)
+        return number <= 3001
+
+    assert largest(fitting, 4096, known=512, guess=3000) == 2925 and tried == [2925, 3075]
+
+
+def test_a_guess_that_is_a_fifth_too_high_takes_few_probes():
+    tried = []
+
+    def fitting(number: int) -> bool:
+        tried.append(number)
+        return number <= 8000
+
+    assert 7500 <= largest(fitting, 16384, known=512, guess=10000) <= 8000 and len(tried) <= 5
+
+
+def test_memory_that_does_not_suffice():
+    assert is_exhausted(torch.OutOfMemoryError("CUDA out of memory"))
+    assert is_exhausted(RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"))
+    assert not is_exhausted(RuntimeError("shapes differ"))
+    assert fits(lambda: None)
+    assert not fits(lambda: torch.empty(2**50))

@@ -1,0 +1,137 @@
+from itertools import chain
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.data import DistributedSampler
+
+from datamodules.reading.published import tfds_order
+from vit_lightning.data.sampling import Draw, EvalSampler, TrainSampler, columns
+from vit_lightning.seeds import seed_from, seeded
+
+sizes = st.integers(1, 200)
+worlds = st.integers(1, 8)
+epochs = st.integers(0, 5)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def epoch_of(size: int, world: int, rank: int, seed: int, epoch: int, skip: int = 0) -> list[Draw]:
+    sampler = TrainSampler(range(size), world, rank, seed)
+    sampler.skip(skip, epoch)
+    sampler.set_epoch(epoch)
+    assert len(sampler) == size // world
+    return list(sampler)
+
+
+def batches_of(draws: list[Draw], size: int) -> list[list[Draw]]:
+    return [draws[start : start + size] for start in range(0, len(draws), size)]
+
+
+@given(sizes, worlds, seeds, epochs)
+def test_epoch_is_a_permutation_without_the_tail(size, world, seed, epoch):
+    ranks = [epoch_of(size, world, rank, seed, epoch) for rank in range(world)]
+    assert {len(draws) for draws in ranks} == {size // world}
+    seen = [draw.index for draw in chain(*ranks)]
+    assert len(set(seen)) == len(seen) == size - size % world
+    assert set(seen) <= set(range(size))
+
+
+@given(st.integers(8, 200), worlds, st.integers(1, 8), seeds, epochs)
+def test_global_batches_do_not_depend_on_the_number_of_devices(size, world, batch, seed, epoch):
+    ranks = [batches_of(epoch_of(size, world, rank, seed, epoch), batch) for rank in range(world)]
+    alone = batches_of(epoch_of(size, 1, 0, seed, epoch), batch * world)
+    full = size // (batch * world)
+    for step in range(full):
+        assert sorted(chain(*(batches[step] for batches in ranks))) == sorted(alone[step])
+
+
+@given(sizes, worlds, seeds, epochs, st.integers(0, 30), st.integers(0, 30))
+def test_resume_is_exact_however_often(size, world, seed, epoch, first, second):
+    whole = epoch_of(size, world, world - 1, seed, epoch)
+    assert epoch_of(size, world, world - 1, seed, epoch, first) == whole[first:]
+    assert epoch_of(size, world, world - 1, seed, epoch, first + second) == whole[first:][second:]
+
+
+@given(st.integers(8, 200), worlds, seeds, epochs, st.integers(0, 8))
+def test_columns_hold_what_the_iteration_yields(size, world, seed, epoch, skip):
+    sampler = TrainSampler(range(size), world, world - 1, seed)
+    sampler.skip(min(skip, size // world - 1), epoch)
+    sampler.set_epoch(epoch)
+    for ours, theirs in zip(sampler.draws(epoch), columns(sampler), strict=True):
+        assert ours.dtype == theirs.dtype and ours.tolist() == theirs.tolist()
+
+
+def test_case_c3_resume_from_step_two_of_eight_records():
+    sampler = TrainSampler(range(8))
+    whole = []
+    for epoch in range(2):
+        sampler.set_epoch(epoch)
+        whole += [draw.index for draw in sampler]
+    resumed = TrainSampler(range(8))
+    resumed.skip(4, epoch=0)
+    rest = []
+    for epoch in range(2):
+        resumed.set_epoch(epoch)
+        rest += [draw.index for draw in resumed]
+    assert whole[:4] + rest == whole
+    assert sorted(whole[:8]) == sorted(whole[8:]) == list(range(8))
+    assert whole[:8] != whole[8:]
+
+
+def test_order_depends_on_seed_and_epoch_alone():
+    orders = {(seed, epoch): epoch_of(50, 1, 0, seed, epoch) for seed in range(3) for epoch in range(3)}
+    assert len({tuple(draw.index for draw in order) for order in orders.values()}) == 9
+    torch.manual_seed(1)
+    assert epoch_of(50, 1, 0, 2, 1) == orders[2, 1]
+
+
+def test_draws_carry_epoch_and_global_position():
+    ranks = [epoch_of(7, 2, rank, 0, 3) for rank in range(2)]
+    assert [draw.position for draw in ranks[0]] == [0, 2, 4]
+    assert [draw.position for draw in ranks[1]] == [1, 3, 5]
+    assert {draw.epoch for draw in chain(*ranks)} == {3}
+
+
+@given(sizes, worlds)
+def test_evaluation_counts_each_record_once_on_equal_ranks(size, world):
+    ranks = [list(EvalSampler(range(size), world, rank)) for rank in range(world)]
+    assert {len(draws) for draws in ranks} == {-(-size // world)} == {len(EvalSampler(range(size), world))}
+    in_order = [draw for turn in zip(*ranks, strict=True) for draw in turn]
+    assert [draw.index for draw in in_order if not draw.padding] == list(range(size))
+
+
+def test_case_c4_five_records_on_two_ranks():
+    ranks = [list(EvalSampler(range(5), 2, rank)) for rank in range(2)]
+    assert [[draw.index for draw in draws if not draw.padding] for draws in ranks] == [[0, 2, 4], [1, 3]]
+    assert [sum(draw.padding for draw in draws) for draws in ranks] == [0, 1]
+
+
+@pytest.mark.parametrize("sampler", [TrainSampler, EvalSampler])
+def test_lightning_leaves_the_samplers_alone(sampler):
+    assert issubclass(sampler, DistributedSampler)
+
+
+def test_seeded_block_is_repeatable_and_leaves_no_trace():
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    with seeded(1, 2, 3):
+        first = torch.rand(2)
+    with pytest.raises(ZeroDivisionError), seeded(4):
+        1 / 0  # noqa: B018
+    assert torch.equal(torch.rand(3), expected)
+    with seeded(1, 2, 3):
+        assert torch.equal(torch.rand(2), first)
+    with seeded(1, 3, 2):
+        assert not torch.equal(torch.rand(2), first)
+
+
+def test_seeds_of_neighbouring_keys_differ():
+    keys = [(a, b) for a in range(30) for b in range(30)]
+    assert len({seed_from(*key) % 2**32 for key in keys}) == len(keys)  # torch's generator uses 32 bits
+
+
+def test_tfds_order_of_cifar():
+    # Published order of CIFAR-10's and CIFAR-100's training records (spec data.md, section 5).
+    assert tfds_order("train", range(50_000))[:5].tolist() == [16399, 1680, 47917, 17307, 27051]

@@ -1,0 +1,55 @@
+"""metrics.csv is there as a whole at every moment."""
+
+import csv
+
+import pytest
+
+from vit_lightning.runs.loggers import MetricsCSV
+
+
+def rows(folder) -> list[dict[str, str]]:
+    with (folder / "metrics.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_kill_while_a_column_is_added_loses_no_row(tmp_path, monkeypatch):
+    logger = MetricsCSV(tmp_path)
+    logger.log_metrics({"a": 1.0}, step=0)
+    logger.save()
+    logger.log_metrics({"b": 2.0}, step=1)
+    monkeypatch.setattr(csv.DictWriter, "writerows", lambda *words: 1 / 0)  # where the process is killed
+    with pytest.raises(ZeroDivisionError):
+        logger.save()
+    assert [(row["step"], row["a"]) for row in rows(tmp_path)] == [("0", "1.0")]
+
+
+def test_a_new_column_keeps_the_rows_before_it(tmp_path):
+    logger = MetricsCSV(tmp_path)
+    for step, name in enumerate("ab"):
+        logger.log_metrics({name: step + 1.0}, step=step)
+        logger.save()
+    assert [(row["step"], row["a"], row["b"]) for row in rows(tmp_path)] == [("0", "1.0", ""), ("1", "", "2.0")]
+
+
+@pytest.mark.parametrize("cut", range(2, 30))
+def test_a_row_that_was_cut_is_left_out(tmp_path, cut):
+    logger = MetricsCSV(tmp_path)
+    for step in range(3):
+        logger.log_metrics({"train/loss": step + 0.5, "zeal": 12345.678}, step=step)
+        logger.save()
+    path = tmp_path / "metrics.csv"
+    path.write_bytes(path.read_bytes()[:-cut])
+    resumed = MetricsCSV(tmp_path, resume_step=3)
+    resumed.log_metrics({"train/loss": 3.5, "new": 1.0}, step=3)
+    resumed.save()
+    steps = [int(row["step"]) for row in rows(tmp_path)]
+    assert steps in ([0, 1, 3], [0, 3]) and rows(tmp_path)[0]["zeal"] == "12345.678"
+
+
+@pytest.mark.parametrize("content", [b"x,y\n\0\xff", b"", b"a,step\n1,2,3\n4,5\n", b"\xff\xfe\0"])
+def test_a_log_that_is_none_blocks_no_run(tmp_path, content):
+    (tmp_path / "metrics.csv").write_bytes(content)
+    logger = MetricsCSV(tmp_path, resume_step=9)
+    logger.log_metrics({"a": 1.0}, step=9)
+    logger.save()
+    assert rows(tmp_path)[-1]["a"] == "1.0" and rows(tmp_path)[-1]["step"] == "9"

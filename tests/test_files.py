@@ -1,0 +1,63 @@
+"""Files that the system does not let us write, in one sentence."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from vit_lightning.errors import InputError
+from vit_lightning.files import check_place, unwritable, write_atomically, written
+
+
+@pytest.mark.parametrize("place", ["/proc/x", "/dev/null/x"])
+def test_what_the_system_refuses_is_a_sentence(place):
+    with pytest.raises(InputError, match=f"^{place} cannot be written: .*; name another place$"):
+        write_atomically(Path(place), "text")
+
+
+def test_a_place_is_tried_and_left_as_it_was(tmp_path):
+    check_place(tmp_path / "x", "--json")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(InputError, match=r"^--json /proc/x cannot be written: "):
+        check_place(Path("/proc/x"), "--json")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
+        RuntimeError("[enforce fail at inline_container.cc:664] unexpected pos 64 vs 0"),
+        Exception("Error while serializing: I/O error: No space left on device (os error 28)"),
+    ],
+)
+def test_a_full_disk_in_the_words_of_system_torch_and_safetensors(error, tmp_path):
+    with (
+        pytest.raises(InputError, match="out cannot be written: no space left; free space there"),
+        written(tmp_path / "out"),
+    ):
+        raise error
+    assert not list(tmp_path.iterdir())
+
+
+def test_other_exceptions_stay_what_they_are(tmp_path):
+    assert unwritable("x", RuntimeError("shapes differ")) is None
+    assert unwritable("x", InputError("x cannot be written: no space left")) is None
+    with pytest.raises(KeyError), written(tmp_path / "out"):
+        raise KeyError("x")
+
+
+def test_a_device_is_written_in_place(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    check_place(pipe, "--json")
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_atomically(pipe, "figures")
+    assert os.read(reader, 99) == b"figures" and pipe.is_fifo()
+    os.close(reader)
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="file is no folder; name another place"):
+        check_place(tmp_path / "file" / "x.json", "--json")

@@ -1,0 +1,237 @@
+"""timm's nets: every kind that the layout covers, against timm's own forward pass."""
+
+import argparse
+import json
+import re
+from types import SimpleNamespace
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from vit_lightning.errors import InputError
+from vit_lightning.weights import _check, _skeleton, load_net
+from vit_lightning.weights.layouts.table import Stored
+from vit_lightning.weights.layouts.timm import recognises, understand
+from vit_lightning.weights.save import save
+
+timm = pytest.importorskip("timm")
+
+SHALLOW = {"depth": 2, "num_classes": 11}
+NARROW = {"embed_dim": 96, "num_heads": 3}
+SIZES = ("tiny", "small", "base")
+KINDS = {
+    "tiny": ("vit_tiny_patch16_224", {}),
+    "small": ("vit_small_patch32_224", {}),
+    "base": ("vit_base_patch32_224", {"img_size": 96}),
+    "large": ("vit_large_patch14_224", {"img_size": 56}),
+    "not square": ("vit_tiny_patch16_224", {"img_size": (64, 96)}),
+    "one channel": ("vit_tiny_patch16_224", {"img_size": 64, "in_chans": 1}),
+    "no head": ("vit_tiny_patch16_224", {"img_size": 64, "num_classes": 0}),
+    "gap with fc_norm keeps the token": ("vit_small_patch16_224", {"img_size": 64, "global_pool": "avg"}),
+    "gap keeps the token, no fc_norm": (
+        "vit_tiny_patch16_224",
+        {"img_size": 64, "global_pool": "avg", "fc_norm": False},
+    ),
+    "gap without token": ("vit_base_patch16_gap_224", {"img_size": 64}),
+    "gap, no bias in qkv": ("vit_medium_patch16_gap_240", {"img_size": 64}),
+    "registers": ("vit_medium_patch16_reg4_gap_256", {"img_size": 64}),
+    "registers with positions": ("vit_so150m_patch16_reg4_gap_256", {"img_size": 64}),
+    "no_embed_class": ("deit3_small_patch16_224", {"img_size": 64}),
+    "dinov2": ("vit_small_patch14_dinov2", {"img_size": 56}),
+    "dinov2 with registers": ("vit_small_patch14_reg4_dinov2", {"img_size": 56}),
+    "dinov2 giant": ("vit_giant_patch14_dinov2", {"img_size": 28}),
+    "map": ("vit_base_patch16_siglip_224", {"img_size": 64}),
+    "map and registers": ("vit_so150m_patch16_reg4_map_256", {"img_size": 64}),
+    "tanh": ("vit_large_patch16_siglip_512", {"img_size": 64}),
+    "clip": ("vit_base_patch32_clip_224", {"img_size": 64}),
+    "patch does not divide": ("vit_so400m_patch14_siglip_384", {"img_size": 64}),
+}
+
+
+def images_for(net):
+    return torch.randn(2, net.config.channels, *net.image_size, generator=torch.Generator().manual_seed(1))
+
+
+def published(kind, folder, randomise, narrow=True):
+    """A folder as timm publishes it, and timm's net; narrower than real unless the kind is a size."""
+    name, arguments = KINDS[kind]
+    arguments = SHALLOW | arguments | (NARROW if narrow and kind not in SIZES else {})
+    theirs = randomise(timm.create_model(name, **arguments))
+    timm.models.save_for_hf(theirs, folder, safe_serialization=True)
+    return theirs
+
+
+def check_kind(kind, folder, randomise, difference, narrow=True):
+    theirs = published(kind, folder / "theirs", randomise, narrow)
+    net, report = load_net(folder / "theirs")
+    images = images_for(net)
+    with torch.no_grad():
+        expected = theirs(images)
+        assert difference(net.eval()(images), expected) < 1e-5
+    assert not report.missing
+    assert not report.dropped
+    assert list(report.mean) == json.loads((folder / "theirs" / "config.json").read_text())["pretrained_cfg"]["mean"]
+
+    report.class_names = [f"class {i}" for i in range(net.num_classes)]
+    assert save(net, report, folder / "ours", "timm") == 0
+    opened = timm.create_model(f"local-dir:{folder / 'ours'}", pretrained=True).eval()
+    with torch.no_grad():
+        assert difference(opened(images), expected) < 1e-5
+    assert tuple(opened.pretrained_cfg["mean"]) == report.mean
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_folder_of_timm_gives_its_logits_there_and_back(kind, tmp_path, randomise, difference):
+    check_kind(kind, tmp_path, randomise, difference)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_folder_of_timm_in_its_real_width(kind, tmp_path, randomise, difference):
+    check_kind(kind, tmp_path, randomise, difference, narrow=False)
+
+
+@pytest.mark.parametrize("kind", ["tiny", "dinov2", "no_embed_class", "dinov2 with registers", "map", "registers"])
+def test_file_comes_back_bit_identical(kind, tmp_path, randomise):
+    published(kind, tmp_path / "theirs", randomise)
+    net, report = load_net(tmp_path / "theirs")
+    save(net, report, tmp_path / "ours", "timm")
+    before, after = (load_file(tmp_path / folder / "model.safetensors") for folder in ("theirs", "ours"))
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["vit_tiny_patch16_384", "vit_small_patch16_224", "vit_base_patch16_224", "vit_large_patch32_224"]
+)
+def test_whole_nets(name, tmp_path, randomise, difference):
+    theirs = randomise(timm.create_model(name))
+    torch.save(theirs.state_dict(), tmp_path / "w.pth")
+    net, _ = load_net(tmp_path / "w.pth")
+    images = images_for(net)
+    with torch.no_grad():
+        assert difference(net.eval()(images), theirs(images)) < 1e-5
+
+
+def test_bare_file_of_a_published_width_says_what_it_took_for_granted(tmp_path, randomise, difference):
+    theirs = randomise(timm.create_model("vit_tiny_patch16_224", img_size=32, **SHALLOW))
+    save_file(theirs.state_dict(), tmp_path / "w.safetensors")
+    net, report = load_net(tmp_path / "w.safetensors")
+    assert net.config.heads == 3
+    assert "attention heads: as published nets of width 192" in str(report)
+    assert report.mean is None
+    images = images_for(net)
+    with torch.no_grad():
+        assert difference(net.eval()(images), theirs(images)) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"act_layer": "silu"}, "'silu'"),
+        ({"act_layer": "quick_gelu"}, "'quick_gelu'"),
+        ({"norm_layer": "rmsnorm"}, "works otherwise"),
+        ({"pool_include_prefix": True}, "works otherwise"),
+        ({"global_pool": "avgmax"}, "'avgmax'"),
+        ({"num_heads": 5}, "5 heads do not divide"),
+        ({"num_heads": 6}, "6 heads, but heads is 3"),
+    ],
+)
+def test_config_that_we_cannot_follow(arguments, message, tmp_path, randomise):
+    published("clip", tmp_path, randomise)
+    said = json.loads((tmp_path / "config.json").read_text())
+    said["model_args"] |= arguments
+    (tmp_path / "config.json").write_text(json.dumps(said))
+    with pytest.raises(InputError, match=message):
+        load_net(tmp_path, heads=3)
+
+
+def test_bare_file_of_another_width_needs_its_heads(tmp_path, randomise):
+    theirs = timm.create_model("vit_tiny_patch16_224", img_size=32, **SHALLOW | NARROW)
+    save_file(theirs.state_dict(), tmp_path / "w.safetensors")
+    with pytest.raises(InputError, match=r"width of 96.*pass heads"):
+        load_net(tmp_path / "w.safetensors")
+    with pytest.raises(InputError, match="7 heads do not divide"):
+        load_net(tmp_path / "w.safetensors", heads=7)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "nest"), [("module.", None), ("backbone.", "teacher"), ("_orig_mod.", "state_dict"), ("", "model")]
+)
+def test_training_prefixes_and_nests(prefix, nest, tmp_path, randomise):
+    theirs = randomise(timm.create_model("vit_tiny_patch16_224", img_size=32, **SHALLOW))
+    state = {f"{prefix}{name}": tensor for name, tensor in theirs.state_dict().items()}
+    torch.save({nest: state, "epoch": 3} if nest else state, tmp_path / "w.pth")
+    net, _ = load_net(tmp_path / "w.pth")
+    assert torch.equal(net.blocks[1].mlp.up.weight, theirs.blocks[1].mlp.fc1.weight)
+
+
+def test_mae_file_with_its_decoder_and_arguments(tmp_path, randomise):
+    """What only pre-training needs is dropped and named; the arguments are plain values, which run nothing."""
+    theirs = randomise(timm.create_model("vit_tiny_patch16_224", img_size=32, **SHALLOW | {"num_classes": 0}))
+    decoder = {"mask_token": torch.zeros(1, 1, 8), "decoder_blocks.0.norm1.bias": torch.zeros(8)}
+    content = {"model": theirs.state_dict() | decoder, "args": argparse.Namespace(lr=0.1, model="mae")}
+    torch.save(content, tmp_path / "mae.pth")
+    net, report = load_net(tmp_path / "mae.pth")
+    assert set(report.dropped) == set(decoder)
+    assert torch.equal(net.norm.weight, theirs.norm.weight)
+
+
+def test_names_of_dinov2_itself(tmp_path, randomise, difference):
+    """Its registers have no position, its class token has one, and its gated MLP is called w12 and w3."""
+    theirs = randomise(
+        timm.create_model("vit_giant_patch14_reg4_dinov2", img_size=28, **NARROW | SHALLOW | {"num_classes": 0})
+    )
+    state = theirs.state_dict()
+    state["register_tokens"] = state.pop("reg_token")
+    state["mask_token"] = torch.zeros(1, 96)
+    row = torch.randn(1, 1, 96)
+    state["cls_token"] = state["cls_token"] - row
+    state["pos_embed"] = torch.cat([row, state["pos_embed"]], dim=1)
+    for block in range(2):
+        for part in ("weight", "bias"):
+            state[f"blocks.{block}.mlp.w12.{part}"] = state.pop(f"blocks.{block}.mlp.fc1.{part}")
+            state[f"blocks.{block}.mlp.w3.{part}"] = state.pop(f"blocks.{block}.mlp.fc2.{part}")
+    torch.save(state, tmp_path / "w.pth")
+    net, report = load_net(tmp_path / "w.pth", heads=3)
+    assert report.dropped == {"mask_token": "only for masked pre-training"}
+    images = images_for(net)
+    with torch.no_grad():
+        assert difference(net.eval()(images), theirs(images)) < 1e-5
+
+
+@pytest.mark.slow
+def test_every_architecture_of_timm_is_read_rightly_or_refused():
+    """Heads, GELU, pooling, norms and tokens that we read from names and shapes are those of timm's own modules."""
+    refused = []
+    for name in timm.list_models("vit_*") + timm.list_models("deit*") + timm.list_models("flexivit*"):
+        with torch.device("meta"):
+            theirs = timm.create_model(name)
+        if type(theirs) is not timm.models.VisionTransformer:
+            continue
+        size = theirs.pretrained_cfg["input_size"]
+        said = {"architecture": name, "pretrained_cfg": {"input_size": size}}
+        stored = {key: Stored(tuple(tensor.shape), lambda: None) for key, tensor in theirs.state_dict().items()}
+        archive = SimpleNamespace(stored=stored, json=lambda file, said=said: said)
+        if not recognises(archive):
+            refused.append(name)
+            continue
+        try:
+            weights = understand(archive, None, None)
+            _check(weights, _skeleton(weights.config, weights.image_size, weights.num_classes), name)
+        except InputError:
+            refused.append(name)
+            continue
+        ours, block = weights.config, theirs.blocks[0]
+        activation = {"GELU": "exact", "GELUTanh": "tanh", "SiLU": "exact"}[type(block.mlp.act).__name__]
+        assert (ours.heads, ours.norm_eps, ours.gelu) == (block.attn.num_heads, block.norm1.eps, activation), name
+        assert ours.pool == {"token": "token", "avg": "gap", "map": "map"}[theirs.global_pool], name
+        assert ours.norm_after_pool == isinstance(theirs.fc_norm, torch.nn.LayerNorm), name
+        assert weights.image_size == tuple(size[1:]), name
+        assert type(block) is timm.models.vision_transformer.Block, name
+    other = re.compile(
+        r"_mci_|_dlittle_|_dwee_|_radio_|_intern|_rpn_|_xp_|_18x2_|_dpwee_|_pwee_|_r\d*_s\d|_resnet|quickgelu"
+    )
+    assert not [name for name in refused if not other.search(name)]

@@ -1,0 +1,5 @@
+"""Callbacks of a run: the plan, progress, predictions, guards and measurements."""
+
+from vit_lightning.callbacks.require import Require
+
+__all__ = ["Require"]

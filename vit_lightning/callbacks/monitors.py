@@ -1,0 +1,53 @@
+"""The metrics that choose the best checkpoint and end a run early, checked before the first step."""
+
+from collections.abc import Collection, Mapping
+from typing import Any, Literal
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from vit_lightning.errors import InputError, did_you_mean
+
+OURS = ("lightning", "vit_lightning")
+"""Packages whose models and callbacks log no other metrics in validation than the model's scores."""
+
+
+def direction(metric: str) -> Literal["min", "max"] | None:
+    """Return whether the least or the greatest value of a metric is the best, if its name tells."""
+    match metric.rpartition("/")[2]:
+        case "loss":
+            return "min"
+        case "top1" | "top5" | "real" | "v2" | "objectnet":
+            return "max"
+    return None
+
+
+class Monitors(Callback):
+    """Find the callbacks that would wait for a metric which nobody logs, or do not know what is best of it.
+
+    Names are known of our own models alone, and only if no callback from elsewhere may log more.
+
+    Args:
+        flags: The callbacks that flags describe, by the name before .monitor and .mode.
+        undirected: Those of them whose metric has no known direction and was given none.
+    """
+
+    def __init__(self, flags: Mapping[str, Callback], undirected: Collection[str]) -> None:
+        self.flags = {id(callback): name for name, callback in flags.items()}
+        self.undirected = undirected
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        known = None
+        if hasattr(pl_module, "scores") and all(_package(part) in OURS for part in (pl_module, *trainer.callbacks)):
+            known = [f"val/{name}" for name in pl_module.scores["val"]]
+        for callback in trainer.callbacks:
+            metric, name = getattr(callback, "monitor", None), self.flags.get(id(callback))
+            flag = f"--{name}.monitor" if name else f"{type(callback).__name__}'s monitor"
+            if known and metric not in (None, "train/loss", "lr", *known):
+                hint = f"{did_you_mean(metric, known)} (known: {', '.join(known)})"
+                raise InputError(f"{flag} {metric} is not logged by {type(pl_module).__name__}{hint}")
+            if name in self.undirected:
+                raise InputError(f"{flag} {metric} needs --{name}.mode: min or max, whichever is best")
+
+
+def _package(part: Any) -> str:
+    return type(part).__module__.partition(".")[0]

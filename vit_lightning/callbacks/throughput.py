@@ -1,0 +1,208 @@
+"""Throughput: how fast a fit is, how well it uses its devices, what it waits for and what it has cost."""
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.profilers import PassThroughProfiler, Profiler
+from lightning.pytorch.utilities.data import extract_batch_size
+
+from vit_lightning.compute.clock import Clock, WallClock, clock_of
+from vit_lightning.compute.cost import training_flops
+from vit_lightning.compute.peaks import arithmetic_of, device_name, peak
+
+WARMUP = 5
+"""Batches of a fit that are not timed: compilation, first allocations, the start of the loader's workers."""
+IN_LINE = ("train/loss", "perf/images_per_s", "perf/mfu", "perf/data_wait")
+"""Figures that the progress line shows."""
+
+
+class Throughput(Callback):
+    """Log speed and cost every `log_every_n_steps` optimiser steps, over the steps since the last time.
+
+    perf/images_per_s and perf/mfu (share of the devices' peak, where it is known) leave out validation and the writing
+    of checkpoints. perf/data_wait is the share of that time between a step's end and the next batch's arrival on the
+    device, what `on_after_batch_transfer` does to it included. perf/memory_gib is the peak of a CUDA device.
+    cost/exaflops counts 6 x MACs per image as the paper's Table 6 does, cost/device_hours everything since the run
+    began; both go on when it is resumed. A run's end logs them once more, under the step that would come next, so that
+    a resumed run replaces that row as any of a later step. The times are those of the first process, counted for all.
+
+    The device is waited for once per log, where the loggers read the loss from it anyway.
+    """
+
+    def __init__(self) -> None:
+        self.exaflops = 0.0
+        self._earlier_hours = 0.0
+        self._began: float | None = None
+        self._devices = 1
+        self._flops: int | None = None
+        self._peak: float | None = None
+        self._clock: Clock = WallClock()
+        self._profiler: Profiler | None = None
+        self._untimed = WARMUP
+        self._timed_step = 0
+        self._open: Any = None
+        self._asked: Any = None
+        self._line: dict[str, float] = {}
+        self._empty()
+
+    # The run ---------------------------------------------------------------------------------------------------------
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        device = trainer.strategy.root_device
+        self._clock = clock_of(device)
+        self._devices = trainer.world_size
+        self._flops = _flops(pl_module)
+        self._peak = peak(device_name(device), arithmetic_of(trainer.precision))
+        self._untimed, self._timed_step, self._open = WARMUP, trainer.global_step, None
+        self._empty()
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+        self._began = time.monotonic()
+        self._line = trainer.progress_bar_metrics  # asked once, since it evaluates every metric of the model
+        self._profiler = trainer.profiler
+        trainer.profiler = Listener(trainer.profiler, self._ask, self._pause)
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        if self._open is not None:
+            self._waits.append((self._asked, self._clock.mark()))
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        own = isinstance(batch, tuple | list) and isinstance(batch[0], torch.Tensor)
+        images = (len(batch[0]) if own else extract_batch_size(batch)) * self._devices
+        if self._flops:
+            self.exaflops += images * self._flops / 1e18
+        if self._untimed:
+            self._untimed -= 1
+            return
+        self._images += images
+        step, every = trainer.global_step, trainer.log_every_n_steps
+        if every and step % every == 0 and step != self._timed_step:
+            self._timed_step = step
+            self._log(trainer, self._figures(pl_module.device))
+
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._pause()
+
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Here, not when training ends: a run that was killed after its last checkpoint has none left when resumed."""
+        for logger in trainer.loggers:
+            logger.log_metrics(self._cost(), step=trainer.global_step)
+
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        self._end(trainer)
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        self._end(trainer)
+
+    def _end(self, trainer: Trainer) -> None:
+        if self._profiler is not None:
+            trainer.profiler, self._profiler = self._profiler, None
+            self._earlier_hours, self._began = self.device_hours, None
+
+    # The time --------------------------------------------------------------------------------------------------------
+
+    def _ask(self) -> None:
+        """The loop asks for a batch: training goes on, if it was interrupted."""
+        if not self._untimed:
+            self._asked = self._clock.mark()
+            self._open = self._open or self._asked
+
+    def _pause(self) -> None:
+        """What follows, until the loop asks for a batch, is no training."""
+        if self._began is not None and self._open is not None:
+            self._spans.append((self._open, self._clock.mark()))
+            self._open = None
+
+    def _empty(self) -> None:
+        self._images = 0
+        self._spans: list[tuple[Any, Any]] = []
+        self._waits: list[tuple[Any, Any]] = []
+
+    def _figures(self, device: torch.device) -> dict[str, float]:
+        """What is known of the steps since the last time, which begins anew."""
+        self._pause()
+        now = self._open = self._spans[-1][1]
+        self._clock.settle(now)
+        seconds, waited = (sum(self._clock.seconds(*pair) for pair in pairs) for pairs in (self._spans, self._waits))
+        speed = self._images / seconds
+        figures = {"perf/images_per_s": speed, "perf/data_wait": waited / seconds}
+        if self._flops and self._peak:
+            figures["perf/mfu"] = speed * self._flops / (self._peak * self._devices)
+        if device.type == "cuda":
+            figures["perf/memory_gib"] = torch.cuda.max_memory_allocated(device) / 2**30
+        self._empty()
+        return figures | self._cost()
+
+    def _log(self, trainer: Trainer, figures: dict[str, float]) -> None:
+        """Not through the model's own log, which takes 0.25 ms for each figure."""
+        for logger in trainer.loggers:
+            logger.log_metrics(figures, step=trainer.global_step - 1)  # as Lightning counts
+        figures = trainer.callback_metrics | figures
+        self._line.update({name: float(figures[name]) for name in IN_LINE if name in figures})
+
+    # The cost --------------------------------------------------------------------------------------------------------
+
+    def _cost(self) -> dict[str, float]:
+        known = {"cost/exaflops": self.exaflops} if self.exaflops else {}
+        return known | {"cost/device_hours": self.device_hours}
+
+    @property
+    def device_hours(self) -> float:
+        """Hours that the run has held its devices, times their number."""
+        now = 0.0 if self._began is None else time.monotonic() - self._began
+        return self._earlier_hours + now * self._devices / 3600
+
+    def state_dict(self) -> dict[str, float]:
+        return {"exaflops": self.exaflops, "device_hours": self.device_hours}
+
+    def load_state_dict(self, state_dict: dict[str, float]) -> None:
+        self.exaflops, self._earlier_hours = state_dict["exaflops"], state_dict["device_hours"]
+
+
+class Listener(Profiler):
+    """Stand in for a trainer's profiler, and hear from it what no hook of Lightning's tells.
+
+    Where no profiler was chosen, it costs less than the one that does nothing, which enters a generator per hook.
+
+    Args:
+        inner: The trainer's own, which hears everything too.
+        on_fetch: Called right before the training loop asks its loader for a batch.
+        on_save: Called right before a checkpoint is made.
+    """
+
+    FETCH = "[_TrainingEpochLoop].train_dataloader_next"
+    SAVE = "save_checkpoint"
+
+    def __init__(self, inner: Profiler, on_fetch: Callable[[], None], on_save: Callable[[], None]) -> None:
+        super().__init__()
+        self.inner = inner
+        self.on_fetch = on_fetch
+        self.on_save = on_save
+        self._nothing = nullcontext() if isinstance(inner, PassThroughProfiler) else None
+
+    def start(self, action_name: str) -> None:
+        if action_name == self.FETCH:
+            self.on_fetch()
+        self.inner.start(action_name)
+
+    def stop(self, action_name: str) -> None:
+        self.inner.stop(action_name)
+
+    def profile(self, action_name: str) -> AbstractContextManager:
+        if action_name == self.SAVE:
+            self.on_save()
+        return self._nothing or self.inner.profile(action_name)
+
+
+def _flops(model: LightningModule) -> int | None:
+    """FLOPs of training on one image; None for a model that does not say what its net is."""
+    if not hasattr(model, "config"):
+        return None
+    facts = model.hparams
+    return training_flops(model.config, facts.image_size, facts.num_classes, facts.get("freeze_trunk", False))

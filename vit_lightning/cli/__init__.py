@@ -1,0 +1,1 @@
+"""The command line: parsing, help, precedence, and errors in one sentence."""

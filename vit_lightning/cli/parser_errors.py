@@ -1,0 +1,150 @@
+"""jsonargparse's reports, a screen long for one typo, as one sentence with the bad token and a suggestion."""
+
+import difflib
+import re
+from argparse import RawDescriptionHelpFormatter
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+from jsonargparse import ArgumentParser, DefaultHelpFormatter
+
+from vit_lightning.errors import InputError, did_you_mean
+
+UNKNOWN = (
+    re.compile(r"unrecognized arguments: -*(?P<option>[^\s=]+)"),
+    re.compile(r"Option '(?P<option>[^']+)' is not accepted"),
+    re.compile(r"(?:Group|Subcommand) '(?P<group>[^']+)' does not accept option '(?P<option>[^']+)'"),
+    re.compile(r"[Kk]ey '?\"?(?P<option>[\w.]+)'?\"? is not expected"),
+)
+CLASS = re.compile(r"Expected a dot import path string: (\S+)|Unexpected import path format: (\S+)")
+NO_SUBCLASS = re.compile(r"Import path does not correspond to a subclass of (\w+)")
+AMBIGUOUS = re.compile(r"Multiple subclasses with name \w+\. Give the full class path to avoid ambiguity: (.*)\.")
+NO_MAPPING = re.compile(r"Unable to load config '([^']*)'|'\w+' object has no attribute 'keys'")
+CLASS_PATH = re.compile(r"Problem with given class_path '([^']+)':\s*(?:- )?(.*)")
+KEY = re.compile(r'Parser key "([^"]+)"')
+EXPECTED = re.compile(r"Expected an? (<class '[^']+'>|typing\.Literal\[[^\]]*\]|[^.\n]+)")
+BARE = re.compile(r"argument (\S+): expected one argument")
+OPTION = re.compile(r"following arguments are required: \w+\.(\w+)")
+REQUIRED = re.compile(r"following arguments are required: (\w+)")
+TYPES = (
+    (re.compile(r"int"), "a whole number, such as 8"),
+    (re.compile(r"float"), "a number, such as 0.5"),
+    (re.compile(r"bool"), "true or false"),
+    (re.compile(r"tuple"), "values in brackets, such as [2, 10]"),
+    (re.compile(r"tuple with (\d+) elements"), r"\1 values in brackets, such as [2, 10]"),
+)
+"""What Python calls a type, and how to type a value of it."""
+GIVEN = re.compile(r"(?:Got value|Given value): (.*)")
+
+
+class AsTyped(RawDescriptionHelpFormatter, DefaultHelpFormatter):
+    """Help whose description keeps its lines, such as those of an example."""
+
+
+class ShortParser(ArgumentParser):
+    """Parser of a file verb that reports wrong arguments in one sentence, without a wall of usage."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"formatter_class": AsTyped} | kwargs)
+
+    def format_help(self) -> str:
+        """Name a list of values as the one argument that it is to a reader, not in JSON."""
+        for action in self._actions:
+            if not action.option_strings and str(action.metavar).startswith("["):
+                action.metavar = f"{action.dest.upper()} ..."
+        return super().format_help()
+
+    def error(self, message: str, ex: Exception | None = None) -> None:
+        words = [action.dest for action in self._actions if not action.option_strings]
+        known = self.get_defaults(skip_validation=True).keys()
+        text = shorten(message, [name for name in known if name not in words], [])
+        bare = f" (without a flag: {', '.join(words).upper()})" if text.startswith("there is no flag") else ""
+        raise InputError(text + bare) from ex
+
+
+def shorten(message: str, flags: Iterable[str], plugins: Iterable[str], models: Iterable[str] = ()) -> str:
+    """Say in one sentence what a parser's message reports.
+
+    Args:
+        message: What jsonargparse says.
+        flags: Known flags with their dotted names, such as model.optim.lr.
+        plugins: Short names of the datamodules at hand.
+        models: Short names of the models.
+    """
+    key = ".".join(part for part in dict.fromkeys(KEY.findall(message)) if part)
+    for pattern in UNKNOWN:
+        if found := pattern.search(message):
+            parts = found.groupdict()
+            inside = [part for part in (key, parts.get("group"), parts["option"]) if part not in (None, "", "fit")]
+            return unknown_flag(".".join(inside).replace("init_args.", ""), list(flags))
+    if found := OPTION.search(message):
+        return f"--{found[1]} is missing; --help says what it is"
+    if found := REQUIRED.search(message):
+        flag, teacher = (f"--{key}.{found[1]}", f"--{key.partition('.')[0]}.help NAME") if key else (found[1], "--help")
+        return f"{flag} is missing; {teacher} says what it is"
+    given = [text for text in GIVEN.findall(message) if "NestedArg" not in text and len(text) < 200]
+    given = ["null" if text == "None" else text for text in given]
+    if found := NO_MAPPING.search(message):
+        value = found[1] or "".join(given)
+        return f"--{key} {value}: expected keys and values below it, or a YAML file that holds them"
+    if found := AMBIGUOUS.search(message):
+        return f"--{key} {''.join(given)}: several classes have that name; give one of {found[1]}"
+    if found := NO_SUBCLASS.search(message):
+        return f"--{key} {''.join(given)}: that is no {found[1]}"
+    if found := CLASS.search(message):
+        return unknown_class(key, found[1] or found[2], list(plugins), list(models))
+    if found := CLASS_PATH.search(message):
+        return unknown_class(key, found[1], list(plugins), list(models), found[2])
+    wanted = [re.sub(r"<class '(?:\w+\.)*(\w+)'>", r"\1", text) for text in EXPECTED.findall(message)]
+    wanted = [text.removeprefix("typing.Literal[").rstrip("]").replace("'", "") for text in wanted]
+    # Every part that holds the flag, such as model, may be null as well and says so once.
+    null = ", or null" if wanted.count("NoneType") >= len(KEY.findall(message)) > 0 else ""
+    wanted = [text for text in dict.fromkeys(wanted) if text != "NoneType" and not text.startswith("path but")]
+    if key in ("data", "model") and given and not wanted:
+        return f"--{key} {given[0]}: expected a class, or a mapping of class_path and init_args"
+    if key and given and wanted:
+        return f"--{key} {given[0]}: expected {', or '.join(map(_in_words, wanted))}{null}"
+    if key and not given and "Union subtypes" in message:
+        return f"--{key}: a flag below it needs its class first; give --{key} CLASS too, such as CSVLogger for a logger"
+    lines = [line.strip(" -") for line in message.splitlines() if line.strip(" -")]
+    return " ".join(lines[:3])[:400]
+
+
+def bare_flag(message: str, argv: list[str]) -> str | None:
+    """Name the flag that has no value, if a parser's message says that; of --model.net.depth it calls it --model."""
+    found = BARE.search(message)
+    for word, following in pairwise([*argv, "--"]) if found else ():
+        if word.startswith(found[1]) and "=" not in word and following.startswith("-"):
+            return f"{word} has no value; --help says what it takes"
+    return None
+
+
+def _in_words(wanted: str) -> str:
+    """What a value of a type looks like; other texts as they are."""
+    return next((found.expand(words) for name, words in TYPES if (found := name.fullmatch(wanted))), wanted)
+
+
+def unknown_flag(flag: str, flags: list[str]) -> str:
+    """Name a flag that does not exist, and the one with the nearest last word, or else what its group holds."""
+    flags = [known for known in flags if known != flag]  # the default model's may not be those of the one chosen
+    group, _, word = flag.rpartition(".")
+    near = difflib.get_close_matches(word, {known.rpartition(".")[2] for known in flags}, n=3, cutoff=0.7)
+    same = [known for last in near for known in flags if known.rpartition(".")[2] == last]
+    same.sort(key=lambda known: (known.rpartition(".")[0] != group, near.index(known.rpartition(".")[2])))
+    said = f"there is no flag {'-' if len(flag) == 1 else '--'}{flag}"
+    if same:
+        return f"{said}; did you mean --{same[0]}?"
+    siblings = [known.rpartition(".")[2] for known in flags if known.rpartition(".")[0] == group]
+    shown = ", ".join(siblings[:12]) + ", ..." * (len(siblings) > 12)
+    held = f"; {group or 'the verb'} has {shown}" if siblings else "; --help lists them all"
+    return f"{said}{held}"
+
+
+def unknown_class(key: str, name: str, plugins: list[str], models: list[str], reason: str = "") -> str:
+    """Name a class that does not exist; the nearest name of a datamodule or a model follows."""
+    flag = key.partition(".")[0]
+    if flag not in ("data", "model"):
+        return f"--{key} {name}: no such class" + (f" ({reason})" if reason else "; give its full class path")
+    kind, known = ("datamodule", plugins) if flag == "data" else ("model", models)
+    return f"--{flag} {name}: no such {kind}{did_you_mean(name, known)} (known: {', '.join(sorted(known))})"

@@ -1,0 +1,289 @@
+"""From facts to findings: pure functions, each of which knows one thing that may be wrong, and its remedy."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+
+from vit_lightning.commands.doctor.machine import Machine
+from vit_lightning.commands.doctor.survey import Survey
+
+IMBALANCE = 10
+"""Largest over smallest class, in images, from which on it is worth a word."""
+TINY = 4
+"""How many times the image may be enlarged before it is worth a word."""
+HUGE = 64
+"""How many times the pixels that the model sees are worth a word: decoding one takes the time of many."""
+MENDING = "mend or remove them"
+"""What to do about images that cannot be read, unless their datamodule has an attribute `mending` that knows better."""
+PREFETCHED = 2
+"""Batches that each of a loader's workers keeps ready."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is worth knowing: an error ends a run or falsifies its figures, a warning may."""
+
+    severity: Literal["error", "warning", "note"]
+    topic: str
+    text: str
+    fix: str = ""
+    items: tuple[str, ...] = ()
+    """All files or classes that it is about."""
+
+
+# Data ----------------------------------------------------------------------------------------------------------------
+
+
+def unreadable(
+    found: Survey, on_error: str, max_broken: float, mending: str = MENDING, refused: bool = False
+) -> list[Finding]:
+    """Images that cannot be read at all or only in part, judged by what the run will do about them.
+
+    Args:
+        found: What was seen of a set.
+        on_error: The run's --data.on_error.
+        max_broken: The run's --data.max_broken.
+        mending: What to do about the images.
+        refused: Whether the run would not begin with these data, whatever is skipped.
+    """
+    findings = []
+    broken = found.faults if on_error == "fix" else {**found.faults, **found.damages}
+    if broken:
+        share = len(broken) / len(found)
+        allowed = on_error == "skip" and share <= max_broken
+        text = f"{_images(broken, found)} of {len(found):,} cannot be read"
+        flags = ["--data.on_error skip"] * (on_error != "skip")
+        flags += [f"--data.max_broken {math.ceil(100 * share) / 100:g}"] * (share > max_broken)
+        fix = mending + (f", or give {' '.join(flags)}" if flags and not refused else "")
+        findings.append(Finding("warning" if allowed else "error", "broken", text, fix, _reasons(found, broken)))
+    if found.damages and on_error == "fix":
+        text = f"{_images(found.damages, found)} damaged inside, and shown in part"
+        findings.append(Finding("note", "damaged", text, items=_reasons(found, found.damages)))
+    return findings
+
+
+def odd(found: Survey) -> list[Finding]:
+    """Images of unusual kinds, all of which can be read."""
+    return [
+        Finding("note", "odd", f"{_images(records, found)}: {what}", items=_names(found, records))
+        for what, records in sorted(found.oddities.items())
+    ]
+
+
+def wrong_labels(found: Survey) -> list[Finding]:
+    """Class numbers that do not exist."""
+    if not found.outside:
+        return []
+    items = tuple(f"{found.keys[record]}: {label}" for record, label in sorted(found.outside.items()))
+    text = f"{_images(items, found)} with a label outside the classes 0 to {len(found.counts) - 1}"
+    return [Finding("error", "labels", text, "correct them, or the number of classes", items)]
+
+
+def sizes(found: Survey, size: tuple[int, int]) -> list[Finding]:
+    """Images that are far smaller or larger than what the model sees (y, x)."""
+    sides = found.sides.astype(np.int64)
+    tiny = np.flatnonzero(found.readable & (sides * TINY < size).any(axis=1))
+    huge = np.flatnonzero(sides.prod(axis=1) > HUGE * size[0] * size[1])
+    findings = []
+    if len(tiny):
+        text = f"{_images(tiny, found)} enlarged more than {TINY}-fold to {size[0]} x {size[1]}"
+        findings.append(Finding("warning", "tiny", text, "remove them if they show nothing", _names(found, tiny)))
+    if len(huge):
+        text = f"{_images(huge, found)} with more than {HUGE} times the pixels that the model sees"
+        findings.append(Finding("note", "huge", text, "loading is faster from smaller copies", _names(found, huge)))
+    return findings
+
+
+def duplicates(found: Sequence[Survey]) -> list[Finding]:
+    """Images with equal pixels in one split, and in two."""
+    findings = []
+    for one in found:
+        if pairs := _equal(one, one):
+            text = f"{_images(pairs, one)} equal to an earlier one"
+            findings.append(Finding("note", "duplicates", text, "remove them", pairs))
+    for one, other in combinations(found, 2):
+        if pairs := _equal(one, other):
+            text = f"{_images(pairs, other)} equal to a {one.split} image"
+            fix = f"remove them from either split: {other.split} figures that count them are too good"
+            findings.append(Finding("warning", "leak", text, fix, pairs))
+    return findings
+
+
+def _equal(one: Survey, other: Survey) -> tuple[str, ...]:
+    """Pairs `b = a` of an image b of the second survey and the first equal one of the first, unless that is itself."""
+    there, here = np.flatnonzero(one.readable), np.flatnonzero(other.readable)
+    if not len(there):
+        return ()
+    digests, first = np.unique(one.digests[there], return_index=True)
+    place = np.searchsorted(digests, other.digests[here]).clip(max=len(digests) - 1)
+    twin = there[first[place]]
+    same = one.digests[twin] == other.digests[here]
+    if one is other:
+        same &= twin != here
+    return tuple(f"{other.keys[int(b)]} = {one.keys[int(a)]}" for b, a in zip(here[same], twin[same], strict=True))
+
+
+def contradictions(found: Sequence[Survey]) -> list[Finding]:
+    """Images with equal pixels and different labels, wherever they are."""
+    digests, classes = (
+        np.concatenate([getattr(one, name)[one.readable] for one in found]) for name in ("digests", "classes")
+    )
+    order = np.argsort(digests, kind="stable")
+    digests, classes = digests[order], classes[order]
+    pairs = np.flatnonzero((digests[1:] == digests[:-1]) & (classes[1:] != classes[:-1]))
+    if not len(pairs):
+        return []
+    splits = np.repeat(np.arange(len(found)), [one.readable.sum() for one in found])[order]
+    records = np.concatenate([np.flatnonzero(one.readable) for one in found])[order]
+
+    def name(place: int) -> str:
+        one = found[splits[place]]
+        return f"{one.split} {one.keys[int(records[place])]}"
+
+    items = tuple(f"{name(pair)} = {name(pair + 1)}" for pair in pairs)
+    text = f"{len(items):,} times two equal images with different labels"
+    return [Finding("warning", "contradictions", text, "decide which label is right", items)]
+
+
+def absent_classes(found: Sequence[Survey], names: Sequence[str]) -> list[Finding]:
+    """Classes that one split shows and another does not."""
+    counts = {one.split: one.counts for one in found}
+    train = counts.pop("training", None)
+    if train is None or not len(train):
+        return []
+    findings = []
+    if not train.all():
+        items = tuple(names[label] for label in np.flatnonzero(train == 0))
+        text = f"{len(items):,} of {len(train):,} classes without training images"
+        findings.append(Finding("warning", "classes", text, "add images, or drop the classes", items))
+    for split, others in counts.items():
+        extra, missing = (
+            tuple(names[label] for label in np.flatnonzero(places))
+            for places in ((others > 0) & (train == 0), (others == 0) & (train > 0))
+        )
+        if extra:
+            text = f"{len(extra):,} of {len(train):,} classes with {split} images but without training images"
+            findings.append(Finding("error", "classes", text, "add training images, or remove those", extra))
+        if missing:
+            text = f"{len(missing):,} of {len(train):,} classes with training images but without {split} images"
+            findings.append(Finding("note", "classes", text, f"{split} figures say nothing about them", missing))
+    return findings
+
+
+def imbalance(train: Survey, names: Sequence[str]) -> list[Finding]:
+    """Training classes of very different sizes."""
+    shown = np.flatnonzero(train.counts)
+    if not len(shown):
+        return []
+    least, most = shown[train.counts[shown].argmin()], shown[train.counts[shown].argmax()]
+    if train.counts[most] < IMBALANCE * train.counts[least]:
+        return []
+    text = (
+        f"the largest class, {names[most]}, has {train.counts[most]:,} training images, the smallest, {names[least]}, "
+        f"{train.counts[least]:,}"
+    )
+    return [Finding("note", "imbalance", text, "do not trust top1 alone: the large classes rule it")]
+
+
+def hidden(folders: Iterable[str]) -> list[Finding]:
+    """Folders below the root that are passed over."""
+    items = tuple(sorted(folders))
+    text = f"{len(items):,} hidden folder{'s' * (len(items) != 1)} ignored"
+    return [Finding("note", "hidden", text, "remove them, or rename those that hold data", items)] if items else []
+
+
+# Machine -------------------------------------------------------------------------------------------------------------
+
+
+def batch(images: int, batch_size: int, machine: Machine) -> list[Finding]:
+    """The effective batch, and whether the training images fill one."""
+    step = batch_size * machine.devices * machine.nodes
+    text = (
+        f"effective batch {step * machine.accumulation:,}: {batch_size} per device x {machine.devices} devices x "
+        f"{machine.nodes} nodes x {machine.accumulation} accumulated; {images // step:,} batches per epoch"
+    )
+    if images < step:
+        text = f"{images:,} training images are too few for one batch of {step:,}"
+        return [
+            Finding("error", "batch", text, f"give --data.batch_size {max(1, images * batch_size // step)} or less")
+        ]
+    return [Finding("note", "batch", text)]
+
+
+def shared_memory(machine: Machine, workers: int, batch_bytes: int, loaders: int) -> list[Finding]:
+    """Whether the batches that all workers keep ready fit into shared memory."""
+    need = machine.devices * loaders * workers * PREFETCHED * batch_bytes
+    free = machine.shared_memory
+    if free is None or need <= free / 2:
+        return []
+    text = (
+        f"{machine.devices * loaders * workers} workers keep {need / 2**30:.2f} GiB of batches ready, "
+        f"and /dev/shm has {free / 2**30:.2f} GiB free"
+    )
+    gib = -(-2 * need // 2**30)
+    fix = f"run the container with --shm-size {gib}g or --ipc=host, or lower --data.num_workers or --data.batch_size"
+    return [Finding("error" if need > free else "warning", "shared memory", text, fix)]
+
+
+def processors(machine: Machine, workers: int) -> list[Finding]:
+    """More workers than cores."""
+    if workers * machine.devices <= machine.cores:
+        return []
+    text = f"{workers} workers for each of {machine.devices} devices share {machine.cores} cores"
+    fix = f"give --data.num_workers {machine.cores // machine.devices}, or ask for more cores"
+    return [Finding("warning", "workers", text, fix)]
+
+
+def devices(machine: Machine) -> list[Finding]:
+    """What calculates, and whether the precision suits it."""
+    bf16 = machine.precision.startswith("bf16")
+    if machine.accelerator != "cuda":
+        text = f"runs on {machine.accelerator} with {machine.cores} cores, precision {machine.precision}"
+        if machine.gpus:
+            return [
+                Finding("warning", "device", f"{text}; {machine.gpus[0]} is idle", "give --trainer.accelerator gpu")
+            ]
+        return [Finding("note", "device", text)]
+    text = f"runs on {machine.devices} x {machine.gpus[0]}, precision {machine.precision}"
+    if bf16 and not machine.bf16:
+        return [Finding("error", "device", f"{text}, which it lacks", "give --trainer.precision 16-mixed")]
+    fix = "--trainer.precision bf16-mixed is faster" if machine.bf16 and machine.precision.startswith("32") else ""
+    return [Finding("note", "device", text, fix)]
+
+
+def slurm(machine: Machine, workers: int) -> list[Finding]:
+    """Whether SLURM has allotted what the trainer is told to use."""
+    allotted = {name: int(value) for name, value in machine.slurm.items() if value.isdecimal()}
+    if not machine.slurm:
+        return []
+    if machine.slurm.get("SLURM_JOB_NAME") in ("bash", "interactive"):
+        return [Finding("note", "slurm", "an interactive job: one process is started per device, not by srun")]
+    lines = (
+        f"#SBATCH --nodes={machine.nodes} --ntasks-per-node={machine.devices} "
+        f"--cpus-per-task={workers + 1}" + f" --gpus-per-node={machine.devices}" * (machine.accelerator == "cuda")
+    )
+    findings = []
+    tasks, wanted = allotted.get("SLURM_NTASKS", 1), machine.devices * machine.nodes
+    if tasks != wanted:
+        text = f"SLURM starts {tasks} tasks, the trainer uses {machine.nodes} nodes x {machine.devices} devices"
+        findings.append(Finding("error", "slurm", text, lines))
+    if allotted.get("SLURM_CPUS_PER_TASK", 1) < workers:
+        text = f"SLURM gives a task {allotted.get('SLURM_CPUS_PER_TASK', 1)} cores, and {workers} workers share them"
+        findings.append(Finding("warning", "slurm", text, lines))
+    return findings or [Finding("note", "slurm", f"{tasks} tasks, as the trainer expects")]
+
+
+def _images(some: Sized, found: Survey) -> str:
+    return f"{len(some):,} {found.split} image{'s' * (len(some) != 1)}"
+
+
+def _names(found: Survey, records: Iterable[int]) -> tuple[str, ...]:
+    return tuple(str(found.keys[int(record)]) for record in records)
+
+
+def _reasons(found: Survey, faults: Mapping[int, str]) -> tuple[str, ...]:
+    return tuple(f"{found.keys[record]}: {reason}" for record, reason in sorted(faults.items()))

@@ -1,0 +1,185 @@
+"""One pass over a set: what every image is, without keeping any."""
+
+import hashlib
+import io
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from einops import rearrange
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from vit_lightning.data import images
+from vit_lightning.data.images import BrokenImage
+from vit_lightning.data.sampling import IGNORE
+from vit_lightning.errors import InputError
+
+CHUNK = 32
+"""Images that a worker looks at before it reports."""
+
+
+class Look(NamedTuple):
+    """What one record showed."""
+
+    fault: str = ""
+    """Why its image cannot be read."""
+    damage: str = ""
+    """Why it can be read in part only."""
+    classes: tuple[int, ...] = ()
+    sides: tuple[int, int] = (0, 0)
+    digest: int = 0
+    """Hash of the pixels."""
+    oddities: tuple[str, ...] = ()
+
+
+@dataclass
+class Survey:
+    """What a set holds; arrays have an entry per record.
+
+    Args:
+        split: training, validation or test.
+        keys: a name per record.
+        classes: hash of the classes that a record shows, for comparisons.
+        counts: number of records per class; one that shows several counts in each.
+        outside: class numbers that do not exist, by record.
+        sides: height and width.
+        digests: hash of the pixels.
+        faults: why records cannot be read.
+        damages: why records can be read in part only.
+        oddities: records by what is odd about them.
+    """
+
+    split: str
+    keys: Sequence[Any]
+    classes: np.ndarray
+    counts: np.ndarray
+    sides: np.ndarray
+    digests: np.ndarray
+    outside: dict[int, int] = field(default_factory=dict)
+    faults: dict[int, str] = field(default_factory=dict)
+    damages: dict[int, str] = field(default_factory=dict)
+    oddities: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+    def __len__(self) -> int:
+        return len(self.digests)
+
+    @property
+    def readable(self) -> np.ndarray:
+        """Whether each record can be read."""
+        readable = np.ones(len(self), dtype=bool)
+        readable[list(self.faults)] = False
+        return readable
+
+
+def survey(
+    source: Any, split: str, num_classes: int, num_workers: int = 0, tell: Callable[[int], object] = lambda done: None
+) -> Survey:
+    """Look at every record of a set.
+
+    Args:
+        source: the set, as a datamodule holds it.
+        split: what it is for.
+        num_classes: class numbers must be below; 0: the images are unlabelled.
+        num_workers: processes that look.
+        tell: called with the number of records that were looked at since the last call.
+    """
+    size = len(source)
+    keys = getattr(source, "keys", range(size))
+    hashes, digests, sides = np.zeros(size, np.int64), np.zeros(size, np.uint64), np.zeros((size, 2), np.int32)
+    found = Survey(split, keys, hashes, np.zeros(num_classes, np.int64), sides, digests)
+    for start, looks in _looks(source, keys, num_workers):
+        for index, look in enumerate(looks, start):
+            _note(found, index, look)
+        tell(len(looks))
+    return found
+
+
+def _looks(source: Any, keys: Sequence[Any], num_workers: int) -> Iterator[tuple[int, list[Look]]]:
+    workers = min(num_workers, len(source) // CHUNK)
+    loader = DataLoader(_Looking(source, keys), batch_size=CHUNK, num_workers=workers, collate_fn=list)
+    start = 0
+    for looks in loader:
+        yield start, looks
+        start += len(looks)
+
+
+def _note(found: Survey, index: int, look: Look) -> None:
+    if look.fault:
+        found.faults[index] = look.fault
+        return
+    if look.damage:
+        found.damages[index] = look.damage
+    found.sides[index] = look.sides
+    found.digests[index] = look.digest
+    found.classes[index] = hash(look.classes)
+    for label in look.classes:
+        if 0 <= label < len(found.counts):
+            found.counts[label] += 1
+        else:
+            found.outside[index] = label
+    for oddity in look.oddities:
+        found.oddities[oddity].append(index)
+
+
+class _Looking(Dataset[Look]):
+    def __init__(self, source: Any, keys: Sequence[Any]) -> None:
+        self.source = source
+        self.keys = keys
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __getitem__(self, index: int) -> Look:
+        return look_at(self.source, index, str(self.keys[index]))
+
+
+def look_at(source: Any, index: int, key: str) -> Look:
+    """Read one record and say what it is."""
+    damage = ""
+    try:
+        image, label = source[index]
+        file = ""  # shards keep the names of what they were made of, whose endings say nothing
+        if isinstance(image, str | Path):
+            file, image = key, images.read(image, name=key)
+        try:
+            pixels = images.load(image, name=key)
+        except BrokenImage as error:
+            damage = error.reason
+            pixels = images.load(image, name=key, strict=False)
+    except BrokenImage as error:
+        return Look(error.reason or error.name)
+    except InputError as error:
+        return Look(str(error))
+    digest = hashlib.blake2b(repr(pixels.shape).encode(), digest_size=8)
+    digest.update(rearrange(pixels, "c y x -> y x c").contiguous().numpy())
+    odd = oddities(image, file) if isinstance(image, bytes) else ()
+    return Look("", damage, classes_of(label), tuple(pixels.shape[1:]), int.from_bytes(digest.digest()), odd)
+
+
+def classes_of(label: Any) -> tuple[int, ...]:
+    """Return the classes that a label names: one number, or the places of a vector that are set."""
+    label: Tensor = torch.as_tensor(label)
+    if label.ndim:
+        return tuple(torch.nonzero(label > 0.5).flatten().tolist())
+    return () if label == IGNORE else (int(label),)
+
+
+def oddities(data: bytes, file: str) -> tuple[str, ...]:
+    """Say what is unusual about an encoded image that can be read; loading it takes care of each."""
+    image = Image.open(io.BytesIO(data))
+    by_name = Image.registered_extensions().get(Path(file).suffix.lower(), image.format)
+    told = {
+        f"{image.format} under another ending": image.format not in (by_name, "MPO"),
+        "CMYK": image.mode == "CMYK",
+        "16 bits": image.mode.startswith("I"),
+        "transparent": image.has_transparency_data,
+        "several frames": getattr(image, "n_frames", 1) > 1,
+        "turned by EXIF": images.orientation(image) != 1,
+    }
+    return tuple(oddity for oddity, here in told.items() if here)

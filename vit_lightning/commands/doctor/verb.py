@@ -1,0 +1,176 @@
+"""The verb `doctor`: one pass over data, config and machine, with a remedy for everything that it finds."""
+
+import json as notation
+import logging
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from lightning.pytorch import LightningDataModule, LightningModule, Trainer
+from lightning_utilities.core import rank_zero
+
+from vit_lightning.commands.doctor import findings
+from vit_lightning.commands.doctor.findings import Finding
+from vit_lightning.commands.doctor.machine import Machine, machine
+from vit_lightning.commands.doctor.survey import Survey, survey
+from vit_lightning.data import ImageDataModule
+from vit_lightning.data.images import is_hidden
+from vit_lightning.errors import InputError
+from vit_lightning.files import check_place, write_atomically
+from vit_lightning.models import build
+from vit_lightning.terminal import progress
+
+SPLITS = {"training": "train_part", "validation": "val_set", "test": "test_set"}
+SEVERITIES = ("error", "warning", "note")
+SHOWN = 3
+"""Files or classes that a finding names on the screen."""
+
+
+def doctor(
+    trainer: Trainer, model: LightningModule, datamodule: LightningDataModule, *, json: Path | None = None
+) -> None:
+    """Look at every image, the config and the machine; say what is wrong and how to mend it.
+
+    The exit status is 1 if there are errors, 0 if there are warnings and notes at most.
+
+    Args:
+        trainer: The trainer that a run with these flags would have.
+        model: Its model.
+        datamodule: Its data.
+        json: File for all findings, with every image that they name.
+    """
+    if not isinstance(datamodule, ImageDataModule):
+        raise InputError(f"doctor knows data that subclass ImageDataModule, which {type(datamodule).__name__} does not")
+    if not trainer.is_global_zero:
+        return
+    if json is not None:
+        check_place(json, "--json")
+    here = machine(trainer)
+    surveys, found = _examine(trainer, model, datamodule)
+    found += (
+        _data(datamodule, surveys, refused=bool(found))
+        + _config(trainer, model, datamodule, surveys)
+        + _machine(here, datamodule)
+    )
+    found.sort(key=lambda finding: SEVERITIES.index(finding.severity))
+    print("\n".join(_lines(found)), flush=True)
+    if json is not None:
+        counts = {one.split: {"images": len(one), "unreadable": len(one.faults)} for one in surveys}
+        content = {"findings": [asdict(finding) for finding in found], "images": counts, "machine": asdict(here)}
+        write_atomically(json, notation.dumps(content, indent=2) + "\n")
+    if errors := [finding for finding in found if finding.severity == "error"]:
+        raise InputError(f"doctor found {len(errors)} error{'s' * (len(errors) > 1)}, listed above")
+
+
+@contextmanager
+def _each_line_once() -> Iterator[None]:
+    """Drop what the data say again when they are set up for a second stage."""
+    said = set()
+
+    def is_new(record: logging.LogRecord) -> bool:
+        text, before = record.getMessage(), len(said)
+        said.add(text)
+        return len(said) > before
+
+    rank_zero.log.addFilter(is_new)
+    try:
+        yield
+    finally:
+        rank_zero.log.removeFilter(is_new)
+
+
+def _examine(trainer: Trainer, model: LightningModule, data: ImageDataModule) -> tuple[list[Survey], list[Finding]]:
+    """Set the data up as a run would, and look at every image, also at those that are there before an error."""
+    trainer.strategy.connect(model)
+    data.trainer = trainer
+    found, data.faults = [], []
+    try:
+        with _each_line_once():
+            data.prepare_data()
+            data.setup("predict" if data.num_classes is None else "fit")
+            if data.test_set is None:
+                data.setup("test")
+    except InputError as error:
+        found.append(Finding("error", "data", str(error)))
+    texts = dict.fromkeys(map(str, data.faults))  # each set-up reports them
+    found = [Finding("error", "data", text) for text in texts] + found
+    surveys, seen = [], []
+    for split, attribute in SPLITS.items():
+        images = getattr(data, attribute)
+        if images is None or any(images is other for other in seen):  # validation and test are one set in some data
+            continue
+        seen.append(images)
+        with progress(split, "looked at", len(images)) as tell:
+            surveys.append(survey(images, split, data.num_classes or 0, data.workers, tell))
+    return surveys, found
+
+
+def _data(data: ImageDataModule, surveys: list[Survey], refused: bool) -> list[Finding]:
+    found = []
+    mending = getattr(data, "mending", findings.MENDING)
+    for one in surveys:
+        found += findings.unreadable(one, data.on_error, data.max_broken, mending, refused)
+        found += findings.wrong_labels(one)
+        found += findings.odd(one) + findings.sizes(one, data.size)
+        if one.split == "training":
+            found += findings.imbalance(one, data.class_names)
+    if surveys:
+        found += findings.duplicates(surveys) + findings.contradictions(surveys)
+        found += findings.absent_classes(surveys, data.class_names)
+    return found + findings.hidden(_hidden_folders(data.root))
+
+
+def _config(trainer: Trainer, model: LightningModule, data: ImageDataModule, surveys: list[Survey]) -> list[Finding]:
+    """What building the net and planning the steps of a run would complain about."""
+    found = []
+    try:
+        facts = [model.hparams.get(name) for name in ("image_size", "num_classes")]
+        if hasattr(model, "config") and None not in facts and not getattr(model, "weights", None):
+            with torch.device("meta"):
+                build(model.config, *facts)
+        steps = sum(_steps(trainer, len(one), data.batch_size) for one in surveys if one.split == "training")
+        if steps and math.isfinite(steps) and hasattr(model, "schedule"):
+            model.schedule.check(int(steps))
+    except InputError as error:
+        found.append(Finding("error", "config", str(error)))
+    return found
+
+
+def _machine(here: Machine, data: ImageDataModule) -> list[Finding]:
+    y, x = data.size
+    sets = [getattr(data, attribute) for attribute in SPLITS.values()]
+    found = findings.batch(len(sets[0]), data.batch_size, here) if sets[0] is not None else []
+    found += findings.shared_memory(
+        here, data.workers, 3 * y * x * data.batch_size, sum(s is not None for s in sets[:2])
+    )
+    return found + findings.processors(here, data.workers) + findings.devices(here) + findings.slurm(here, data.workers)
+
+
+def _steps(trainer: Trainer, images: int, batch_size: int) -> float:
+    """Optimiser steps of a fit."""
+    batches = images // (batch_size * trainer.num_devices * trainer.num_nodes)
+    limit = trainer.limit_train_batches
+    batches = min(batches, limit) if isinstance(limit, int) else int(batches * limit)
+    epochs = trainer.max_epochs if trainer.max_epochs not in (None, -1) else math.inf
+    steps = math.ceil(batches / trainer.accumulate_grad_batches) * epochs if batches else 0
+    return min(steps, trainer.max_steps) if trainer.max_steps != -1 else steps
+
+
+def _hidden_folders(root: Path | None) -> Iterator[str]:
+    for path, folders, _ in os.walk(root) if root else ():
+        yield from (os.path.join(os.path.relpath(path, root), folder) for folder in folders if is_hidden(folder))
+        folders[:] = [folder for folder in folders if not is_hidden(folder)]
+
+
+def _lines(found: list[Finding]) -> Iterator[str]:
+    for finding in found:
+        shown = ", ".join(finding.items[:SHOWN]) + ", ..." * (len(finding.items) > SHOWN)
+        yield f"{finding.severity:<8} {finding.text}" + f": {shown}" * bool(shown)
+        if finding.fix:
+            yield f"{'':<8} -> {finding.fix}"
+    counts = {severity: sum(finding.severity == severity for finding in found) for severity in SEVERITIES}
+    yield "doctor   " + ", ".join(f"{count} {severity}{'s' * (count != 1)}" for severity, count in counts.items())

@@ -1,0 +1,300 @@
+"""A set on its way into shards: read and resized by many processes, written by one, and gone on with after a stop."""
+
+import base64
+import hashlib
+import io
+import json
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from einops import rearrange
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+from torchvision.transforms.v2 import functional as F
+
+from vit_lightning.data import chunks, images
+from vit_lightning.data.datamodule import ImageSet, OnError
+from vit_lightning.data.images import BrokenImage
+from vit_lightning.data.records import numeric
+from vit_lightning.data.sampling import IGNORE
+from vit_lightning.data.workers import shield_worker
+from vit_lightning.errors import InputError
+
+LISTED = ("filename", "chunk_size", "chunk_bytes", "sha256")
+"""What the index says of a shard."""
+TOTALS = {"images": "chunk_size", "skipped": "skipped", "bytes": "chunk_bytes"}
+"""What the manifest adds up over the shards."""
+BATCH = 32
+"""Images that a worker does before it hands them over."""
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Form:
+    """How images are stored.
+
+    Args:
+        short_side: larger images are resized to that many pixels, antialiased, and become JPEG; None: none is.
+        quality: JPEG's; None: every image becomes an uncompressed PPM.
+        shard_images: records per shard.
+    """
+
+    short_side: int | None
+    quality: int | None
+    shard_images: int
+
+    def encode(self, image: Any, name: str, repair: bool = False) -> tuple[bytes, tuple[int, int]]:
+        """Return an image as it is stored, and its sides (y, x). Decoded ones that are not resized become PNG.
+
+        Args:
+            image: what a set holds.
+            name: what to call it in an error.
+            repair: keep the visible part of a damaged JPEG; else it raises BrokenImage.
+        """
+        data = None if isinstance(image, Tensor | Image.Image) else image
+        data = images.read(data, name=name) if isinstance(data, str | Path) else data
+        try:
+            pixels = images.load(data or image, name=name)
+        except BrokenImage:
+            if not repair:
+                raise
+            pixels, data = images.load(data or image, name=name, strict=False), None
+        resized = self.short_side is not None and min(pixels.shape[1:]) > self.short_side
+        if resized:
+            pixels = F.resize(pixels, [self.short_side], antialias=True)
+        if self.quality is None:
+            data = images.pixmap(pixels if len(pixels) == 3 else images.load(_png(pixels), name=name))
+        elif resized:
+            data = _jpeg(pixels, self.quality)
+        return data or _png(pixels), tuple(pixels.shape[1:])
+
+
+class Packed(NamedTuple):
+    """One record, ready to be written."""
+
+    item: bytes
+    label: int | None
+    """None: there may be several."""
+    sides: tuple[int, int]
+
+
+class Encoding(Dataset):
+    """Records of a set as they are stored, or what is wrong with them.
+
+    Args:
+        source: the set.
+        num_classes: labels must be below.
+        form: how images are stored.
+        on_error: see Records.
+    """
+
+    def __init__(self, source: ImageSet, num_classes: int, form: Form, on_error: OnError) -> None:
+        self.source = source
+        self.keys = getattr(source, "keys", range(len(source)))
+        self.num_classes = num_classes
+        self.form = form
+        self.on_error = on_error
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __getitem__(self, number: int) -> Packed | InputError:
+        try:
+            name = str(self.keys[number])
+            image, label = self.source[number]
+            classes = self._classes(numeric(label, lambda: name, self.num_classes), name)
+            data, sides = self.form.encode(image, name, repair=self.on_error == "fix")
+        except InputError as error:  # raised in a worker it would reach the user with the worker's traceback
+            return error
+        return Packed(chunks.item(data, classes, name), None if isinstance(classes, np.ndarray) else classes, sides)
+
+    def _classes(self, label: Tensor, name: str) -> int | np.ndarray:
+        if label.is_floating_point():
+            if label.shape != (self.num_classes,) or not ((label == 0) | (label == 1)).all():
+                raise InputError(f"{name} has a label of {tuple(label.shape)} that is not a 0 or 1 for each class")
+            return np.flatnonzero(label.numpy()).astype(np.int32)
+        if not 0 <= label < self.num_classes and label != IGNORE:
+            raise InputError(f"{name} has label {label.item()}, outside the {self.num_classes} classes")
+        return int(label)
+
+
+class Packing:
+    """A set to be written to a folder.
+
+    Args:
+        encoding: the set.
+        folder: where its shards go.
+        workers: processes that read and resize.
+        max_broken: share of the images that may be left out with on_error skip.
+    """
+
+    def __init__(self, encoding: Encoding, folder: Path, workers: int, max_broken: float) -> None:
+        self.encoding = encoding
+        self.folder = folder
+        self.workers = workers
+        self.max_broken = max_broken
+        size, step = len(encoding), encoding.form.shard_images
+        self.spans = [range(start, min(start + step, size)) for start in range(0, size, step)]
+        folder.mkdir(parents=True, exist_ok=True)
+        self.done = self._read_journal()
+
+    @property
+    def images_done(self) -> int:
+        """Images whose shard is finished."""
+        return sum(len(self.spans[number]) for number in self.done)
+
+    def run(self, tell: Callable[[int], Any]) -> dict[str, Any]:
+        """Write what is missing.
+
+        Args:
+            tell: called with the number of images that were read since the last call.
+
+        Returns:
+            Facts about the whole set.
+        """
+        missing = [number for number in range(len(self.spans)) if number not in self.done]
+        batches = _Batches([self.spans[number] for number in missing])
+        loader = DataLoader(
+            self.encoding,
+            batch_sampler=batches,
+            num_workers=min(self.workers, len(batches)),
+            collate_fn=list,
+            worker_init_fn=shield_worker,
+        )
+        stream = iter(loader)
+        try:
+            for number in missing:
+                records = []
+                for batch in islice(stream, -(-len(self.spans[number]) // BATCH)):
+                    records += [record for record in batch if self._is_good(record)]
+                    tell(len(batch))
+                self._write(number, records, len(self.spans[number]))
+        finally:
+            del stream  # ends the workers now; an error that is on its way would hold on to them
+        return self._finish()
+
+    def _is_good(self, record: Packed | InputError) -> bool:
+        if isinstance(record, BrokenImage):
+            if self.encoding.on_error != "skip":
+                raise InputError(f"{record}; --data.on_error skip goes on without it")
+            log.warning("left out %s", record)
+        elif isinstance(record, InputError):
+            raise record
+        return isinstance(record, Packed)
+
+    def _write(self, number: int, records: Sequence[Packed], wanted: int) -> None:
+        file = self.folder / f"chunk-0-{number}.bin"
+        labels = [record.label for record in records]
+        several = labels[:1] == [None]
+        if any((label is None) != several for label in labels):
+            raise InputError(f"{file}: some images have one class and some a vector of them; a set must have one kind")
+        entry = {
+            "filename": file.name,
+            "chunk_size": len(records),
+            "sha256": chunks.write(file, [record.item for record in records]),
+            "chunk_bytes": file.stat().st_size,
+            "skipped": wanted - len(records),
+            "sides": np.sum([record.sides for record in records], axis=0, dtype=int).tolist() if records else [0, 0],
+            "labels": None if several else base64.b85encode(np.array(labels, dtype="<i4").tobytes()).decode(),
+        }
+        self._add(entry | {"shard": number})
+        self.done[number] = entry
+        skipped, size = sum(entry["skipped"] for entry in self.done.values()), len(self.encoding)
+        if skipped / size > self.max_broken:
+            raise InputError(
+                f"{skipped} of {size} images cannot be read, a larger share than --data.max_broken {self.max_broken}; "
+                "mend or remove those that the log names"
+            )
+
+    def _finish(self) -> dict[str, Any]:
+        entries = [self.done[number] for number in range(len(self.spans))]
+        several = any(entry["labels"] is None for entry in entries)
+        listed = [{name: entry[name] for name in LISTED} for entry in entries if entry["chunk_size"]]
+        if not several:
+            labels = np.concatenate([np.frombuffer(base64.b85decode(entry["labels"]), "<i4") for entry in entries])
+            content = io.BytesIO()
+            np.save(content, labels)
+            chunks.put(self.folder / "labels.npy", [content.getvalue()])
+        chunks.put(self.folder / chunks.INDEX, [chunks.index(listed, several).encode()])
+        totals = {name: sum(entry[of] for entry in entries) for name, of in TOTALS.items()}
+        sides = np.sum([entry["sides"] for entry in entries], axis=0) // max(1, totals["images"])
+        return {"folder": self.folder.name, **totals, "mean_size": sides.tolist()}
+
+    def _read_journal(self) -> dict[int, dict[str, Any]]:
+        """Return the shards that are finished and still there.
+
+        Raises:
+            InputError: if they are of another set, or have another form.
+        """
+        now = {"images": len(self.encoding), "digest": self._digest(), **asdict(self.encoding.form)}
+        file = self.folder / chunks.JOURNAL
+        text = file.read_text() if file.exists() else ""
+        whole = text[: text.rfind("\n") + 1]  # a stop may have cut off the last line
+        if whole != text:
+            chunks.put(file, [whole.encode()])
+        lines = [json.loads(line) for line in whole.splitlines()]
+        if not lines:
+            self._add(now)
+            return {}
+        for name, then in lines[0].items():
+            if then != now.get(name):
+                what = "of images with other names or labels" if name == "digest" else f"with {name} {json.dumps(then)}"
+                raise InputError(
+                    f"{self.folder} holds shards {what}{f', not {json.dumps(now[name])}' * (name != 'digest')}; "
+                    "remove it or give another --out"
+                )
+        found = {entry.pop("shard"): entry for entry in lines[1:]}
+        return {number: entry for number, entry in found.items() if self._is_whole(entry)}
+
+    def _is_whole(self, entry: dict[str, Any]) -> bool:
+        file = self.folder / entry["filename"]
+        return file.is_file() and file.stat().st_size == entry["chunk_bytes"]
+
+    def _add(self, line: dict[str, Any]) -> None:
+        with (self.folder / chunks.JOURNAL).open("a") as opened:
+            opened.write(json.dumps(line) + "\n")
+
+    def _digest(self) -> str:
+        """Return a checksum of the names and, if they are known, the labels, in their order."""
+        digest = hashlib.sha256()
+        for key in self.encoding.keys:
+            digest.update(f"{key}\n".encode(errors="surrogateescape"))
+        labels = getattr(self.encoding.source, "labels", None)
+        if labels is not None:
+            digest.update(np.asarray(labels, dtype=np.int64).tobytes())
+        return digest.hexdigest()
+
+
+class _Batches:
+    """Numbers of records, a batch at a time, no batch being of two spans."""
+
+    def __init__(self, spans: Sequence[range]) -> None:
+        self.spans = spans
+
+    def __len__(self) -> int:
+        return sum(-(-len(span) // BATCH) for span in self.spans)
+
+    def __iter__(self) -> Iterator[range]:
+        for span in self.spans:
+            for start in range(0, len(span), BATCH):
+                yield span[start : start + BATCH]
+
+
+def _jpeg(pixels: Tensor, quality: int) -> bytes:
+    from simplejpeg import encode_jpeg
+
+    gray = len(pixels) == 1
+    array = np.ascontiguousarray(rearrange(pixels, "c y x -> y x c").numpy())
+    return encode_jpeg(array, quality, "GRAY" if gray else "RGB", "Gray" if gray else "420")
+
+
+def _png(pixels: Tensor) -> bytes:
+    content = io.BytesIO()
+    Image.fromarray(rearrange(pixels, "c y x -> y x c").numpy().squeeze()).save(content, "PNG")
+    return content.getvalue()

@@ -1,0 +1,118 @@
+"""The figures of a plan: a metric over an axis or another metric, with error bars."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from vit_lightning.commands.sweep.plan import Figure, Plan, are_numbers
+from vit_lightning.commands.sweep.results import Row, grouped, mean_deviation
+from vit_lightning.errors import InputError, did_you_mean
+
+WORDS = {
+    "top1": "top-1 accuracy",
+    "top5": "top-5 accuracy",
+    "real": "top-1 accuracy, ReaL labels",
+    "exaflops": "training compute, exaFLOPs",
+    "device_hours": "training time, device hours",
+    "images_per_s": "training speed, images/s",
+    "mfu": "share of the device's peak (MFU)",
+    "data_wait": "share of time that waits for data",
+    "memory_gib": "peak memory, GiB",
+    "lr": "learning rate",
+    "fraction": "share of the training images",
+    "weight_decay": "weight decay",
+    "max_epochs": "epochs",
+    "max_steps": "optimiser steps",
+    "image_size": "image size, pixels",
+    "batch_size": "batch size per device",
+    "seed_everything": "seed",
+}
+SETS = {"test": "test", "val": "validation", "best val": "best validation", "train": "training"}
+SHARES = ("top1", "top5", "real", "mfu", "data_wait")
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+"""Okabe and Ito's, told apart by colour-blind readers."""
+MARKERS = "osD^vPX"
+
+
+def check_installed() -> None:
+    """Say before hours of runs that their figures could not be drawn."""
+    if find_spec("matplotlib") is None:
+        raise InputError('figure needs matplotlib: pip install "vit-lightning[figures]", or take it out of the plan')
+
+
+def draw(figure: Figure, plan: Plan, rows: list[Row], path: Path) -> None:
+    """Draw a figure of the finished cells into a file, whose ending says its format.
+
+    Raises:
+        InputError: no cell has logged its metric.
+    """
+    if lacking := unlogged(figure, plan, rows):
+        raise InputError(lacking)
+    import matplotlib
+    from matplotlib.figure import Figure as Canvas
+    from matplotlib.ticker import NullFormatter, PercentFormatter
+
+    style = {"svg.hashsalt": plan.name, "svg.fonttype": "none", "font.size": 10}
+    style |= {"axes.spines.top": False, "axes.spines.right": False}
+    with matplotlib.rc_context(style):
+        canvas = Canvas(figsize=(5.6, 3.8), layout="constrained")
+        axes = canvas.subplots()
+        lines = grouped(rows, [figure.line] if figure.line else [])
+        for number, (labels, group) in enumerate(lines.items()):
+            _line(axes, figure, plan, group, number, labels[0] if labels else None)
+        axes.set(xlabel=_words(figure.x), ylabel=_words(figure.y), title=figure.title)
+        numbers = figure.x not in plan.axes or are_numbers(plan.axes[figure.x])
+        axes.set(yscale=figure.yscale, **({"xscale": figure.xscale} if numbers else {}))
+        if not numbers:
+            axes.margins(x=0.15)
+        elif figure.x in plan.axes:
+            ticks = [float(label) for label in plan.axes[figure.x]]
+            axes.set_xticks(ticks, plan.axes[figure.x])
+            axes.xaxis.set_minor_formatter(NullFormatter())
+        for axis, name in ((axes.xaxis, figure.x), (axes.yaxis, figure.y)):
+            if name.rpartition("/")[2] in SHARES:
+                axis.set_major_formatter(PercentFormatter(1))
+        axes.grid(alpha=0.25, linewidth=0.6)
+        if figure.line:
+            axes.legend(title=_words(figure.line), frameon=False)
+        canvas.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def unlogged(figure: Figure, plan: Plan, rows: list[Row]) -> str | None:
+    """Say which metric of a figure none of the finished cells has logged, and the nearest that one has."""
+    found = {name for row in rows for name in row.metrics}
+    lacking = next((name for name in (figure.y, figure.x) if name not in found.union(plan.axes)), None)
+    return lacking and f"figure of plan {plan.name}: no run has logged {lacking}{did_you_mean(lacking, found)}"
+
+
+def _line(axes: Any, figure: Figure, plan: Plan, rows: list[Row], number: int, label: str | None) -> None:
+    """One line: a point per group of runs that differ in nothing but the axis that is averaged over."""
+    points = []
+    for group in grouped(rows, [axis for axis in plan.axes if axis != figure.spread]).values():
+        y = mean_deviation(group, figure.y)
+        x = _x(figure, plan, group)
+        if x is not None and y is not None:
+            points.append((*x, *y))
+    if not points:
+        return
+    if not isinstance(points[0][0], str):
+        points.sort()
+    x, dx, y, dy = zip(*points, strict=True)
+    look = {"marker": MARKERS[number % len(MARKERS)], "color": COLOURS[number % len(COLOURS)]}
+    look["linestyle"] = "none" if isinstance(x[0], str) or figure.x == "seed_everything" else "-"  # seeds have no order
+    spread = {"yerr": dy if any(dy) else None, "xerr": dx if any(dx) else None}
+    axes.errorbar(x, y, **spread, **look, label=label, capsize=3, markersize=5, linewidth=1.5)
+
+
+def _x(figure: Figure, plan: Plan, group: list[Row]) -> tuple[Any, float] | None:
+    if figure.x not in plan.axes:
+        return mean_deviation(group, figure.x)
+    label = group[0].cell.labels[figure.x]
+    return float(label) if are_numbers(plan.axes[figure.x]) else label, 0.0
+
+
+def _words(name: str) -> str:
+    """What an axis of a figure is called in the field's words."""
+    group, _, last = name.rpartition("/")
+    word = WORDS.get(last.rpartition(".")[2], last)
+    return f"{SETS[group]} {word}" if group in SETS else word

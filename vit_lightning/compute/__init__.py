@@ -1,0 +1,1 @@
+"""What a net costs and what a device can do: MACs, peaks, clocks, memory."""

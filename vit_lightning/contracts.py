@@ -1,0 +1,51 @@
+"""What models and data offer each other, callbacks and verbs, beside Lightning's own interface.
+
+Floors that may not import each other's classes ask for these instead: a model or datamodule from elsewhere, which
+offers less, is trained all the same.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from vit_lightning.models import NetConfig
+    from vit_lightning.training.optim import Schedule
+
+
+@runtime_checkable
+class RecipeTrained(Protocol):
+    """A model whose net a recipe trains."""
+
+    config: "NetConfig"
+    schedule: "Schedule"
+    weights: str | None
+    """Where its net's first weights come from, if from elsewhere."""
+    gradient_norms: Tensor | None
+    """Norms of the last step's gradients, for clipping, where a callback has taken them."""
+    scores: Mapping[str, Any]
+    """Metrics of each split, by name."""
+    scores_further_sets: bool
+    """Whether it scores sets beside the validation and test sets."""
+
+    @property
+    def objective(self) -> str:
+        """What training minimises, in words."""
+
+    def smooth(self, targets: Tensor) -> Tensor:
+        """Return smoothed targets of one-hot ones `(b, classes)`."""
+
+
+@runtime_checkable
+class ImageData(Protocol):
+    """Data that knows its classes and its sets."""
+
+    batch_size: int
+    train_set: Any
+    further_sets: Mapping[str, Any]
+    """Sets that are scored beside the validation and test sets, by name."""
+
+    @property
+    def class_names(self) -> Sequence[str]:
+        """A name per class, in the order of the labels."""

@@ -1,0 +1,281 @@
+"""Small sets held in memory: decoded once, and served a whole batch at a time."""
+
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from lightning.pytorch.utilities import rank_zero_info
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from vit_lightning.augment.per_batch import BatchAugment, Drawn
+from vit_lightning.data import images
+from vit_lightning.data.images import BrokenImage
+from vit_lightning.data.records import Records
+from vit_lightning.data.sampling import BROKEN, IGNORE, Draw, Draws, columns
+from vit_lightning.data.workers import shield_worker
+from vit_lightning.errors import InputError
+from vit_lightning.seeds import Dice
+
+BUDGET = 2 * 2**30
+"""Bytes of decoded images up to which a set is held unasked."""
+SIDE = 128
+"""Pixels per side up to which images count as small: to decode larger ones before the first step would take long."""
+PROBES = 16
+"""Images looked at before a set is taken to be of one size."""
+PIECE = 2**20
+"""Bytes of images that are decoded in one go."""
+WORKERS = 8
+"""Processes that decode, at most: each has two pieces in shared memory, of which a container may have 64 MiB."""
+LEAST = 4
+"""Pieces that are worth a process of their own."""
+PAUSE = 5.0
+"""Seconds between two lines of progress."""
+
+
+class Held:
+    """A set in memory.
+
+    Args:
+        images: uint8 `(n, c, y, x)`, black where one cannot be read.
+        labels: int64 `(n,)` or float `(n, classes)`.
+        faults: why images cannot be read, by their numbers.
+        keys: a name per record.
+    """
+
+    def __init__(self, images: Tensor, labels: Tensor, faults: dict[int, BrokenImage], keys: Sequence[Any]) -> None:
+        self.images = images
+        self.labels = labels
+        self.faults = faults
+        self.keys = keys
+
+    def to(self, device: torch.device) -> "Held":
+        """Return the same set in the memory of a device."""
+        return Held(self.images.to(device), self.labels.to(device), self.faults, self.keys)
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        if index in self.faults:
+            raise self.faults[index]
+        return self.images[index], self.labels[index]
+
+
+class OtherSize(InputError):  # noqa: N818
+    """An image that has not the size of the others."""
+
+
+def hold(records: Records, demanded: bool | None, cores: int) -> Held | None:
+    """Decode a set into memory.
+
+    Args:
+        records: the set; its transform is not applied.
+        demanded: True: whatever it takes; None: if the images are small, few enough and of one size; False: never.
+        cores: how many processes decode at once.
+
+    Returns:
+        The set, or None if it is not held.
+
+    Raises:
+        InputError: if it is demanded and the images differ in size.
+        BrokenImage: if an image cannot be read and the records skip none.
+    """
+    shape = None if demanded is False else next(_shapes(records, range(len(records))), None)
+    if shape is None or not (demanded or _fits(records, shape)):
+        return None
+    records.check_labels()  # before the long part
+    try:
+        return _decode(records, shape, cores)
+    except OtherSize:
+        if demanded:
+            raise
+        return None
+
+
+class WholeBatches(Records):
+    """Records of a held set, a batch at a time.
+
+    Args:
+        source: the set.
+        settings: what Records takes; in evaluation the transform must take a batch as well as an image.
+        augment: what varies training batches, in place of the transform; None: nothing does.
+    """
+
+    source: Held
+
+    def __init__(self, source: Held, *settings: Any, augment: BatchAugment | None = None) -> None:
+        super().__init__(source, *settings)
+        self.augment = augment
+
+    def __getitem__(self, draw: Draw | int) -> tuple[Tensor, Tensor]:
+        images, labels = self.__getitems__([draw])
+        return images[0], labels[0]
+
+    def __getitems__(self, draws: list[Draw | int]) -> tuple[Tensor, Tensor]:
+        """Return uint8 images `(b, c, y, x)` and labels `(b,)` or `(b, classes)`."""
+        return self.vary(self.take(columns(draws)))
+
+    def vary(self, batch: Drawn) -> tuple[Tensor, Tensor]:
+        """Return images and labels of a batch from `take`, on the device where it is."""
+        return self.augment(batch.images, batch.numbers) if self.augment else batch.images, batch.labels
+
+    def take(self, draws: Draws) -> Drawn:
+        """Return records as and where they are held, with the numbers that decide how they will be varied."""
+        if self.augment:
+            chosen, device = torch.from_numpy(self._readable(draws.indices)), self.source.images.device
+            if device.type == "cuda":
+                chosen = chosen.pin_memory().to(device, non_blocking=True)
+            pixels, labels = (each[chosen] for each in (self.source.images, self.source.labels))
+            return Drawn(pixels, labels, self.augment.draw(Dice(self.seed, draws.epochs, draws.positions)))
+        pixels, labels = (each[torch.from_numpy(draws.indices)] for each in (self.source.images, self.source.labels))
+        pixels = self.transform(pixels)
+        labels[torch.from_numpy(draws.padding)] = IGNORE
+        for place in self._broken(draws.indices):
+            index = int(draws.indices[place])
+            pixels[place], labels[place] = 0, BROKEN
+            if not draws.padding[place]:
+                self.skipped.add(index, self.source.faults[index])
+        return Drawn(pixels, labels, ())
+
+    def _broken(self, indices: np.ndarray) -> np.ndarray:
+        """Return the places of records that cannot be read."""
+        return np.flatnonzero(np.isin(indices, list(self.source.faults)))
+
+    def _readable(self, indices: np.ndarray) -> np.ndarray:
+        """Return the records, and for each that cannot be read the next one that can."""
+        indices = indices.copy()
+        for place in self._broken(indices):
+            while (index := int(indices[place])) in self.source.faults:
+                self.skipped.add(index, self.source.faults[index])
+                indices[place] = (index + 1) % len(self)
+        return indices
+
+
+def as_it_is(batch: Any) -> Any:
+    """Collate nothing, for sets that give whole batches."""
+    return batch
+
+
+def _shapes(records: Records, numbers: range) -> Iterator[torch.Size]:
+    """Decode some records; give the shapes of those that can be read."""
+    for index in numbers:
+        try:
+            image = records.source[index][0]
+            yield images.load(image, name=records.name(index), strict=records.strict).shape
+        except BrokenImage:
+            continue
+
+
+def _fits(records: Records, shape: torch.Size) -> bool:
+    size = len(records)
+    if max(shape[1:]) > SIDE or shape.numel() * size > BUDGET:
+        return False
+    return set(_shapes(records, range(0, size, -(-size // PROBES)))) <= {shape}
+
+
+@torch.inference_mode(False)  # what is held serves later training too, whatever the caller does
+def _decode(records: Records, shape: torch.Size, cores: int) -> Held:
+    pieces = Pieces(records, shape)
+    pixels = torch.zeros((len(records), *shape), dtype=torch.uint8)
+    labels: Tensor | None = None
+    faults: dict[int, BrokenImage] = {}
+    done, told = 0, time.monotonic()
+    for piece in _read(pieces, cores):
+        if isinstance(piece, InputError):
+            raise piece
+        pixels[piece.indices] = piece.pixels
+        if len(piece.labelled):
+            if labels is None:
+                labels = piece.labels.new_full((len(records), *piece.labels.shape[1:]), IGNORE)
+            labels[piece.labelled] = piece.labels
+        faults |= {index: BrokenImage(name, reason) for index, name, reason in piece.faults}
+        done += len(piece.indices) + len(piece.faults)
+        if time.monotonic() - told > PAUSE:
+            told = time.monotonic()
+            rank_zero_info(f"decoded {done:,} of {len(records):,} {records.split} images into memory")
+    if faults and records.skipped is None:
+        records[Draw(min(faults))]  # raises what it would in the middle of the run
+    return Held(pixels, labels, faults, records.keys)
+
+
+def _read(pieces: "Pieces", cores: int) -> Iterable["Piece | InputError"]:
+    """Decode all pieces, each process a run of neighbours, since sets may read many records at a time."""
+    forks = sys.platform == "linux"  # elsewhere a process starts slowly
+    workers = min(cores, WORKERS, len(pieces) // LEAST) if forks else 0
+    if not workers:
+        return map(pieces.__getitem__, range(len(pieces)))
+    share = -(-len(pieces) // workers)
+    turns = chain.from_iterable(range(first, len(pieces), share) for first in range(share))
+    return DataLoader(
+        pieces,
+        batch_size=None,
+        sampler=list(turns),
+        num_workers=workers,
+        collate_fn=as_it_is,
+        worker_init_fn=shield_worker,
+        multiprocessing_context="fork",
+        generator=torch.Generator(),  # not the run's, which would depend on the number of cores
+    )
+
+
+class Piece(NamedTuple):
+    """Some records, decoded; in tensors, since a process whose parent died could not end amid a long message."""
+
+    indices: Tensor
+    """Of the images that could be decoded."""
+    pixels: Tensor
+    """Theirs, uint8 `(n, c, y, x)`."""
+    labelled: Tensor
+    """Records whose label is known."""
+    labels: Tensor
+    """Theirs, int64 `(n,)` or float `(n, classes)`."""
+    faults: list[tuple[int, str, str]]
+    """Number, name and reason of each image that cannot be read."""
+
+
+class Pieces(Dataset[Piece | InputError]):
+    """A set on its way into memory, `PIECE` bytes at a time.
+
+    Args:
+        records: the set.
+        shape: of every image `(c, y, x)`.
+    """
+
+    def __init__(self, records: Records, shape: torch.Size) -> None:
+        self.records = records
+        self.shape = shape
+        self.size = max(1, PIECE // shape.numel())
+
+    def __len__(self) -> int:
+        return -(-len(self.records) // self.size)
+
+    def __getitem__(self, number: int) -> Piece | InputError:
+        """Decode a piece; what is wrong with the set is returned, since a process would wrap what it raises."""
+        shown, labels, faults = {}, {}, []
+        for index in range(number * self.size, min((number + 1) * self.size, len(self.records))):
+            try:
+                image, label = self.records.source[index]
+                labels[index] = self.records.label(label, index)
+                shown[index] = self._sized(image, index)
+            except BrokenImage as error:
+                faults.append((index, error.name, error.reason))
+            except InputError as error:
+                return error
+        pixels = torch.stack([*shown.values()]) if shown else torch.empty((0, *self.shape), dtype=torch.uint8)
+        known = torch.stack([*labels.values()]) if labels else torch.empty(0)
+        return Piece(torch.tensor([*shown], dtype=torch.long), pixels, torch.tensor([*labels]), known, faults)
+
+    def _sized(self, image: Any, index: int) -> Tensor:
+        name = self.records.name(index)
+        pixels = images.load(image, name=name, strict=self.records.strict)
+        if pixels.shape != self.shape:
+            raise OtherSize(
+                f"--data.in_memory true needs images of one size, but {name} has {tuple(pixels.shape)} and others "
+                f"{tuple(self.shape)}; resize them, or leave the flag away"
+            )
+        return pixels

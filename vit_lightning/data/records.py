@@ -1,0 +1,232 @@
+"""A set as the loader's workers hold it: draws in, tensors out, broken images raised or skipped and counted."""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from vit_lightning.augment.per_image import Size, Transform
+from vit_lightning.data import images
+from vit_lightning.data.images import BrokenImage
+from vit_lightning.data.sampling import BROKEN, IGNORE, Draw
+from vit_lightning.errors import InputError
+from vit_lightning.seeds import run_seed, seeded
+
+OnError = Literal["raise", "skip", "fix"]
+log = logging.getLogger(__name__)
+
+
+class ImageSet(Protocol):
+    """What `train_set`, `val_set` and `test_set` hold: pairs by number.
+
+    The image is encoded bytes, a path, a Pillow image or a uint8 tensor `(c, y, x)`. The label is an int, or a float
+    vector with one entry per class where an image may show several. A set may also have `keys`, a name per record for
+    messages and predictions, and `labels`, an int array that lets all labels be checked before the first step.
+
+    A set that is slow to read at random may have `blocks`, an int array that says in which block of it each record
+    lies: training then goes through some blocks at a time. Where it has `announce(numbers)`, that is called in the main
+    process with the records that come soon, so that it may fetch them.
+    """
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> tuple[Any, Any]: ...
+
+
+class Skipped:
+    """The records of a set that could not be read; all processes that load for one device share them.
+
+    Args:
+        size: number of records in the set.
+        most: share of them that may be broken.
+        split: what the set is for, in messages.
+    """
+
+    def __init__(self, size: int, most: float, split: str) -> None:
+        self.flags = torch.zeros(size, dtype=torch.bool).share_memory_()
+        self.told = 0  # how many the user has heard of
+        self.most = most
+        self.split = split
+
+    @property
+    def count(self) -> int:
+        """Number of broken records met so far."""
+        return int(self.flags.sum())
+
+    def add(self, index: int, error: BrokenImage) -> None:
+        """Log a broken record the first time that any process meets it.
+
+        Raises:
+            InputError: if it is one too many.
+        """
+        if self.flags[index]:
+            return
+        self.flags[index] = True
+        log.warning("skipped %s", error)
+        self.check()
+
+    def check(self) -> None:
+        """Raise InputError if too many records are broken."""
+        count, size = self.count, len(self.flags)
+        if count / size > self.most:
+            raise InputError(
+                f"{count} of {size} {self.split} images cannot be read, a larger share than --data.max_broken "
+                f"{self.most}; mend or remove those that the log names"
+            )
+
+
+class Records(Dataset[tuple[Tensor, Tensor]]):
+    """A set together with its transform.
+
+    Args:
+        source: the set.
+        transform: from the decoded image to the one that the model sees.
+        size: what the transform must end at (y, x).
+        num_classes: labels must be below; None: there are no labels.
+        split: training, validation or test.
+        on_error: what a broken image does. raise: BrokenImage; skip: in training the next readable record of the set
+            takes its place, in evaluation a black image whose label is BROKEN; fix: raise, unless it is a JPEG that
+            can be shown in part.
+        max_broken: share of the records that may be skipped.
+    """
+
+    def __init__(
+        self,
+        source: ImageSet,
+        transform: Transform,
+        size: Size,
+        num_classes: int | None,
+        split: str,
+        on_error: OnError = "raise",
+        max_broken: float = 0.01,
+    ) -> None:
+        self.source = source
+        self.transform = transform
+        self.size = size
+        self.num_classes = num_classes
+        self.split = split
+        self.strict = on_error != "fix"
+        self.skipped = Skipped(len(source), max_broken, split) if on_error == "skip" else None
+        self.seed = run_seed()
+        self.blank = torch.zeros((3, *size), dtype=torch.uint8), torch.tensor(BROKEN)
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __getitem__(self, draw: Draw | int) -> tuple[Tensor, Tensor]:
+        """Return one image uint8 or float `(c, y, x)` and its label, int64 `()` or float `(classes)`."""
+        if not isinstance(draw, Draw):  # Lightning's overfit_batches brings its own sampler
+            draw = Draw(draw, position=draw)
+        for step in range(len(self) if self.split == "training" else 1):
+            if record := self._load(draw._replace(index=(draw.index + step) % len(self))):
+                return record
+        return self.blank
+
+    @property
+    def keys(self) -> Sequence[Any]:
+        """A name per record: the set's own, else its number."""
+        return getattr(self.source, "keys", range(len(self.source)))
+
+    @property
+    def blocks(self) -> np.ndarray | None:
+        """The set's own blocks, see ImageSet."""
+        return getattr(self.source, "blocks", None)
+
+    def announce(self, numbers: np.ndarray) -> None:
+        """Tell the set which records come soon, if it wants to know."""
+        if hasattr(self.source, "announce"):
+            self.source.announce(numbers)
+
+    def reason(self, index: int) -> str:
+        """Say why a record cannot be read, by trying once more."""
+        try:
+            images.load(self.source[index][0], name=self.name(index), strict=self.strict)
+        except BrokenImage as error:
+            return error.reason or error.name
+        return ""
+
+    def check(self) -> None:
+        """Find wrong labels and shapes before the first step, as far as that is cheap.
+
+        Raises:
+            InputError: naming the record, the value and what was expected.
+        """
+        self.check_labels()
+        first = next(filter(None, (self._load(Draw(index, position=index)) for index in range(len(self)))), None)
+        if first and self.split != "training":
+            self.blank = torch.zeros_like(first[0]), torch.full_like(first[1], BROKEN)
+        elif not first and self.split == "training":
+            raise InputError(f"none of the {len(self)} training images can be read")
+
+    def check_labels(self) -> None:
+        """Find the first wrong label, where the set knows all of them at once."""
+        labels = np.asarray(getattr(self.source, "labels", ()))
+        if labels.ndim == 1:
+            wrong = np.flatnonzero(((labels < 0) | (labels >= (self.num_classes or 0))) & (labels != IGNORE))
+            if len(wrong):
+                self.label(labels[wrong[0]], int(wrong[0]))
+
+    def _load(self, draw: Draw) -> tuple[Tensor, Tensor] | None:
+        """Return a record, or None if it is broken and that is allowed."""
+        try:
+            image, label = self.source[draw.index]
+            opened = self._open(image, draw.index)
+        except BrokenImage as error:
+            if self.skipped is None:
+                raise BrokenImage(error.name, f"{error.reason}; --data.on_error skip goes on without it") from error
+            if not draw.padding:
+                self.skipped.add(draw.index, error)
+            return None
+        varied = self._vary(opened, draw)
+        label = self.label(label, draw.index)
+        return varied, torch.full_like(label, IGNORE) if draw.padding else label
+
+    def _open(self, image: Any, index: int) -> Tensor:
+        """Return the pixels of an image, or raise BrokenImage."""
+        try:
+            return images.load(image, name="", strict=self.strict)
+        except InputError:  # only now does a name matter, which some sets read from where the image lies
+            return images.load(image, name=self.name(index), strict=self.strict)
+
+    def _vary(self, pixels: Tensor, draw: Draw) -> Tensor:
+        """Apply the transform with the random numbers of the draw."""
+        with seeded(self.seed, draw.epoch, draw.position):
+            pixels = self.transform(pixels)
+        if tuple(pixels.shape[-2:]) != self.size:
+            raise InputError(
+                f"{self.name(draw.index)}: the transform made an image of {tuple(pixels.shape)}, "
+                f"but image_size asks for {self.size}"
+            )
+        return pixels
+
+    def name(self, index: int) -> str:
+        """Return what a record is called in messages."""
+        return f"{self.split} image {self.keys[index]}"
+
+    def label(self, label: Any, index: int) -> Tensor:
+        """Return a label as int64 `()` or float `(classes)`, or raise InputError if it is no such thing."""
+        classes = self.num_classes or 0
+        label = numeric(label, lambda: self.name(index), classes)
+        if label.is_floating_point() and label.shape == (classes,):
+            return label.float()
+        if label.ndim or label.is_floating_point():
+            raise InputError(
+                f"{self.name(index)} has a label of {label.dtype} {tuple(label.shape)}; "
+                f"expected an int or {classes} floats"
+            )
+        if not 0 <= label < classes and label != IGNORE:
+            known = f"outside the {classes} classes 0 to {classes - 1}" if classes else "but the data names no classes"
+            raise InputError(f"{self.name(index)} has label {label.item()}, {known}")
+        return label.long()
+
+
+def numeric(label: Any, name: Callable[[], str], num_classes: int) -> Tensor:
+    """Return the label of a record as a tensor, or raise InputError with its name if it is neither number nor array."""
+    try:
+        return torch.as_tensor(label)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{name()} has the label {label!r:.50}; expected an int or {num_classes} floats") from error

@@ -1,0 +1,133 @@
+"""Which record comes when: a seeded, sharded, resumable training order and exact evaluation shards.
+
+Both samplers subclass torch's DistributedSampler, because Lightning shards any other sampler a second time. They deal
+records out in turns, so that the union of all ranks' batches k is batch k of one device with the same global batch.
+"""
+
+from collections.abc import Iterable, Iterator, Sized
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch.utils.data import DistributedSampler
+
+from vit_lightning.seeds import seed_from
+
+IGNORE = -100
+"""Label of a record that fills up an evaluation shard; losses and metrics skip every label below 0."""
+
+BROKEN = -101
+"""Label of an evaluation record whose image could not be read; it is skipped likewise."""
+
+WINDOW = 32
+"""Blocks across which training records are mixed at a time, where a set lies in blocks."""
+
+AHEAD = 16_384
+"""Records that a set is told of before they come."""
+
+
+class Draw(NamedTuple):
+    """One record to load, with its place in the run: all that its augmentation may depend on."""
+
+    index: int
+    epoch: int = 0
+    position: int = 0
+    padding: bool = False
+
+
+class Draws(NamedTuple):
+    """Many records to load, a column of `Draw` each `(n,)`."""
+
+    indices: np.ndarray
+    epochs: np.ndarray
+    positions: np.ndarray
+    padding: np.ndarray
+
+
+def columns(draws: Iterable[Draw | int]) -> Draws:
+    """Return draws as columns; a sampler that is not ours yields records, whose positions are their numbers."""
+    rows = [draw if isinstance(draw, Draw) else Draw(draw, position=draw) for draw in draws]
+    return Draws(*(np.array(column) for column in zip(*rows, strict=True)))
+
+
+class TrainSampler(DistributedSampler[Draw]):
+    """A new permutation of the records every epoch, which is a pure function of (seed, epoch).
+
+    Args:
+        dataset: what is sampled: only its length is read, and `blocks` and `announce` if it has them (see ImageSet).
+        num_replicas: number of processes that share the records; a remainder is dropped, another one each epoch.
+        rank: number of this process.
+        seed: seed of the whole run.
+    """
+
+    def __init__(self, dataset: Sized, num_replicas: int = 1, rank: int = 0, seed: int = 0) -> None:
+        super().__init__(dataset, num_replicas, rank, shuffle=True, seed=seed, drop_last=True)
+        self._skipped = {}
+
+    def skip(self, records: int, epoch: int) -> None:
+        """Start `epoch` after this rank's first `records` records, for a run that resumes inside that epoch.
+
+        The length stays that of the whole epoch: a shorter one would end the epoch early.
+        """
+        self._skipped = {epoch: records}
+
+    def __iter__(self) -> Iterator[Draw]:
+        order = self._order(self.epoch)
+        for position in _announced(self.dataset, order, self._positions(self.epoch)):
+            yield Draw(int(order[position]), self.epoch, position)
+
+    def draws(self, epoch: int) -> Draws:
+        """Return what an epoch yields, as columns: an object for each takes as long as a small net's step."""
+        positions = np.array(self._positions(epoch))
+        indices = self._order(epoch)[positions]
+        return Draws(indices, np.full_like(positions, epoch), positions, np.zeros_like(positions, dtype=bool))
+
+    def _order(self, epoch: int) -> np.ndarray:
+        generator = torch.Generator().manual_seed(seed_from(self.seed, epoch))
+        blocks = getattr(self.dataset, "blocks", None)
+        if blocks is not None:
+            return mixed(blocks, generator)
+        return torch.randperm(len(self.dataset), generator=generator).numpy()
+
+    def _positions(self, epoch: int) -> range:
+        first = self.rank + self._skipped.get(epoch, 0) * self.num_replicas
+        return range(first, self.total_size, self.num_replicas)
+
+
+class EvalSampler(DistributedSampler[Draw]):
+    """Every record once, in order; ranks that would come out short get padding draws instead of duplicates.
+
+    Args:
+        dataset: what is sampled; only its length is read.
+        num_replicas: number of processes that share the records.
+        rank: number of this process.
+    """
+
+    def __init__(self, dataset: Sized, num_replicas: int = 1, rank: int = 0) -> None:
+        super().__init__(dataset, num_replicas, rank, shuffle=False)
+
+    def __iter__(self) -> Iterator[Draw]:
+        size = len(self.dataset)
+        for position in _announced(self.dataset, np.arange(size), range(self.rank, self.total_size, self.num_replicas)):
+            yield Draw(min(position, size - 1), position=position, padding=position >= size)
+
+
+def mixed(blocks: np.ndarray, generator: torch.Generator) -> np.ndarray:
+    """Return a random order of records that goes through their blocks in a random order, some `WINDOW` at a time.
+
+    Args:
+        blocks: number of the block that each record lies in.
+        generator: source of the random numbers.
+    """
+    turn = torch.randperm(int(blocks.max(initial=0)) + 1, generator=generator).numpy()
+    delay = torch.rand(len(blocks), generator=generator, dtype=torch.float64).numpy()
+    return np.argsort(turn[blocks] + WINDOW * delay, kind="stable")
+
+
+def _announced(dataset: Sized, order: np.ndarray, positions: range) -> Iterator[int]:
+    """Yield positions, and tell a set that wants to know it which records of the order come next."""
+    announce = getattr(dataset, "announce", None)
+    for count, position in enumerate(positions):
+        if announce and count % (AHEAD // 64) == 0:
+            announce(order[position : position + AHEAD])
+        yield position

@@ -1,0 +1,114 @@
+"""Parts of a set: held out for validation, or chosen for a study of the data's size; the same ones in every run."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from vit_lightning.errors import InputError
+from vit_lightning.seeds import seed_from
+
+STUDY = 1
+"""Keeps the order of a data-size study apart from that of a held-out set."""
+
+
+class Subset:
+    """Some records of a set, in the order given, with their labels and keys; a record without a key keeps its number.
+
+    Args:
+        source: the whole set, or any other sequence.
+        indices: numbers of the records.
+    """
+
+    def __init__(self, source: Sequence[Any], indices: np.ndarray) -> None:
+        self.source = source
+        self.indices = indices
+        self.keys = Subset(source.keys, indices) if hasattr(source, "keys") else indices
+        if hasattr(source, "labels"):
+            self.labels = np.asarray(source.labels)[indices]
+        if hasattr(source, "blocks"):
+            self.blocks = source.blocks[indices]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.source[int(self.indices[index])]
+
+    def announce(self, numbers: np.ndarray) -> None:
+        """Tell the source which records come soon, if it wants to know."""
+        if hasattr(self.source, "announce"):
+            self.source.announce(self.indices[numbers])
+
+
+def check_share(fraction: float) -> float:
+    """Return the share to hold out if it is one."""
+    if not 0 <= fraction < 1:
+        raise InputError(
+            f"--data.val_fraction is {fraction}, expected a share of the training images from 0 to below 1"
+        )
+    return fraction
+
+
+def hold_out(
+    source: Sequence[Any], fraction: float, order: np.ndarray | None = None, seed: int = 0
+) -> tuple[Sequence[Any], Subset | None]:
+    """Split off a validation set, the same one on every machine and in every run.
+
+    Args:
+        source: the whole training set.
+        fraction: share to hold out, at least 0 and below 1; a non-empty set gives at least one record if it is above 0.
+        order: order of the records whose end is held out; unset: a permutation made from `seed`.
+        seed: seed of the choice, which does not depend on the run's seed.
+
+    Returns:
+        The training set, and the validation set or None if the fraction is 0.
+    """
+    if check_share(fraction) == 0:
+        return source, None
+    size = len(source)
+    if order is None:
+        order = _permutation(size, seed)
+    stay = size - max(1, round(fraction * size))
+    return Subset(source, np.sort(order[:stay])), Subset(source, np.sort(order[stay:]))
+
+
+def share_of(source: Sequence[Any], fraction: float) -> Subset:
+    """Return a share (0 to 1) of a set, at least one record; a smaller share is part of every larger one."""
+    order = _permutation(len(source), STUDY)
+    return Subset(source, np.sort(order[: max(1, round(fraction * len(source)))]))
+
+
+def some_of_each(source: Sequence[Any], count: int, class_names: Sequence[str]) -> Subset:
+    """Return `count` records of every class; fewer are part of more.
+
+    Raises:
+        InputError: if a class has fewer, or records have no class or several.
+    """
+    labels = _labels(source)
+    numbers = np.bincount(labels[labels >= 0], minlength=len(class_names))
+    if (numbers < count).any():
+        label = int(numbers.argmin())
+        raise InputError(
+            f"--data.per_class is {count}, but class {class_names[label]} has {numbers[label]} training images"
+            + (f"; give {numbers[label]} or less" if numbers[label] else ", so no count would do; use --data.fraction")
+        )
+    order = _permutation(len(labels), STUDY)
+    order = order[np.argsort(labels[order], kind="stable")]
+    sorted_labels = labels[order]
+    turn = np.arange(len(order)) - np.searchsorted(sorted_labels, sorted_labels)
+    return Subset(source, np.sort(order[(turn < count) & (sorted_labels >= 0)]))
+
+
+def _labels(source: Sequence[Any]) -> np.ndarray:
+    """Return the class of every record, from the records themselves where the set has no list of them."""
+    known = hasattr(source, "labels")
+    labels = np.asarray(source.labels if known else [np.asarray(source[index][1]) for index in range(len(source))])
+    if labels.ndim != 1 or labels.dtype.kind not in "iu":
+        raise InputError("--data.per_class needs one class per image, and these may show several; use --data.fraction")
+    return labels
+
+
+def _permutation(size: int, seed: int) -> np.ndarray:
+    return torch.randperm(size, generator=torch.Generator().manual_seed(seed_from(seed))).numpy()

@@ -1,0 +1,82 @@
+"""Files and folders that are written whole or not at all, and the sentence where they cannot be."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from vit_lightning.errors import InputError
+
+
+def check_place(path: Path, flag: str) -> None:
+    """Refuse a file, given with `flag`, that could not be written, before long work for it."""
+    if path.is_dir():
+        raise InputError(f"{flag} {path} cannot be written: it is a folder; name a file in it")
+    if path.parent.exists() and not path.parent.is_dir():
+        raise InputError(f"{flag} {path} cannot be written: {path.parent} is no folder; name another place")
+    if not path.parent.is_dir():
+        raise InputError(f"{flag} {path} cannot be written: there is no folder {path.parent}; make it first")
+    if _is_device(path):
+        return
+    try:
+        tempfile.TemporaryFile(dir=path.parent).close()  # what the system allows, only trying tells
+    except OSError as error:
+        raise unwritable(f"{flag} {path}", error) from error
+
+
+def unwritable(what: str | Path, error: Exception) -> InputError | None:
+    """The sentence about a file or folder that the system does not let us write; None for any other exception.
+
+    torch and safetensors tell of a full disk by exceptions of their own.
+    """
+    full = any(sign in str(error).lower() for sign in ("inline_container", "no space left", "quota exceeded"))
+    if isinstance(error, InputError) or not (full or isinstance(error, OSError)):
+        return None
+    reason = "no space left" if full else getattr(error, "strerror", None) or error
+    return InputError(f"{what} cannot be written: {reason}; {'free space there' if full else 'name another place'}")
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a text file so that a reader sees the old content or the new, never a part."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        if _is_device(path):
+            path.write_text(text, encoding="utf-8")
+            return
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        raise unwritable(path, error) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def _is_device(path: Path) -> bool:
+    """Whether a path is a device or a pipe, which is written in place: a file would take its name."""
+    return path.exists() and not path.is_file()
+
+
+@contextmanager
+def written(path: Path) -> Iterator[Path]:
+    """Yields a path of the same name in a new folder beside it; what is there at the end takes the place of `path`.
+
+    Args:
+        path: file or folder to make; nothing may be there yet.
+
+    Raises:
+        InputError: something is there already, or the system does not let it be written.
+    """
+    if path.exists():
+        raise InputError(f"{path} exists already: choose another name, or remove it first.")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
+            yield Path(folder) / path.name
+            for made in Path(folder).iterdir():
+                os.replace(made, path.parent / made.name)
+    except Exception as error:
+        if fault := unwritable(path, error):
+            raise fault from error
+        raise

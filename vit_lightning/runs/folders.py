@@ -1,0 +1,171 @@
+"""Run folders: runs/<experiment>/<n>/ with config.yaml, env.json, metrics.csv, tensorboard/ and checkpoints/."""
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import warnings
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from itertools import count, takewhile
+from pathlib import Path
+from typing import Any
+
+from vit_lightning.errors import InputError
+from vit_lightning.runs.sharded import is_sharded, is_whole
+from vit_lightning.runs.slurm import slurm_job, was_requeued
+
+CHECKPOINTS = "checkpoints"
+LAST = "last.ckpt"
+PREVIOUS = "previous.ckpt"
+NEW = "new.ckpt"
+ENVIRONMENT = "env.json"
+RUN_ENV = "VIT_LIGHTNING_RUN"
+
+
+def claim(root: Path, experiment: str) -> Path:
+    """Create and return the next free run folder of an experiment; two runs that start together get two folders.
+
+    Ranks above zero create nothing: those that rank zero launched find its folder in their environment; those started
+    from outside (torchrun, srun) never write to a folder, and Lightning sends them rank zero's for what they must read.
+    """
+    if _rank() > 0:
+        return Path(os.environ.get(RUN_ENV, root / experiment))
+    for number in count(max(_numbers(root / experiment), default=-1) + 1):
+        folder = root.resolve() / experiment / str(number)
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            reason = f"cannot write run folder {folder}: {error.strerror}; set --trainer.default_root_dir"
+            raise InputError(reason) from error
+        os.environ[RUN_ENV] = str(folder)
+        return folder
+    raise AssertionError("count() does not end")
+
+
+def standing(root: Path) -> Path:
+    """Return the folder of all runs, or the innermost one around it that is there."""
+    return next(folder for folder in (root.resolve(), *root.resolve().parents) if folder.is_dir())
+
+
+def discard(folder: Path, stood: Path) -> None:
+    """Remove a claimed folder whose run was refused or ended before its first batch, and those made around it.
+
+    Args:
+        folder: What `claim` has made.
+        stood: What `standing` was before.
+    """
+    if _rank() > 0 or configs(folder):
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):  # other runs lie there
+        for around in takewhile(lambda parent: parent != stood, folder.parents):
+            around.rmdir()
+
+
+def configs(folder: Path) -> list[Path]:
+    """The configs of a run in the order in which its parts were run; none before its first batch."""
+    return sorted(folder.glob("config*.yaml"), key=lambda path: (len(path.name), path.name))
+
+
+def folder_of(checkpoint: Path) -> Path | None:
+    """Run folder that a checkpoint lies in, or None for a checkpoint from elsewhere."""
+    folder = checkpoint.resolve().parent
+    return folder.parent if folder.name == CHECKPOINTS else None
+
+
+def newest_checkpoint(root: Path, experiment: str, name: str) -> Path:
+    """Checkpoint `name` (last or best) of the newest run of an experiment.
+
+    Raises:
+        InputError: it has none; one of an earlier run, which may be another, is named but never taken unasked.
+    """
+    without: list[Path] = []
+    for number in sorted(_numbers(root / experiment), reverse=True):
+        folder = root / experiment / str(number)
+        if path := checkpoint_of(folder, name):
+            if without:
+                raise InputError(
+                    f"--ckpt_path {name}: the newest run, {without[0]}, has no whole {name}.ckpt; start anew without "
+                    f"--ckpt_path, or give --ckpt_path {path} to take the run before it"
+                )
+            return path
+        without.append(folder)
+    if without:
+        raise InputError(
+            f"--ckpt_path {name}: {without[0]} has no whole {name}.ckpt, so there is nothing to go on from; "
+            "start anew without --ckpt_path"
+        )
+    raise InputError(
+        f"--ckpt_path {name}: no run below {root / experiment} has a {name}.ckpt; "
+        "give the same -c files and folder as the run, or the checkpoint's path"
+    )
+
+
+def checkpoint_of(folder: Path, name: str) -> Path | None:
+    """Checkpoint `name` (last or best) of a run, if it has a whole one.
+
+    A last.ckpt that is missing or damaged gives way to new.ckpt, which a killed run had not yet given its name, or to
+    previous.ckpt, with a warning.
+    """
+    names = (LAST, NEW, PREVIOUS) if name == "last" else (f"{name}.ckpt",)
+    for path in (folder / CHECKPOINTS / name for name in names):
+        if is_sharded(path) or is_whole(path):
+            if path.name in (NEW, PREVIOUS):
+                warnings.warn(f"{path.with_name(LAST)} is missing or damaged: going on from {path}", stacklevel=2)
+            return path
+    return None
+
+
+def interrupted(root: Path, experiment: str) -> Path | None:
+    """Newest state of the run that this command began, if SLURM has requeued its job since and there is one."""
+    if not was_requeued():
+        return None
+    for number in sorted(_numbers(root / experiment), reverse=True):
+        folder = root / experiment / str(number)
+        facts = json.loads((folder / ENVIRONMENT).read_text()) if (folder / ENVIRONMENT).is_file() else {}
+        if facts.get("slurm_job") == slurm_job() and facts["command"][1:] == sys.argv[1:]:
+            return checkpoint_of(folder, "last")
+    return None
+
+
+def environment(device: str) -> dict[str, Any]:
+    """Versions, machine, command and git commit of this process, for env.json."""
+    packages = ("vit-lightning", "torch", "torchvision", "lightning", "torchmetrics", "einops", "jsonargparse")
+    return {
+        "versions": {"python": platform.python_version()} | {name: _version(name) for name in packages},
+        "platform": platform.platform(),
+        "cpus": os.cpu_count(),
+        "device": device,
+        "command": sys.argv,
+        "slurm_job": slurm_job(),
+        "git_commit": _git("rev-parse", "HEAD"),
+        "git_dirty": bool(_git("status", "--porcelain")),
+    }
+
+
+def _numbers(folder: Path) -> list[int]:
+    return [int(entry.name) for entry in folder.glob("*") if entry.name.isdigit()] if folder.is_dir() else []
+
+
+def _rank() -> int:
+    return int(next((os.environ[name] for name in ("RANK", "SLURM_PROCID", "LOCAL_RANK") if name in os.environ), 0))
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _git(*arguments: str) -> str | None:
+    try:
+        done = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

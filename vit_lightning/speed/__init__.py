@@ -1,1 +1,0 @@
-"""Measuring: clocks, contenders prepared as fit prepares them, alternating rounds, loaders, input sizes."""

@@ -1,0 +1,1 @@
+"""How a net is trained: recipe, optimisers, schedule, averaging, resuming, exact metrics."""

@@ -1,0 +1,1 @@
+"""The public layouts of weights, each with its reader and its writer."""

@@ -1,0 +1,125 @@
+"""Our own files: Lightning checkpoints, and safetensors that carry the same facts in their header."""
+
+import json
+from dataclasses import asdict, fields
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from safetensors.torch import save_file
+
+from vit_lightning.errors import InputError
+from vit_lightning.models import Net, NetConfig, resolve
+from vit_lightning.weights.archive import Archive
+from vit_lightning.weights.layouts.facts import fact, numbers_fact, size_fact
+from vit_lightning.weights.layouts.table import Row, Stored, Weights, rename
+from vit_lightning.weights.report import Report
+
+NAME = "vit_lightning"
+HYPER = "hyper_parameters"
+FIELDS = {field.name for field in fields(NetConfig)}
+
+
+def recognises(archive: Archive) -> bool:
+    """Whether a file is one of ours."""
+    facts = archive.facts.get(HYPER)
+    return (isinstance(facts, dict) and "net" in facts) or any(
+        name.endswith("patches.proj.weight") for name in archive.stored
+    )
+
+
+def understand(archive: Archive, heads: int | None, image_size: tuple[int, int] | None) -> Weights:
+    """Takes the config as the checkpoint states it."""
+    facts = fact(archive.facts, HYPER, dict, {})
+    net = facts.get("net")
+    if not isinstance(net, dict) or "image_size" not in facts:
+        raise InputError(
+            f"{archive.path} holds a net of ours without its config: give the checkpoint that it came from."
+        )
+    if unknown := net.keys() - FIELDS:
+        raise InputError(
+            f"{archive.path} has the net field {min(unknown)!r}, which this version does not know: update."
+        )
+    stored, dropped = _net(archive.stored)
+    kinds = asdict(resolve(NetConfig()))
+    config = resolve(NetConfig(**{name: fact(net, name, _kinds(kinds[name]), None) for name in net}))
+    if config.depth > len(stored):
+        raise InputError(f"{archive.path} says depth={config.depth}, but holds {len(stored)} tensors of its net.")
+    classes = fact(facts, "num_classes", int, 0)
+    mean, std = (numbers_fact(facts, name, config.channels) for name in ("mean", "std"))
+    size = size_fact(facts, "image_size")
+    names = list(archive.facts.get("class_names") or [])
+    rows = [Row(name, (name,)) for name in stored]
+    weights = Weights(NAME, config, size, classes, rows, stored, dropped, mean=mean, std=std, class_names=names)
+    weights.training = _training(archive)
+    return weights
+
+
+def _kinds(sample: object) -> tuple[type, ...]:
+    """Types of a field, after one of its values."""
+    return (list, tuple) if isinstance(sample, tuple) else (type(sample),)
+
+
+def _net(stored: dict[str, Stored]) -> tuple[dict[str, Stored], dict[str, str]]:
+    """The net's tensors, without what the module around it, compiling or wrapping put in front of their names."""
+    plain = rename(stored, lambda name: name.replace("_orig_mod.", ""))
+    inside = {name.removeprefix("net."): tensor for name, tensor in plain.items() if name.startswith("net.")}
+    if not inside:
+        return plain, {}
+    return inside, {name: "beside the net" for name in plain if not name.startswith("net.")}
+
+
+def facts_of(net: Net, report: Report) -> dict[str, Any]:
+    """Returns what our own files state about a net, in plain types."""
+    height, width = net.image_size
+    hyper = {
+        "net": asdict(net.config),
+        "num_classes": net.num_classes,
+        "image_size": height if height == width else net.image_size,
+        "mean": report.mean,
+        "std": report.std,
+    }
+    if report.loss:
+        hyper["loss"] = report.loss
+    return {HYPER: hyper, "class_names": report.class_names}
+
+
+def write(net: Net, report: Report, path: Path) -> None:
+    """Writes a checkpoint that the Lightning model opens, without a state of training."""
+    state = {f"net.{name}": tensor.contiguous() for name, tensor in net.state_dict().items()}
+    torch.save({"state_dict": state, "pytorch-lightning_version": version("lightning"), **facts_of(net, report)}, path)
+
+
+def write_safetensors(net: Net, report: Report, path: Path) -> None:
+    """Writes a folder with the net's tensors in safetensors, and their facts in its header."""
+    path.mkdir()
+    state = {name: tensor.contiguous() for name, tensor in net.state_dict().items()}
+    save_file(state, path / "model.safetensors", {"format": "pt", "vit_lightning": json.dumps(facts_of(net, report))})
+
+
+def _data(path: Path) -> dict[str, Any]:
+    """What the run folder around a checkpoint says about its data, without the place where they lay."""
+    config = path.parent.parent / "config.yaml"
+    try:
+        data = yaml.safe_load(config.read_text(encoding="utf-8"))["data"]
+        return {"data": data["class_path"], **{k: v for k, v in data["init_args"].items() if k != "root"}}
+    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
+        return {}
+
+
+def _training(archive: Archive) -> dict[str, Any]:
+    """What a checkpoint says about its run: recipe, data, step and the best value of what was watched."""
+    facts = archive.facts
+    hyper = facts.get(HYPER, {})
+    states = [state for state in facts.get("callbacks", {}).values() if isinstance(state, dict)]
+    best = {state.get("monitor"): state.get("best_model_score") for state in states}
+    training = {
+        "recipe": {name: hyper[name] for name in ("optim", "schedule", "loss", "label_smoothing") if name in hyper},
+        "data": _data(archive.path),
+        "began with": facts.get("weights"),
+        "steps": facts.get("global_step"),
+        "metrics": {name: float(score) for name, score in best.items() if name and score is not None},
+    }
+    return {name: value for name, value in training.items() if value}

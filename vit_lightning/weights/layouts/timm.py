@@ -1,0 +1,296 @@
+"""timm's VisionTransformer, and the files of the same family: DINO, DINOv2, MAE, DeiT III."""
+
+import json
+import re
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from vit_lightning.errors import InputError
+from vit_lightning.models import Net, NetConfig, resolve
+from vit_lightning.weights.archive import Archive
+from vit_lightning.weights.layouts.facts import fact, numbers_fact, size_fact
+from vit_lightning.weights.layouts.shapes import HEADS, heads_of, settle_table, variant_of
+from vit_lightning.weights.layouts.table import (
+    PATCHES,
+    Row,
+    Stored,
+    Weights,
+    axes,
+    blocks_in,
+    fill_biases,
+    pair,
+    rename,
+    to_theirs,
+    with_class_row,
+)
+from vit_lightning.weights.report import Report
+
+NAME = "timm"
+ANCHOR = "patch_embed.proj.weight"
+# Other spellings of the same tensors: DINOv2's and DeiT III's own.
+ALIASES = {
+    r"^register_tokens$": "reg_token",
+    r"\.mlp\.w12\.": ".mlp.fc1.",
+    r"\.mlp\.w3\.": ".mlp.fc2.",
+    r"\.gamma_([12])$": r".ls\1.gamma",
+}
+# Parts of masked pre-training that travel with some files.
+MASKING = re.compile(r"mask_token|decoder\w*(\..+)?")
+POOLS = {"token": "token", "avg": "gap", "map": "map"}
+# timm's architectures do not write everything into a file's config: these names tell the rest.
+TANH = re.compile(r"(base_patch32|so400m_patch16|giantopt_patch16)_siglip|large_patch16_siglip(_gap)?_512")
+OTHER_NETS = re.compile(r"quickgelu|_rpn_|_radio_")
+ODD_HEADS = {"vit_base_patch16_gap_224": 16, "giantopt": 16}
+# Widths of timm's own whose heads are 64 wide, and DINOv2's largest.
+TIMM_HEADS = HEADS | {width: width // 64 for width in (256, 320, 640, 832, 896, 1536)}
+
+
+def rows(config: NetConfig) -> list[Row]:
+    """Returns the table of a net in timm's names."""
+    table = [
+        Row("class_token", ("cls_token",)),
+        Row("registers", ("reg_token",)),
+        Row("position.table", ("pos_embed",)),
+        *pair("patches.proj", "patch_embed.proj", PATCHES),
+        *pair("embed_norm", "norm_pre"),
+        *pair("norm", "fc_norm" if config.norm_after_pool else "norm"),
+        Row("pool.probe", ("attn_pool.latent",)),
+        *pair("pool.attention.q", "attn_pool.q"),
+        *pair("pool.attention.kv", "attn_pool.kv"),
+        *pair("pool.attention.out", "attn_pool.proj"),
+        *pair("pool.norm", "attn_pool.norm"),
+        *pair("pool.mlp.up", "attn_pool.mlp.fc1"),
+        *pair("pool.mlp.down", "attn_pool.mlp.fc2"),
+        *pair("head", "head"),
+    ]
+    for block in (f"blocks.{i}" for i in range(config.depth)):
+        table += [
+            *pair(f"{block}.norm1", f"{block}.norm1"),
+            *pair(f"{block}.attention.qkv", f"{block}.attn.qkv"),
+            *pair(f"{block}.attention.out", f"{block}.attn.proj"),
+            Row(f"{block}.scale1", (f"{block}.ls1.gamma",)),
+            *pair(f"{block}.norm2", f"{block}.norm2"),
+            *pair(f"{block}.mlp.up", f"{block}.mlp.fc1"),
+            *pair(f"{block}.mlp.down", f"{block}.mlp.fc2"),
+            Row(f"{block}.scale2", (f"{block}.ls2.gamma",)),
+        ]
+    return table
+
+
+def recognises(archive: Archive) -> bool:
+    """Whether a file has this layout."""
+    return any(name.endswith(ANCHOR) for name in archive.stored)
+
+
+def understand(archive: Archive, heads: int | None, image_size: tuple[int, int] | None) -> Weights:
+    """Reads the config of the net from the shapes of the file's tensors and, if there is one, timm's config.json."""
+    anchor = next(name for name in archive.stored if name.endswith(ANCHOR))
+    stored, dropped = _inside(archive.stored, anchor.removesuffix(ANCHOR))
+    said = archive.json("config.json")
+    said = said if "architecture" in said else {}
+    config, notes = _config(stored, said, heads)
+    classes = axes(stored, "head.weight", "k d")["k"] if "head.weight" in stored else 0
+    size = _settle_positions(stored, config, said, image_size)
+    config.crop_to_patch = any(side % config.patch for side in size)
+    card = fact(said, "pretrained_cfg", dict, {})
+    names = said.get("label_names") or card.get("label_names") or []
+    return Weights(
+        NAME,
+        config,
+        size,
+        classes,
+        rows(config),
+        stored,
+        dropped,
+        notes,
+        mean=numbers_fact(card, "mean", config.channels),
+        std=numbers_fact(card, "std", config.channels),
+        class_names=list(names) if isinstance(names, list) and len(names) == classes else [],
+    )
+
+
+def _inside(stored: dict[str, Stored], prefix: str) -> tuple[dict[str, Stored], dict[str, str]]:
+    """Parts the net's tensors, under timm's own names, from what training or another net put beside them."""
+    dropped = {name: f"beside the net {prefix[:-1]!r}" for name in stored if not name.startswith(prefix)}
+    inside = {name.removeprefix(prefix): tensor for name, tensor in stored.items() if name.startswith(prefix)}
+    masking = [name for name in inside if MASKING.fullmatch(name)]
+    dropped |= dict.fromkeys(masking, "only for masked pre-training")
+    inside = {name: tensor for name, tensor in inside.items() if name not in masking}
+
+    def new(name: str) -> str:
+        for alias, ours in ALIASES.items():
+            name = re.sub(alias, ours, name)
+        return name
+
+    return rename(inside, new), dropped
+
+
+def _config(stored: dict[str, Stored], said: dict[str, Any], heads: int | None) -> tuple[NetConfig, list[str]]:
+    arguments = fact(said, "model_args", dict, {})
+    architecture = fact(said, "architecture", str, "")
+    other_norm = arguments.get("norm_layer") not in (None, "layernorm")
+    if OTHER_NETS.search(architecture) or other_norm or arguments.get("pool_include_prefix"):
+        raise InputError(f"The net {architecture} of timm works otherwise than its tensors tell: it cannot be loaded.")
+    patch = axes(stored, ANCHOR, "d c p q")
+    if patch["p"] != patch["q"]:
+        raise InputError(f"The file's patches have {patch['p']}x{patch['q']} pixels: only square patches are known.")
+    width, notes = patch["d"], []
+    odd = next((odd for name, odd in ODD_HEADS.items() if name in architecture), None)
+    told = fact(arguments, "num_heads", int, odd) or (TIMM_HEADS.get(width) if said else None)
+    if told is None and heads is None:
+        notes.append(f"the file does not say its attention heads: as published nets of width {width} have")
+    heads = heads_of(width, told or heads, TIMM_HEADS)
+    mlp = axes(stored, "blocks.0.mlp.fc2.weight", "d m")["m"]
+    up = axes(stored, "blocks.0.mlp.fc1.weight", "m d")["m"]
+    depth = blocks_in(stored, r"blocks\.(\d+)\.")
+    config = NetConfig(
+        variant=variant_of((), patch["p"], (depth, width, mlp, heads)),
+        patch=patch["p"],
+        width=width,
+        depth=depth,
+        heads=heads,
+        mlp=mlp,
+        channels=patch["c"],
+        pool=_pool(stored, fact(arguments, "global_pool", str, None) or fact(said, "global_pool", str, None)),
+        class_token="cls_token" in stored,
+        registers=axes(stored, "reg_token", "one n d")["n"] if "reg_token" in stored else 0,
+        layer_scale=1e-5 if "blocks.0.ls1.gamma" in stored else 0.0,
+        gelu=_gelu(arguments.get("act_layer"), architecture, gated=up == 2 * mlp),
+        swiglu=up == 2 * mlp,
+        norm_after_pool="fc_norm.weight" in stored,
+        embed_norm="norm_pre.weight" in stored,
+        # timm's nets with a norm before the blocks are CLIP's, and only those have this epsilon.
+        norm_eps=1e-5 if "norm_pre.weight" in stored else 1e-6,
+    )
+    biases = {f"blocks.{block}.attn.qkv.bias": 3 * width for block in range(depth)}
+    if config.embed_norm:
+        notes += fill_biases(stored, {"patch_embed.proj.bias": width})
+    return resolve(config), notes + fill_biases(stored, biases)
+
+
+def _pool(stored: dict[str, Stored], said: str | None) -> str:
+    """What the head reads: as the file's config says, else as its tensors tell."""
+    if "attn_pool.latent" in stored:
+        return "map"
+    if said:
+        if said not in POOLS:
+            raise InputError(f"The file's pooling is timm's {said!r}: only {', '.join(POOLS)} are known.")
+        return POOLS[said]
+    return "gap" if "fc_norm.weight" in stored or "cls_token" not in stored else "token"
+
+
+def _gelu(said: str | None, architecture: str, gated: bool) -> str:
+    known = ("silu", "swish") if gated else ("gelu", "gelu_tanh")
+    if said not in (None, *known):
+        raise InputError(f"The file's activation is timm's {said!r}: only {' and '.join(known)} are known here.")
+    return "tanh" if said == "gelu_tanh" or (said is None and TANH.search(architecture)) else "exact"
+
+
+def _settle_positions(
+    stored: dict[str, Stored], config: NetConfig, said: dict[str, Any], image_size: tuple[int, int] | None
+) -> tuple[int, int]:
+    """Makes the table cover the class token and no register; returns the image size that it is for."""
+    token, registers = int(config.class_token), config.registers
+    length = axes(stored, "pos_embed", "one n d")["n"]
+    card, arguments = fact(said, "pretrained_cfg", dict, {}), fact(said, "model_args", dict, {})
+    stated = size_fact(arguments, "img_size") or size_fact(card, "input_size")
+    prefix, size = settle_table(length, {0, token, token + registers}, config.patch, stated, image_size)
+    table = stored["pos_embed"]
+    if registers and prefix == token + registers:
+        rest = length - registers
+        stored["reg_token"] = Stored(stored["reg_token"].shape, partial(_moved, stored["reg_token"], table, token))
+        stored["pos_embed"] = Stored((1, rest, table.shape[2]), partial(_without_registers, table, token, registers))
+    elif prefix < token:
+        stored["pos_embed"] = with_class_row(table)
+    return size
+
+
+def _moved(registers: Stored, table: Stored, token: int) -> Tensor:
+    """Registers plus the positions that some files give them."""
+    tokens = registers.read()
+    return tokens + table.read()[:, token : token + tokens.shape[1]]
+
+
+def _without_registers(table: Stored, token: int, registers: int) -> Tensor:
+    rows = table.read()
+    return torch.cat([rows[:, :token], rows[:, token + registers :]], dim=1)
+
+
+def write(net: Net, report: Report, path: Path) -> None:
+    """Writes a folder that `timm.create_model("local-dir:...")` opens."""
+    config, tensors = net.config, to_theirs(rows(net.config), net.state_dict(), net.config, NAME)
+    if config.pool not in POOLS.values():
+        raise InputError(f"timm has no pooling like net.pool={config.pool}: convert to huggingface or checkpoint.")
+    if config.embed_norm and tensors.pop("patch_embed.proj.bias").count_nonzero():
+        raise InputError("timm has no bias in the patches of a net with net.embed_norm: convert to checkpoint.")
+    if "pos_embed" not in tensors:
+        raise InputError(
+            f"timm needs learned positions at the stem, not net.position={config.position}: convert to checkpoint."
+        )
+    path.mkdir()
+    covers_token = _spread_positions(tensors, config)
+    mean, std = report.normalisation(config.channels)
+    (y, x), pool = net.image_size, next(theirs for theirs, ours in POOLS.items() if ours == config.pool)
+    arguments = {
+        "img_size": [y, x],
+        "patch_size": config.patch,
+        "in_chans": config.channels,
+        "embed_dim": config.width,
+        "depth": config.depth,
+        "num_heads": config.heads,
+        # Half a unit more, so that cutting the product to an integer gives the width whatever the rounding.
+        "mlp_ratio": ((2 if config.swiglu else 1) * config.mlp + 0.5) / config.width,
+        "global_pool": pool,
+        "class_token": config.class_token,
+        "reg_tokens": config.registers,
+        "no_embed_class": not covers_token,
+        "init_values": config.layer_scale or None,
+        "pre_norm": config.embed_norm,
+        "fc_norm": config.norm_after_pool,
+    }
+    if not config.swiglu:
+        arguments["act_layer"] = "gelu_tanh" if config.gelu == "tanh" else "gelu"
+    said = {
+        # The entry of timm that has what its arguments in JSON cannot say: the gated MLP, the epsilon of the norms.
+        "architecture": "vit_giant_patch14_dinov2"
+        if config.swiglu
+        else "vit_base_patch16_clip_224"
+        if config.embed_norm
+        else "vit_base_patch16_224",
+        "num_classes": net.num_classes,
+        "num_features": config.width,
+        "global_pool": pool,
+        "model_args": arguments,
+        "pretrained_cfg": {
+            "input_size": [config.channels, y, x],
+            "fixed_input_size": True,
+            "mean": mean,
+            "std": std,
+            "num_classes": net.num_classes,
+            "pool_size": None,
+            "first_conv": "patch_embed.proj",
+            "classifier": "head",
+        },
+    }
+    if report.class_names:
+        said["label_names"] = report.class_names
+    save_file(tensors, path / "model.safetensors", {"format": "pt"})
+    (path / "config.json").write_text(json.dumps(said, indent=2), encoding="utf-8")
+
+
+def _spread_positions(tensors: dict[str, Tensor], config: NetConfig) -> bool:
+    """Gives the table the rows that timm expects; returns whether it covers class token and registers.
+
+    A class token whose position is zero needs none; otherwise registers, which have no position here, get zeros.
+    """
+    table, token = tensors["pos_embed"], int(config.class_token)
+    first, patches = table[:, :token], table[:, token:]
+    covers = bool(first.count_nonzero()) or not (token or config.registers)
+    zeros = table.new_zeros(1, config.registers, config.width)
+    tensors["pos_embed"] = torch.cat([first, zeros, patches], dim=1) if covers else patches.contiguous()
+    return covers

@@ -1,0 +1,53 @@
+"""YAML files, read strictly: a key written twice is an error."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from vit_lightning.errors import InputError
+
+
+class _Strict:
+    """A key written twice is an error; YAML's own loaders keep the last one without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                if key.value in seen:
+                    raise yaml.MarkedYAMLError(problem=f"{key.value!r} is written twice", problem_mark=key.start_mark)
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+class UniqueKeys(_Strict, yaml.SafeLoader):
+    """Loader of configs."""
+
+
+class AsWritten(_Strict, yaml.BaseLoader):
+    """Loader for which every scalar is the text that was written: 1e-3 and true are words of a command line."""
+
+
+def read_mapping(
+    path: Path, flag: str, loader: type[UniqueKeys | AsWritten] = UniqueKeys, example: str = "model"
+) -> dict[Any, Any]:
+    """Content of a YAML file that must hold a mapping of keys such as `example`; `flag` is what it was given with."""
+    try:
+        content = yaml.load(path.read_text(encoding="utf-8"), loader)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{flag} {path} is not UTF-8 text: {error.reason} at byte {error.start}") from error
+    except yaml.MarkedYAMLError as error:
+        line, hint = error.problem_mark.line + 1, "; indent with spaces" * ("'\\t'" in error.problem)
+        raise InputError(f"{flag} {path} is not valid YAML in line {line}: {error.problem}{hint}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        reason = getattr(error, "reason", error)
+        raise InputError(f"{flag} {path} is not valid YAML: {' '.join(str(reason).split())}") from error
+    if not isinstance(content, dict):
+        raise InputError(f"{flag} {path} must hold a mapping such as `{example}: ...`, not {kind(content)}")
+    return content
+
+
+def kind(content: Any) -> str:
+    """What stands where a mapping should."""
+    return "nothing" if content in (None, "") else type(content).__name__
