@@ -9,7 +9,7 @@ import torch
 
 from tests.processes import interrupt
 from vit_lightning.errors import InputError
-from vit_lightning.runs import signals
+from vit_lightning.runs import slurm
 from vit_lightning.runs.signals import Stop
 
 SLURM = {
@@ -55,13 +55,13 @@ def test_the_second_interrupt_does_not_wait():
 def test_a_refused_requeue_says_what_is_left_to_do(monkeypatch, command, reason):
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     with pytest.raises(InputError, match=f"job 7 .*{reason}.*submit it again"):
-        signals.requeue(command)
+        slurm.requeue(command)
 
 
 def test_a_job_of_an_array_is_named_by_both_numbers(monkeypatch):
     for name, value in (("SLURM_JOB_ID", "9"), ("SLURM_ARRAY_JOB_ID", "7"), ("SLURM_ARRAY_TASK_ID", "3")):
         monkeypatch.setenv(name, value)
-    assert signals.slurm_job() == "7_3"
+    assert slurm.slurm_job() == "7_3"
 
 
 FIT = ("fit", "--data", "Synthetic", "--data.train_size", 64, "--data.eval_size", 8, "--data.batch_size", 4)

@@ -10,6 +10,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.cli import LightningArgumentParser
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_only
 
+from vit_lightning.files import write_atomically
 from vit_lightning.runs import folders
 from vit_lightning.runs.differences import differences
 from vit_lightning.yaml_files import read_mapping
@@ -50,9 +51,9 @@ class RunRecord(Callback):
         self.written = True
         earlier = len(folders.configs(self.folder))
         suffix = f".resume-{earlier}" if earlier else ""
-        folders.write_atomically(self.folder / f"config{suffix}.yaml", self.text)
+        write_atomically(self.folder / f"config{suffix}.yaml", self.text)
         facts = json.dumps(folders.environment(str(pl_module.device)), indent=2)
-        folders.write_atomically(self.folder / f"env{suffix}.json", facts + "\n")
+        write_atomically(self.folder / f"env{suffix}.json", facts + "\n")
 
 
 def _training(config: dict[str, Any]) -> dict[str, Any]:
