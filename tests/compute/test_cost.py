@@ -174,7 +174,7 @@ def torch_flops(config: NetConfig, size: tuple[int, int], training: bool = False
         images = torch.empty(1, net.config.channels, *size)
     if hasattr(net, "encode"):  # the count is of every token of the last block, of which the net may need one alone
         encode = net.encode
-        net.encode = lambda patches, first=False: encode(patches)
+        net.encode = lambda patches, first_token_only=False: encode(patches)
     with FlopCounterMode(display=False) as counter:
         net(images)
     return counter.get_total_flops()

@@ -8,7 +8,7 @@ import pytest
 
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build, resolve
-from vit_lightning.models.config import VARIANTS
+from vit_lightning.models.variants import VARIANTS
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from vit_lightning.errors import InputError
-from vit_lightning.models import NetConfig, build, vit
+from vit_lightning.models import NetConfig, blocks, build, vit
 from vit_lightning.models.position import resample
 
 # Nets that between them use every field of NetConfig.
@@ -339,7 +339,7 @@ def test_dropout_acts_at_the_four_sites(tiny):
 
 
 def test_stochastic_depth_skips_whole_images_and_keeps_the_mean():
-    skip = vit.StochasticDepth(0.25)
+    skip = blocks.StochasticDepth(0.25)
     branch = torch.ones(20_000, 3, 2)
     out = skip(branch)
     assert out.unique().tolist() == pytest.approx([0, 4 / 3])

@@ -6,7 +6,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from vit_lightning.models import NetConfig, build, resolve
-from vit_lightning.models.config import as_pair, grid_of, is_resnet, is_timm, patches_kept
+from vit_lightning.models.config import ResolvedConfig, as_pair, grid_of, is_resnet, is_timm, patches_kept
 from vit_lightning.models.resnet import HYBRID_ROOT
 
 
@@ -61,7 +61,7 @@ def parameters(config: NetConfig, image_size: int | tuple[int, int], num_classes
     return sum(parameter.numel() for parameter in net.parameters())
 
 
-def _counted(config: NetConfig, size: tuple[int, int], num_classes: int) -> int:
+def _counted(config: ResolvedConfig, size: tuple[int, int], num_classes: int) -> int:
     """What torch counts in a forward pass without storage, for a net that no formula describes."""
     with torch.device("meta"):
         # Batch norm could not train on one image.
@@ -71,7 +71,7 @@ def _counted(config: NetConfig, size: tuple[int, int], num_classes: int) -> int:
     return counter.get_total_flops() // 2
 
 
-def _block(config: NetConfig, size: tuple[int, int], n: int) -> int:
+def _block(config: ResolvedConfig, size: tuple[int, int], n: int) -> int:
     """A block over n tokens: four projections, MLP, queries with keys and weights with values."""
     d, (rows, columns) = config.width, grid_of(config, size)
     dense = 4 * n * d * d + (3 if config.swiglu else 2) * n * d * config.mlp
@@ -82,7 +82,7 @@ def _block(config: NetConfig, size: tuple[int, int], n: int) -> int:
     return dense + products * n * n * d
 
 
-def _resnet(config: NetConfig, root: int, size: tuple[int, int]) -> tuple[int, int]:
+def _resnet(config: ResolvedConfig, root: int, size: tuple[int, int]) -> tuple[int, int]:
     """Root and stages of a ResNet, taps on the padding included, and the channels that come out."""
 
     def places(scale: int) -> int:
@@ -99,14 +99,14 @@ def _resnet(config: NetConfig, root: int, size: tuple[int, int]) -> tuple[int, i
     return total, channels
 
 
-def _pool(config: NetConfig, n: int) -> int:
+def _pool(config: ResolvedConfig, n: int) -> int:
     """A MAP head: keys and values of n patches, one query, two products, output projection and MLP."""
     d = config.width
     mlp = (3 if config.swiglu else 2) * d * config.mlp
     return (2 * n + 2) * d * d + 2 * n * d + mlp if config.pool == "map" else 0
 
 
-def _head(config: NetConfig, num_classes: int) -> int:
+def _head(config: ResolvedConfig, num_classes: int) -> int:
     """The tanh layer, if there is one, and the head."""
     r = config.representation
     return config.pooled_width * r + (r or config.pooled_width) * num_classes

@@ -1,13 +1,12 @@
-"""NetConfig, the one table of variants, and the geometry that follows from a config."""
+"""NetConfig, what its fields may be together, and the geometry that follows from them."""
 
-import difflib
 import math
-import re
 from collections.abc import Sequence, Set
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from vit_lightning.errors import InputError
+from vit_lightning.models.variants import RESNET_NAME, TIMM, row_of
 
 Pool = Literal["token", "gap", "map", "token_and_gap"]
 Position = Literal["learned", "learned_2d", "sincos_2d", "relative", "none"]
@@ -89,57 +88,53 @@ class NetConfig:
     @property
     def prefix_tokens(self) -> int:
         """Tokens in front of the patches in a resolved config: class token and registers."""
-        return int(self.class_token) + self.registers
+        return int(self.class_token or 0) + (self.registers or 0)
 
     @property
     def pooled_width(self) -> int:
         """Width of the pooled vector in a resolved config."""
-        return 2 * self.width if self.pool == "token_and_gap" else self.width
+        width = self.width or 0
+        return 2 * width if self.pool == "token_and_gap" else width
 
 
-# name: (depth, width, mlp, heads), from the paper's Table 1, AugReg's Table 1 and big_vision.
-SIZES = {
-    "mu": (1, 32, 128, 2),
-    "Ti": (12, 192, 768, 3),
-    "S": (12, 384, 1536, 6),
-    "M": (12, 512, 2048, 8),
-    "B": (12, 768, 3072, 12),
-    "L": (24, 1024, 4096, 16),
-    "So400m": (27, 1152, 4304, 16),
-    "H": (32, 1280, 5120, 16),
-    "g": (40, 1408, 6144, 16),
-    "g-opt": (40, 1536, 6144, 16),
-    "G": (48, 1664, 8192, 16),
-    "G-opt": (48, 1536, 8192, 16),
-    "e": (56, 1792, 15360, 16),
-}
+if TYPE_CHECKING:
 
-# name and total downsampling of a hybrid's stem: (units per stage, patch on its map).
-# R+Ti/16 really downsamples by 32: root 4, patch 8, as in the official code.
-STEMS = {
-    "R/16": ((0,), 8),
-    "R26/32": ((2, 2, 2, 2), 1),
-    "R50/32": ((3, 4, 6, 3), 1),
-    "R50/16": ((3, 4, 9), 1),
-}
+    @dataclass
+    class ResolvedConfig(NetConfig):
+        """A NetConfig with every field filled in, which only a type checker tells apart."""
 
-# layers: units per stage of a BiT ResNet.
-RESNETS = {
-    "26": (2, 2, 2, 2),
-    "50": (3, 4, 6, 3),
-    "101": (3, 4, 23, 3),
-    "152": (3, 8, 36, 3),
-    "200": (3, 24, 36, 3),
-}
+        variant: str
+        patch: int
+        stride: int
+        width: int
+        depth: int
+        heads: int
+        mlp: int
+        channels: int
+        stages: tuple[int, ...]
+        pool: Pool
+        class_token: bool
+        norm_after_pool: bool
+        norm_eps: float
+        embed_norm: bool
+        representation: int
+        position: Position
+        position_temperature: float
+        position_at: PositionAt
+        attention: Axes
+        attention_init: AttentionInit
+        dropout: float
+        stochastic_depth: float
+        patch_dropout: float
+        layer_scale: float
+        registers: int
+        gelu: Gelu
+        swiglu: bool
+        head_bias: float
+        crop_to_patch: bool
 
-RESNET_NAME = re.compile(r"R(\d+)x(\d+(?:\.\d+)?)")
-
-# Names to suggest when a name is unknown.
-VARIANTS = (
-    *(f"{size}/{patch}" for size in SIZES for patch in (8, 14, 16, 32)),
-    *("R+Ti/16", "R26+S/32", "R26+B/32", "R50+B/32", "R50+B/16", "R50+L/32", "R50+L/16"),
-    *("R50x1", "R50x2", "R50x3", "R101x1", "R101x3", "R152x1", "R152x2", "R152x4", "R200x3"),
-)
+else:
+    ResolvedConfig = NetConfig
 
 DEFAULTS: dict[str, Any] = {
     "channels": 3,
@@ -165,8 +160,7 @@ DEFAULTS: dict[str, Any] = {
     "crop_to_patch": False,
 }
 
-# What a variant's name begins with if timm builds the net, and the fields that it reads.
-TIMM = "timm/"
+# The fields that a net of timm reads.
 TIMM_FIELDS = {"variant", "channels", "dropout", "stochastic_depth", "head_bias"}
 
 # The pools that read the class token.
@@ -176,7 +170,7 @@ READS_TOKEN = ("token", "token_and_gap")
 RESNET_FIELDS = {"variant", "width", "stages", "depth", "channels", "head_bias"}
 
 
-def resolve(config: NetConfig) -> NetConfig:
+def resolve(config: NetConfig) -> ResolvedConfig:
     """Returns the config with every field filled in: given fields first, then the variant's row, then the defaults.
 
     Args:
@@ -186,32 +180,33 @@ def resolve(config: NetConfig) -> NetConfig:
         InputError: unknown variant, or fields that contradict each other.
     """
     given = {"variant": "B/16"} | {name: value for name, value in asdict(config).items() if value is not None}
-    values = DEFAULTS | _row(given["variant"]) | given
+    values = DEFAULTS | row_of(given["variant"]) | given
     values["stages"] = tuple(values["stages"])
     values.setdefault("stride", values["patch"])
     values.setdefault("class_token", values["pool"] in READS_TOKEN)
     values.setdefault("depth", sum(values["stages"]))
-    resolved = NetConfig(**values)
+    resolved = ResolvedConfig(**values)
     _check(resolved)
     return resolved
 
 
-def is_resnet(config: NetConfig) -> bool:
+def is_resnet(config: ResolvedConfig) -> bool:
     """Whether the variant is a BiT ResNet rather than a transformer."""
     return RESNET_NAME.fullmatch(config.variant) is not None
 
 
-def is_timm(config: NetConfig) -> bool:
+def is_timm(config: ResolvedConfig) -> bool:
     """Whether the variant is a net of timm, which timm alone describes."""
     return config.variant.startswith(TIMM)
 
 
 def as_pair(image_size: int | tuple[int, int]) -> tuple[int, int]:
     """Returns an image size as (y, x)."""
-    return (image_size, image_size) if isinstance(image_size, int) else tuple(image_size)
+    y, x = (image_size, image_size) if isinstance(image_size, int) else image_size
+    return y, x
 
 
-def grid_of(config: NetConfig, image_size: tuple[int, int]) -> tuple[int, int]:
+def grid_of(config: ResolvedConfig, image_size: tuple[int, int]) -> tuple[int, int]:
     """Returns the rows and columns of patches that a resolved config cuts from an image (or from its stem's map).
 
     Args:
@@ -225,23 +220,32 @@ def grid_of(config: NetConfig, image_size: tuple[int, int]) -> tuple[int, int]:
     return rows, columns
 
 
-def patches_kept(config: NetConfig, patches: int) -> int:
+def patches_kept(config: ResolvedConfig, patches: int) -> int:
     """Returns how many of an image's patches a resolved config keeps in training, at least one."""
     return max(1, round(patches * (1 - config.patch_dropout)))
 
 
-def check_images(config: NetConfig, image_size: tuple[int, int], shape: Sequence[int]) -> None:
+def check_channels(found: int, expected: int) -> None:
+    """Refuses images of other channels than a net's.
+
+    Raises:
+        InputError: the two differ.
+    """
+    if found != expected:
+        raise InputError(
+            f"The images have {found} channels, but the net expects {expected}: "
+            f"convert the images, or set --model.net.channels {found}."
+        )
+
+
+def check_images(config: ResolvedConfig, image_size: tuple[int, int], shape: Sequence[int]) -> None:
     """Refuses images whose shape `b c height width` is not what a net was built for.
 
     Raises:
         InputError: other channels or another size than the net's.
     """
     _, channels, height, width = shape
-    if channels != config.channels:
-        raise InputError(
-            f"The images have {channels} channels, but the net expects {config.channels}: "
-            f"convert the images or set net.channels={channels}."
-        )
+    check_channels(channels, config.channels)
     if (height, width) != image_size:
         raise InputError(
             f"The images have {height}x{width} pixels, but the net expects {image_size[0]}x{image_size[1]}: "
@@ -249,28 +253,7 @@ def check_images(config: NetConfig, image_size: tuple[int, int], shape: Sequence
         )
 
 
-def _row(variant: str) -> dict[str, Any]:
-    """The table row of a variant as NetConfig fields."""
-    if (match := re.fullmatch(r"(?:(R\d*)\+)?([\w-]+)/([1-9]\d*)", variant)) and match[2] in SIZES:
-        stem, size, patch = match.groups()
-        row = dict(zip(("depth", "width", "mlp", "heads"), SIZES[size], strict=True))
-        if stem is None:
-            return row | {"patch": int(patch)}
-        if f"{stem}/{patch}" in STEMS:
-            stages, patch = STEMS[f"{stem}/{patch}"]
-            return row | {"stages": stages, "patch": patch}
-    if (match := RESNET_NAME.fullmatch(variant)) and match[1] in RESNETS:
-        row = {"stages": RESNETS[match[1]], "width": int(64 * float(match[2])), "pool": "gap", "position": "none"}
-        return row | {"heads": 0, "mlp": 0, "patch": 1}
-    if variant.startswith(TIMM):
-        return dict.fromkeys(("patch", "width", "depth", "heads", "mlp"), 1) | {"pool": "gap", "position": "none"}
-    names = {name.lower(): name for name in VARIANTS}
-    close = difflib.get_close_matches(variant.lower(), names, n=1, cutoff=0.5)
-    hint = f"did you mean {names[close[0]]}?" if close else "choose for example Ti/16, B/16, R50+B/16 or R50x1."
-    raise InputError(f"There is no net variant {variant!r}: {hint}")
-
-
-def _check(config: NetConfig) -> None:
+def _check(config: ResolvedConfig) -> None:
     """Refuses a resolved config whose fields cannot work together."""
     for name, choices in CHOICES.items():
         value = getattr(config, name)
@@ -317,7 +300,7 @@ def _check(config: NetConfig) -> None:
         raise InputError(f"Axial attention has no row for {config.registers} registers: set net.registers=0.")
 
 
-def _check_temperature(config: NetConfig) -> None:
+def _check_temperature(config: ResolvedConfig) -> None:
     """Refuses waves that cannot be, and those of positions that have none."""
     temperature = config.position_temperature
     if not 1 < temperature < math.inf:
@@ -329,7 +312,7 @@ def _check_temperature(config: NetConfig) -> None:
         )
 
 
-def _check_local(config: NetConfig) -> None:
+def _check_local(config: ResolvedConfig) -> None:
     """Refuses nets whose heads cannot find a neighbour by its position."""
     needs = {"position": "sincos_2d", "position_at": "stem", "attention": "global"}
     for name, value in needs.items():
@@ -345,7 +328,7 @@ def _check_local(config: NetConfig) -> None:
         )
 
 
-def _check_patch_dropout(config: NetConfig) -> None:
+def _check_patch_dropout(config: ResolvedConfig) -> None:
     """Refuses nets that need every patch in its place after the first positions."""
     whole = {"attention": ("axial",), "position": ("relative",), "position_at": ("every_layer", "every_layer_shared")}
     for name, values in whole.items():
@@ -356,7 +339,7 @@ def _check_patch_dropout(config: NetConfig) -> None:
             )
 
 
-def _check_resnet(config: NetConfig) -> None:
+def _check_resnet(config: ResolvedConfig) -> None:
     """Refuses transformer fields, widths without 32 groups and no stages."""
     _check_meaningless(config, RESNET_FIELDS)
     if config.width < 1 or config.width % 32:
@@ -365,9 +348,9 @@ def _check_resnet(config: NetConfig) -> None:
         raise InputError(f"The ResNet {config.variant} needs at least one stage: leave net.stages out.")
 
 
-def _check_meaningless(config: NetConfig, read: Set[str]) -> None:
+def _check_meaningless(config: ResolvedConfig, read: Set[str]) -> None:
     """Refuses fields that a net, which reads only some, would silently ignore."""
-    row = {"stride": 1, "class_token": False} | DEFAULTS | _row(config.variant)
+    row = {"stride": 1, "class_token": False} | DEFAULTS | row_of(config.variant)
     given = {name: getattr(config, name) for name in row if name not in read}
     idle = [f"net.{name}={value}" for name, value in given.items() if value != row[name]]
     if idle:
@@ -378,7 +361,7 @@ def _check_meaningless(config: NetConfig, read: Set[str]) -> None:
         )
 
 
-def _patches_along(config: NetConfig, size: int) -> int:
+def _patches_along(config: ResolvedConfig, size: int) -> int:
     """Number of patches along one side of `size` pixels."""
     scale = 2 ** (len(config.stages) + 1) if config.stages else 1
     length = -(-size // scale)

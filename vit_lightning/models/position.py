@@ -11,7 +11,7 @@ from einops import einsum, rearrange, repeat
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
-from vit_lightning.models.config import NetConfig
+from vit_lightning.models.config import ResolvedConfig
 from vit_lightning.models.dense import normal_
 
 STD = 0.02
@@ -25,7 +25,7 @@ class Additive(nn.Module):
         grid: rows and columns of patches.
     """
 
-    def __init__(self, config: NetConfig, grid: tuple[int, int]) -> None:
+    def __init__(self, config: ResolvedConfig, grid: tuple[int, int]) -> None:
         super().__init__()
         self.grid, self.width, self.registers = grid, config.width, config.registers
         self.class_token = int(config.class_token)
@@ -82,6 +82,8 @@ class Learned2d(Additive):
 class SinCos2d(Additive):
     """Fixed waves `[sin x, cos x, sin y, cos y]` as in big_vision; a class token has no position."""
 
+    table: Tensor
+
     def build(self) -> None:
         rows, columns = self.grid
         table = torch.empty(1, self.class_token + rows * columns, self.width)
@@ -133,7 +135,7 @@ class Relative(nn.Module):
         return einsum(queries * queries.shape[-1] ** -0.5, keys, "b h i k, i k j -> b h i j")
 
 
-def additive(config: NetConfig, grid: tuple[int, int]) -> nn.Module:
+def additive(config: ResolvedConfig, grid: tuple[int, int]) -> nn.Module:
     """Returns the module that adds the config's positions to tokens; it does nothing for relative ones or none."""
     kinds = {"learned": Learned, "learned_2d": Learned2d, "sincos_2d": SinCos2d}
     return kinds[config.position](config, grid) if config.position in kinds else nn.Identity()

@@ -6,9 +6,9 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from vit_lightning.errors import InputError
+from vit_lightning.models.blocks import Block
 from vit_lightning.models.resnet import BiTUnit, HybridUnit
 from vit_lightning.models.timm_net import TimmNet
-from vit_lightning.models.vit import Block
 
 
 def recompute(net: nn.Module) -> None:
@@ -30,4 +30,4 @@ def recompute(net: nn.Module) -> None:
             raise InputError(f"timm cannot recompute {net.config.variant}: drop --model.recompute.") from error
     for module in net.modules():
         if isinstance(module, (Block, BiTUnit, HybridUnit)):
-            module.forward = partial(checkpoint, module.forward, use_reentrant=False)
+            module.forward = partial(checkpoint, module.forward, use_reentrant=False)  # type: ignore[method-assign]

@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d, max_pool2d, pad
 
 from vit_lightning.errors import InputError
-from vit_lightning.models.config import NetConfig, check_images, grid_of
+from vit_lightning.models.config import ResolvedConfig, check_images, grid_of
 from vit_lightning.models.dense import Dense, lecun_normal_
 
 HYBRID_ROOT = 64
 
 
-class Norm(nn.GroupNorm):
+class GroupNorm(nn.GroupNorm):
     """Group normalisation in 32 groups."""
 
     def __init__(self, channels: int, eps: float, scale: float = 1.0) -> None:
@@ -74,7 +74,7 @@ class HybridUnit(nn.Module):
 
     def __init__(self, inputs: int, mid: int, stride: int) -> None:
         super().__init__()
-        norm = partial(Norm, eps=1e-6)
+        norm = partial(GroupNorm, eps=1e-6)
         self.conv1, self.norm1 = SameConv(inputs, mid), norm(mid)
         self.conv2, self.norm2 = SameConv(mid, mid, 3, stride), norm(mid)
         self.conv3, self.norm3 = SameConv(mid, 4 * mid), norm(4 * mid, scale=0.0)
@@ -94,7 +94,7 @@ class BiTUnit(nn.Module):
 
     def __init__(self, inputs: int, mid: int, stride: int) -> None:
         super().__init__()
-        norm = partial(Norm, eps=1e-5)
+        norm = partial(GroupNorm, eps=1e-5)
         self.norm1, self.conv1 = norm(inputs), Conv(inputs, mid)
         self.norm2, self.conv2 = norm(mid), Conv(mid, mid, 3, stride)
         self.norm3, self.conv3 = norm(mid), Conv(mid, 4 * mid)
@@ -131,7 +131,7 @@ class Stem(nn.Module):
 
     def __init__(self, channels: int, stages: tuple[int, ...]) -> None:
         super().__init__()
-        self.conv_root, self.norm_root = SameConv(channels, HYBRID_ROOT, 7, 2), Norm(HYBRID_ROOT, eps=1e-6)
+        self.conv_root, self.norm_root = SameConv(channels, HYBRID_ROOT, 7, 2), GroupNorm(HYBRID_ROOT, eps=1e-6)
         self.stages, self.out_channels = stack(HybridUnit, HYBRID_ROOT, stages)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -150,13 +150,13 @@ class ResNet(nn.Module):
 
     num_prefix_tokens = 0
 
-    def __init__(self, config: NetConfig, image_size: tuple[int, int], num_classes: int) -> None:
+    def __init__(self, config: ResolvedConfig, image_size: tuple[int, int], num_classes: int) -> None:
         super().__init__()
         self.config, self.image_size, self.num_classes = config, image_size, num_classes
         self.grid = grid_of(config, image_size)
         self.conv_root = Conv(config.channels, config.width, 7, 2)
         self.stages, channels = stack(BiTUnit, config.width, config.stages)
-        self.norm = Norm(channels, eps=1e-5)
+        self.norm = GroupNorm(channels, eps=1e-5)
         head_bias = partial(nn.init.constant_, val=config.head_bias)
         self.head = Dense(channels, num_classes, nn.init.zeros_, head_bias) if num_classes else nn.Identity()
 

@@ -2,13 +2,14 @@
 
 import difflib
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
 
 from vit_lightning.errors import InputError
-from vit_lightning.models.config import TIMM, NetConfig, check_images
+from vit_lightning.models.config import ResolvedConfig, check_images
+from vit_lightning.models.variants import TIMM
 
 
 class TimmNet(nn.Module):
@@ -25,8 +26,9 @@ class TimmNet(nn.Module):
 
     num_prefix_tokens = 0
     grid = (1, 1)
+    body: Any  # more than torch says of a module
 
-    def __init__(self, config: NetConfig, image_size: tuple[int, int], num_classes: int) -> None:
+    def __init__(self, config: ResolvedConfig, image_size: tuple[int, int], num_classes: int) -> None:
         super().__init__()
         self.config, self.image_size, self.num_classes = config, image_size, num_classes
         try:
@@ -41,12 +43,12 @@ class TimmNet(nn.Module):
             raise InputError(f"timm has no net {name!r}: {hint}")
         card = timm.get_pretrained_cfg(name)
         sized = card is not None and card.fixed_input_size
-        wanted = {"num_classes": num_classes, "in_chans": config.channels, "drop_rate": config.dropout}
+        wanted: dict[str, Any] = {"num_classes": num_classes, "in_chans": config.channels, "drop_rate": config.dropout}
         if config.stochastic_depth:
             wanted["drop_path_rate"] = config.stochastic_depth
 
         def make(size: tuple[int, int]) -> nn.Module:
-            return timm.create_model(name, **wanted, **({"img_size": size} if sized else {}))
+            return timm.create_model(name, **wanted | ({"img_size": size} if sized else {}))
 
         if card is not None:
             _check_size(config, make, image_size, card.input_size[1:])
@@ -57,9 +59,10 @@ class TimmNet(nn.Module):
         if not hasattr(self.body, "group_matcher"):
             raise InputError(f"timm does not tell the layers of {name}, by which ours are trained: choose another net.")
         if config.head_bias and num_classes:
-            if not isinstance(self.head, nn.Linear | nn.Conv2d):
+            head = self.head
+            if not isinstance(head, nn.Linear | nn.Conv2d) or head.bias is None:
                 raise InputError(f"{config.variant} has no single last layer to bias: drop net.head_bias.")
-            nn.init.constant_(self.head.bias, config.head_bias)
+            nn.init.constant_(head.bias, config.head_bias)
         self.layers: dict[str, int] = group_parameters(self.body, self.body.group_matcher(), reverse=True)
 
     @property
@@ -91,7 +94,7 @@ class TimmNet(nn.Module):
 
 
 def _check_size(
-    config: NetConfig, make: Callable[[tuple[int, int]], nn.Module], size: tuple[int, int], own: tuple[int, int]
+    config: ResolvedConfig, make: Callable[[tuple[int, int]], nn.Module], size: tuple[int, int], own: tuple[int, int]
 ) -> None:
     """Refuse images that the net cannot take, which timm tells only by the exceptions of its layers.
 

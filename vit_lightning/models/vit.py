@@ -1,4 +1,4 @@
-"""The Vision Transformer (Dosovitskiy et al., 2021), its pooling heads and its axial form.
+"""The Vision Transformer (Dosovitskiy et al., 2021) and its pooling heads; `blocks` holds its block.
 
 Letters, here and in the whole package:
     b batch, c channels, y x rows and columns of patches, p q rows and columns of pixels inside a patch,
@@ -7,41 +7,19 @@ Letters, here and in the whole package:
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING
 
 import torch
-from einops import einsum, rearrange, reduce, repeat
+from einops import rearrange, reduce, repeat
 from torch import Tensor, nn
-from torch.nn.functional import linear, scaled_dot_product_attention, silu
+from torch.nn.functional import scaled_dot_product_attention
 
-from vit_lightning.models.config import NetConfig, check_images, grid_of, patches_kept
+from vit_lightning.models.attention_init import look_at_neighbours_
+from vit_lightning.models.blocks import MLP, Block, Norm
+from vit_lightning.models.config import ResolvedConfig, check_images, grid_of, patches_kept
 from vit_lightning.models.dense import Dense, lecun_normal_, normal_, xavier_
 from vit_lightning.models.fast.fast_path import fusible
-from vit_lightning.models.local_init import look_at_neighbours_
-from vit_lightning.models.mimetic import mimetic_
-from vit_lightning.models.position import STD, Relative, additive
-
-if TYPE_CHECKING:
-    from vit_lightning.models.fast.fused import Stream
-
-# How attention along an axis groups the tokens: sequences in front, heads beside them.
-SPLIT = {
-    "global": "b n (three h k) -> three b h n k",
-    "row": "b (y x) (three h k) -> three (b y) h x k",
-    "column": "b (y x) (three h k) -> three (b x) h y k",
-}
-MERGE = {
-    "global": "b h n k -> b n (h k)",
-    "row": "(b y) h x k -> b (y x) (h k)",
-    "column": "(b x) h y k -> b (y x) (h k)",
-}
-
-
-class Norm(nn.LayerNorm):
-    """LayerNorm over the width of a token."""
-
-    def __init__(self, config: NetConfig) -> None:
-        super().__init__(config.width, eps=config.norm_eps)
+from vit_lightning.models.position import STD, additive
+from vit_lightning.models.resnet import Stem
 
 
 class Patches(nn.Module):
@@ -61,149 +39,6 @@ class Patches(nn.Module):
             windows = images.unfold(2, self.patch, self.stride).unfold(3, self.patch, self.stride)
             patches = rearrange(windows, "b c y x p q -> b (y x) (p q c)")
         return self.proj(patches)
-
-
-class Attention(nn.Module):
-    """Multi-head self-attention over all tokens, or within each row or column of the grid."""
-
-    def __init__(self, config: NetConfig, grid: tuple[int, int], axis: str) -> None:
-        super().__init__()
-        d, (rows, columns) = config.width, grid
-        self.axis, self.heads = axis, config.heads
-        self.places = {} if axis == "global" else {"y": rows, "x": columns}
-        self.qkv = Dense(d, 3 * d, partial(xavier_, parts=3))
-        self.out = Dense(d, d)
-        if config.attention_init == "mimetic":
-            mimetic_(self.qkv.weight, self.out.weight, self.heads)
-        self.dropout = nn.Dropout(config.dropout)
-        length = {"global": config.prefix_tokens + rows * columns, "row": columns, "column": rows}[axis]
-        self.position = Relative(length, d // self.heads) if config.position == "relative" else None
-
-    def forward(self, tokens: Tensor, first: bool = False) -> Tensor:
-        queries, keys, values, bias = self.split_for_first(tokens) if first else self.split(tokens)
-        mixed = scaled_dot_product_attention(queries, keys, values, attn_mask=bias)
-        return self.dropout(self.out(rearrange(mixed, MERGE[self.axis], **self.places)))
-
-    def split(self, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """Returns queries, keys and values per head, and the logits that relative positions add."""
-        queries, keys, values = rearrange(self.qkv(tokens), SPLIT[self.axis], three=3, h=self.heads, **self.places)
-        return queries, keys, values, None if self.position is None else self.position(queries)
-
-    def split_for_first(self, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
-        """Returns the first token's query, and all keys and values: what a class token needs of the last layer."""
-        d = tokens.shape[-1]
-        weight, bias = self.qkv.weight, self.qkv.bias
-        query = rearrange(linear(tokens[:, :1], weight[:d], bias[:d]), "b n (h k) -> b h n k", h=self.heads)
-        both = linear(tokens, weight[d:], bias[d:])
-        keys, values = rearrange(both, "b n (two h k) -> two b h n k", two=2, h=self.heads)
-        return query, keys, values, None
-
-    def weights(self, tokens: Tensor) -> Tensor:
-        """Returns the attention `b h n n` of every query (third axis) to every key; rows sum to 1."""
-        queries, keys, _, bias = self.split(tokens)
-        logits = einsum(queries, keys, "b h i k, b h j k -> b h i j") * queries.shape[-1] ** -0.5
-        weights = (logits if bias is None else logits + bias).softmax(dim=-1)
-        if self.axis == "global":
-            return weights
-        # Attention along an axis never leaves it: zero between two different lines (rows or columns) l and m.
-        lines = self.places["y" if self.axis == "row" else "x"]
-        blocks = rearrange(weights, "(b l) h i j -> b h l i j", l=lines)
-        full = einsum(blocks, torch.eye(lines).to(blocks), "b h l i j, l m -> b h l i m j")
-        raster = "b h (l i) (m j)" if self.axis == "row" else "b h (i l) (j m)"
-        return rearrange(full, f"b h l i m j -> {raster}")
-
-
-class SwiGLU(nn.Module):
-    """The second half of the last axis, gated by the SiLU of the first."""
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        gate, values = rearrange(tokens, "b n (two m) -> two b n m", two=2)
-        return silu(gate) * values
-
-
-class MLP(nn.Module):
-    """Two dense layers around a GELU, or around a gate."""
-
-    def __init__(self, config: NetConfig, dropout: float = 0.0) -> None:
-        super().__init__()
-        near_zero = partial(normal_, std=1e-6)
-        self.up = Dense(config.width, config.mlp * (2 if config.swiglu else 1), bias=near_zero)
-        gelu = nn.GELU(approximate="tanh" if config.gelu == "tanh" else "none")
-        self.activation = SwiGLU() if config.swiglu else gelu
-        self.down = Dense(config.mlp, config.width, bias=near_zero)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        return self.dropout(self.down(self.dropout(self.activation(self.up(tokens)))))
-
-
-class StochasticDepth(nn.Module):
-    """Zeroes a branch for a share `rate` of the images in training, and scales up the others to keep the mean."""
-
-    def __init__(self, rate: float) -> None:
-        super().__init__()
-        self.rate = rate
-
-    def forward(self, branch: Tensor) -> Tensor:
-        factor = self.factor(branch)
-        return branch if factor is None else branch * rearrange(factor, "b -> b 1 1")
-
-    def factor(self, branch: Tensor) -> Tensor | None:
-        """Returns what each image's branch is multiplied by, `b`; None where nothing is dropped."""
-        if not self.training or self.rate == 0:
-            return None
-        keep = 1 - self.rate
-        return torch.empty(branch.shape[0], dtype=branch.dtype, device=branch.device).bernoulli_(keep) / keep
-
-
-class Block(nn.Module):
-    """Pre-norm transformer block: equations 2 and 3 of the paper.
-
-    Args:
-        config: the resolved config.
-        grid: rows and columns of patches.
-        axis: "global", "row" or "column".
-        skip: stochastic depth's rate in this block.
-    """
-
-    def __init__(self, config: NetConfig, grid: tuple[int, int], axis: str, skip: float) -> None:
-        super().__init__()
-        self.position = additive(config, grid) if config.position_at == "every_layer" else nn.Identity()
-        self.norm1 = Norm(config)
-        self.attention = Attention(config, grid, axis)
-        self.norm2 = Norm(config)
-        self.mlp = MLP(config, config.dropout)
-        self.skip = StochasticDepth(skip)
-        self.layer_scale = config.layer_scale
-        self.scale1, self.scale2 = (
-            nn.Parameter(torch.empty(config.width)) if config.layer_scale else None for _ in range(2)
-        )
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        if self.scale1 is not None:
-            nn.init.constant_(self.scale1, self.layer_scale)
-            nn.init.constant_(self.scale2, self.layer_scale)
-
-    def forward(self, tokens: "Tensor | Stream", first: bool = False) -> "Tensor | Stream":
-        """Returns the next tokens; with `first`, the first alone, `b 1 d`, for less than half of the work."""
-        if not isinstance(tokens, Tensor):
-            return tokens.through(self, first)
-        tokens = self.position(tokens)
-        return self.update(tokens, self.norm1(tokens), first)
-
-    def update(self, tokens: Tensor, normed: Tensor, first: bool) -> Tensor:
-        """Returns the next tokens, given the present ones before and after the first norm."""
-        tokens = tokens[:, :1] if first else tokens
-        tokens = tokens + self.branch(self.attention(normed, first), self.scale1)
-        return tokens + self.branch(self.mlp(self.norm2(tokens)), self.scale2)
-
-    def branch(self, output: Tensor, scale: Tensor | None) -> Tensor:
-        return self.skip(output if scale is None else output * scale)
-
-    def weights(self, tokens: Tensor) -> Tensor:
-        """Returns the attention `b h n n` for the block's input."""
-        return self.attention.weights(self.norm1(self.position(tokens)))
 
 
 class PatchDropout(nn.Module):
@@ -248,7 +83,7 @@ class ProbeAttention(nn.Module):
 class MapPool(nn.Module):
     """Multi-head attention pooling: a learned probe attends over the patches, then an MLP (big_vision's MAP head)."""
 
-    def __init__(self, config: NetConfig) -> None:
+    def __init__(self, config: ResolvedConfig) -> None:
         super().__init__()
         self.probe = nn.Parameter(torch.empty(1, 1, config.width))
         self.attention = ProbeAttention(config.width, config.heads)
@@ -284,14 +119,14 @@ class ViT(nn.Module):
         config: a resolved config.
         image_size: (y, x) in pixels.
         num_classes: size of the logits.
-        stem: what turns images into the map that is patched (a hybrid's ResNet, with `out_channels`); None: nothing.
+        stem: a hybrid's ResNet, which turns images into the map that is patched; None: the images are patched.
 
     Raises:
         InputError: the patch does not divide the image size.
     """
 
     def __init__(
-        self, config: NetConfig, image_size: tuple[int, int], num_classes: int, stem: nn.Module | None = None
+        self, config: ResolvedConfig, image_size: tuple[int, int], num_classes: int, stem: Stem | None = None
     ) -> None:
         super().__init__()
         d = config.width
@@ -309,7 +144,8 @@ class ViT(nn.Module):
         self.patch_dropout = PatchDropout(patches_kept(config, math.prod(self.grid)), config.prefix_tokens)
         axes = ["row", "column"] * config.depth if config.attention == "axial" else ["global"] * config.depth
         skip = config.stochastic_depth / max(len(axes) - 1, 1)
-        self.blocks = nn.ModuleList(Block(config, self.grid, axis, skip * i) for i, axis in enumerate(axes))
+        blocks = [Block(config, self.grid, axis, skip * i) for i, axis in enumerate(axes)]
+        self.blocks = nn.ModuleList(blocks)
         self.norm = Norm(config)
         if config.pool == "map":
             self.pool = MapPool(config)
@@ -319,7 +155,8 @@ class ViT(nn.Module):
         self.head = Dense(size or pooled, num_classes, nn.init.zeros_, head_bias) if num_classes else nn.Identity()
         self.reset_parameters()
         if config.attention_init == "local":
-            look_at_neighbours_(self)
+            writers = [layer for block in blocks for layer in (block.attention.out, block.mlp.down)]
+            look_at_neighbours_(config, [block.attention.qkv for block in blocks], [self.patches.proj, *writers])
 
     def reset_parameters(self) -> None:
         if self.class_token is not None:
@@ -336,7 +173,7 @@ class ViT(nn.Module):
         """Returns what the head reads, `b d` (or the tanh layer's size): "pre_logits" in the official code."""
         config = self.config
         class_token_alone = config.pool == "token" and config.attention == "global" and config.position != "relative"
-        tokens = self.encode(self.embed(images), first=class_token_alone)
+        tokens = self.encode(self.embed(images), first_token_only=class_token_alone)
         token, patches = tokens[:, 0], tokens[:, self.num_prefix_tokens :]
         if self.config.pool == "token":
             pooled = token
@@ -372,26 +209,30 @@ class ViT(nn.Module):
         check_images(self.config, self.image_size, images.shape)
         return self.patches(self.stem(images))
 
-    def encode(self, patches: Tensor, maps: list[Tensor] | None = None, first: bool = False) -> Tensor:
-        """Returns the encoder's output for projected patches `b (y x) d`, of the first token alone if asked for.
+    def encode(self, patches: Tensor, maps: list[Tensor] | None = None, first_token_only: bool = False) -> Tensor:
+        """Returns the encoder's output `b n d` for projected patches `b (y x) d`.
 
-        Each layer's attention goes into `maps`.
+        Args:
+            patches: what `embed` returns.
+            maps: takes each layer's attention; None: attention is not computed explicitly.
+            first_token_only: return the first token alone, `b 1 d`.
         """
-        prefix = [token for token in (self.class_token, self.registers) if token is not None]
-        prefix = [repeat(token.to(patches.dtype), "1 n d -> b n d", b=patches.shape[0]) for token in prefix]
+        learned = [token for token in (self.class_token, self.registers) if token is not None]
+        prefix = [repeat(token.to(patches.dtype), "1 n d -> b n d", b=patches.shape[0]) for token in learned]
         tokens = torch.cat([*prefix, patches], dim=1) if prefix else patches
         tokens = self.embed_norm(self.patch_dropout(self.dropout(self.position(tokens))))
         if maps is None and fusible(self.config, tokens):
             from vit_lightning.models.fast.fused import encode
 
-            return encode(self, tokens, first)
+            norm = None if self.config.norm_after_pool else self.norm
+            return encode(tokens, self.blocks, norm, self.dropout, first_token_only)
         shared = self.config.position_at == "every_layer_shared"
         for i, block in enumerate(self.blocks):
             if shared and i:
                 tokens = self.position(tokens)
             if maps is not None:
-                maps.append(block.weights(tokens))
-            tokens = block(tokens, first and i == len(self.blocks) - 1)
+                maps.append(block.weights(tokens))  # type: ignore[operator]
+            tokens = block(tokens, first_token_only and i == len(self.blocks) - 1)
         return tokens if self.config.norm_after_pool else self.norm(tokens)
 
     def depth_of(self, name: str) -> int:

@@ -14,6 +14,7 @@ from torch.nn.utils import clip_grads_with_norm_
 
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build, half_on_gpu, resolve
+from vit_lightning.models.config import check_channels
 from vit_lightning.models.recompute import recompute
 from vit_lightning.runs.differences import differences
 from vit_lightning.seeds import run_seed
@@ -121,11 +122,7 @@ class RecipeModel(LightningModule):
 
     def normalise(self, images: Tensor) -> Tensor:
         """Map uint8, or float in [0, 1], to zero mean and unit deviation as the weights expect."""
-        if images.shape[1] != len(self.mean):
-            raise InputError(
-                f"the images have {images.shape[1]} channels, the net takes {len(self.mean)}; "
-                f"set --model.net.channels {images.shape[1]}, or convert the images"
-            )
+        check_channels(images.shape[1], len(self.mean))
         if (dtype := half_on_gpu(images)) is not None:
             from vit_lightning.models.fast.rowwise_kernels import normalise
 

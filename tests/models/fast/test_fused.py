@@ -41,12 +41,17 @@ def compare(device: str, dtype: torch.dtype) -> None:
             tokens = net.position(torch.cat([*_prefix(net, len(images)), patches], 1))
             torch.manual_seed(1)
             with torch.autocast(device, dtype, enabled=fast and dtype != torch.float32):
-                encoded = fused.encode(net, tokens) if fast else _plain(net, tokens)
+                encoded = fused.encode(*of(net, tokens)) if fast else _plain(net, tokens)
             encoded.float().square().mean().backward()
             results.append([encoded.detach().float(), *(p.grad for p in net.parameters() if p.grad is not None)])
         for ours, plain in zip(*reversed(results), strict=True):
             error = (ours - plain).norm() / plain.norm().clamp(min=1e-6)
             assert error < (1e-4 if dtype == torch.float32 else 3e-2), (name, ours.shape, error)
+
+
+def of(net: nn.Module, tokens: Tensor) -> tuple[Tensor, nn.ModuleList, nn.Module | None, nn.Dropout]:
+    """What the fast path's `encode` takes of a net."""
+    return tokens, net.blocks, None if net.config.norm_after_pool else net.norm, net.dropout
 
 
 def attend_on_cpu(packed: Tensor, heads: int) -> tuple[Tensor, Tensor]:
@@ -90,10 +95,10 @@ def masks_of(drop, rows: int, width: int, hidden: int) -> tuple[Tensor, Tensor, 
 
 def _plain(net, tokens):
     """The plain blocks, with the masks that the fast path draws first of all."""
-    from vit_lightning.models.fast.rowwise_kernels import Drop
+    from vit_lightning.models.fast.rowwise_kernels import DropoutMask
 
     rate, rows = net.config.dropout, tokens.shape[0] * tokens.shape[1]
-    drop = Drop(torch.randint(2**63 - 1, (1,), device=tokens.device), rate) if rate else None
+    drop = DropoutMask(torch.randint(2**63 - 1, (1,), device=tokens.device), rate) if rate else None
     for i, block in enumerate(net.blocks):
         if drop:
             after_out, *others = masks_of(drop.later(3 * i), rows, net.config.width, net.config.mlp)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu
 
 from tests.interpreted import interpret
-from tests.models.fast.test_fused import attend_on_cpu, masks_of
+from tests.models.fast.test_fused import attend_on_cpu, masks_of, of
 from vit_lightning.models import NetConfig, build, resolve
 from vit_lightning.models.fast import fast_path
 from vit_lightning.models.recompute import recompute
@@ -29,9 +29,9 @@ def make(**fields) -> nn.Module:
 
 
 def drop(seed: int = 0, rate: float = 0.3, use: int = 0):
-    from vit_lightning.models.fast.rowwise_kernels import Drop
+    from vit_lightning.models.fast.rowwise_kernels import DropoutMask
 
-    return Drop(torch.tensor([seed]), rate, use)
+    return DropoutMask(torch.tensor([seed]), rate, use)
 
 
 def near(share: float, expected: float, count: int) -> bool:
@@ -111,14 +111,14 @@ def check_extremes() -> None:
         assert all(torch.isfinite(mask).all() for mask in masks_of(drop(rate=rate), 8, 16, 16))
 
 
-def outcome(net: nn.Module, first: bool = False, seed: int = 1) -> list[Tensor]:
+def outcome(net: nn.Module, first_token_only: bool = False, seed: int = 1) -> list[Tensor]:
     """The fast path's output and gradients."""
     from vit_lightning.models.fast import fused
 
     torch.manual_seed(seed)
     tokens = torch.randn(2, 4 + net.num_prefix_tokens, SIZE["width"])
     net.zero_grad()
-    encoded = fused.encode(net, tokens, first)
+    encoded = fused.encode(*of(net, tokens), first_token_only)
     encoded.square().sum().backward()
     return [encoded.detach(), *(parameter.grad for parameter in net.parameters() if parameter.grad is not None)]
 
@@ -128,10 +128,12 @@ def check_recomputed() -> None:
     net = make(dropout=0.3, stochastic_depth=0.3, layer_scale=0.1, depth=3)
     again = copy.deepcopy(net)
     recompute(again)
-    for first in (False, True):
-        expected = outcome(net, first)
-        assert all(torch.allclose(*pair, atol=1e-6) for pair in zip(expected, outcome(again, first), strict=True))
-        assert not torch.allclose(expected[0], outcome(again, first, seed=2)[0])
+    for first_token_only in (False, True):
+        expected = outcome(net, first_token_only)
+        assert all(
+            torch.allclose(*pair, atol=1e-6) for pair in zip(expected, outcome(again, first_token_only), strict=True)
+        )
+        assert not torch.allclose(expected[0], outcome(again, first_token_only, seed=2)[0])
 
 
 def product_with_gelu(left, right, dtype=None, bias=None, gelu_gradient=None, **aux) -> Tensor:
@@ -176,7 +178,7 @@ def check_last_block() -> None:
     net, count = make(dropout=0.3, stochastic_depth=0.2).train(), 256
     tokens = torch.randn(1, 5, SIZE["width"]).expand(count, -1, -1).contiguous()
     with torch.no_grad():
-        ours = fused.encode(net, tokens, first=True)[:, 0]
+        ours = fused.encode(*of(net, tokens), first_token_only=True)[:, 0]
         plain = net.norm(net.blocks[1](net.blocks[0](tokens)))[:, 0]
         still = net.eval().norm(net.blocks[1](net.blocks[0](tokens[:1])))[:, 0]
     deviation = ((ours.var(0) + plain.var(0)) / count).sqrt()
@@ -189,10 +191,10 @@ def check_last_block() -> None:
 
 def check_total() -> None:
     """A net without a last norm drops what waits in its stream too."""
-    from vit_lightning.models.fast.fused import Stream
+    from vit_lightning.models.fast.fused import ResidualStream
 
     zeros, ones = torch.zeros(64, 8, 16), torch.ones(64, 8, 16)
-    total = Stream(zeros, ones, zeros[0, 0], None, drop(rate=0.2)).total()
+    total = ResidualStream(zeros, ones, zeros[0, 0], None, drop(rate=0.2)).total()
     assert set(total.unique().tolist()) == {0, 1.25}
     assert near((total > 0).float().mean().item(), 0.8, total.numel())
 

@@ -96,7 +96,7 @@ def _backward(
     feature = tl.arange(0, K)
     queries = Packed + image * tokens * 3 * width + head % heads * K
     keys, values = queries + width, queries + 2 * width
-    upper = Grad + image * tokens * width + head % heads * K
+    grad_out = Grad + image * tokens * width + head % heads * K
     lse, delta = Lse + head.to(tl.int64) * tokens, Delta + head.to(tl.int64) * tokens
     own = block * OWN + tl.arange(0, OWN)
     inside = own < tokens
@@ -112,7 +112,7 @@ def _backward(
         row = start + tl.arange(0, STEP)
         there = row < tokens
         q = tl.load(queries + row[:, None] * (3 * width) + feature[None, :], mask=there[:, None], other=0.0)
-        g = tl.load(upper + row[:, None] * width + feature[None, :], mask=there[:, None], other=0.0)
+        g = tl.load(grad_out + row[:, None] * width + feature[None, :], mask=there[:, None], other=0.0)
         log_sum = tl.load(lse + row, mask=there, other=float("inf")) * log2e
         p = tl.exp2(tl.dot(own_k, tl.trans(q)) * (scale * log2e) - log_sum[None, :])
         for_v += tl.dot(p.to(g.dtype), g)
@@ -126,7 +126,7 @@ def _backward(
     tl.store(sums + 2 * width + feature, tl.sum(for_v, 0))
 
     own_q = tl.load(queries + place, mask=inside[:, None], other=0.0)
-    own_g = tl.load(upper + own[:, None] * width + feature[None, :], mask=inside[:, None], other=0.0)
+    own_g = tl.load(grad_out + own[:, None] * width + feature[None, :], mask=inside[:, None], other=0.0)
     own_log_sum = tl.load(lse + own, mask=inside, other=float("inf")) * log2e
     own_delta = tl.load(delta + own, mask=inside, other=0.0)
     for_q = tl.zeros((OWN, K), tl.float32)

@@ -6,10 +6,10 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
-from vit_lightning.models.config import NetConfig
+from vit_lightning.models.config import ResolvedConfig
 
 
-def fusible(config: NetConfig, tokens: Tensor) -> bool:
+def fusible(config: ResolvedConfig, tokens: Tensor) -> bool:
     """Whether the blocks can take these tokens on the fast path: half precision on a GPU, and no rarer part."""
     usual = config.attention == "global" and config.position != "relative" and config.position_at == "stem"
     width = config.width // config.heads

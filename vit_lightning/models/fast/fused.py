@@ -7,78 +7,89 @@ follows every dense layer except the queries, keys and values (paper, appendix B
 layers' outputs anyway.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from einops import rearrange
 from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
-from torch.nn.functional import dropout
+from torch.nn import functional as F
 
+from vit_lightning.models.blocks import Block, Norm
 from vit_lightning.models.fast import matmul, rowwise_kernels
 from vit_lightning.models.fast.attend import attend, attend_backward
-from vit_lightning.models.fast.rowwise_kernels import KEEP_ALL, Drop
-
-if TYPE_CHECKING:
-    from vit_lightning.models.vit import Block, Norm, ViT
+from vit_lightning.models.fast.rowwise_kernels import NO_DROPOUT, DropoutMask
 
 NARROW = 384
 """Width of tokens up to which a product with GELU's slope inside takes longer than the two in turn (SPEED.md)."""
 
 
-class Stream(NamedTuple):
+class ResidualStream(NamedTuple):
     """Tokens `b n d` that stand for `tokens + keep * drop(branch + bias)`."""
 
     tokens: Tensor
     branch: Tensor | None = None
     bias: Tensor | None = None
     keep: Tensor | None = None
-    drop: Drop = KEEP_ALL
+    drop: DropoutMask = NO_DROPOUT
 
-    def through(self, block: "Block", first: bool = False) -> "Stream | Tensor":
-        """Pass a block; with `first`, return the first token alone, `b 1 d`."""
+    def through(self, block: Block, first_token_only: bool = False) -> "Tensor | ResidualStream":
+        """Pass a block; with `first_token_only`, return the first token alone, `b 1 d`."""
         attention, mlp, drop = block.attention, block.mlp, self.drop
         tokens, normed = self.normed(block.norm1)
-        if first:
-            return block.update(tokens, normed, first)
+        if first_token_only:
+            return block.update(tokens, normed, first_token_only)
         out, bias = _scaled(attention.out, block.scale1)
-        branch = SelfAttention.apply(normed, attention.qkv.weight, attention.qkv.bias, out, attention.heads)
-        tokens, normed = Stream(tokens, branch, bias, block.skip.factor(tokens), drop.later(1)).normed(block.norm2)
+        branch = FusedSelfAttention.apply(normed, attention.qkv.weight, attention.qkv.bias, out, attention.heads)
+        stream = ResidualStream(tokens, branch, bias, block.skip.factor(tokens), drop.later(1))
+        tokens, normed = stream.normed(block.norm2)
         down, bias = _scaled(mlp.down, block.scale2)
         exact = mlp.activation.approximate == "none"
-        branch = MLP.apply(normed, mlp.up.weight, mlp.up.bias, down, exact, drop.later(2))
-        return Stream(tokens, branch, bias, block.skip.factor(tokens), drop.later(3))
+        branch = FusedMLP.apply(normed, mlp.up.weight, mlp.up.bias, down, exact, drop.later(2))
+        return ResidualStream(tokens, branch, bias, block.skip.factor(tokens), drop.later(3))
 
-    def normed(self, norm: "Norm") -> tuple[Tensor, Tensor]:
+    def normed(self, norm: Norm) -> tuple[Tensor, Tensor]:
         """Return the sum, and the sum normalised."""
-        return AddNorm.apply(*self, norm.weight, norm.bias, norm.eps)
+        return FusedAddNorm.apply(*self, norm.weight, norm.bias, norm.eps)
 
     def total(self) -> Tensor:
         """Return the sum."""
+        if self.branch is None or self.bias is None:
+            return self.tokens
         branch = self.branch + self.bias.to(self.branch.dtype)
-        branch = dropout(branch, self.drop.rate, training=self.drop.rate > 0)
+        branch = F.dropout(branch, self.drop.rate, training=self.drop.rate > 0)
         return self.tokens + (branch if self.keep is None else branch * rearrange(self.keep, "b -> b 1 1"))
 
 
-def encode(net: "ViT", tokens: Tensor, first: bool = False) -> Tensor:
-    """Return the encoder's output `b n d` for its input, in half precision; with `first`, `b 1 d`."""
+def encode(
+    tokens: Tensor, blocks: nn.ModuleList, norm: Norm | None, dropout: nn.Dropout, first_token_only: bool = False
+) -> Tensor:
+    """Return the encoder's output in half precision.
+
+    Args:
+        tokens: its input `b n d`.
+        blocks: the net's blocks, in order.
+        norm: what the output passes last; None: nothing.
+        dropout: the net's dropout, whose rate the blocks share.
+        first_token_only: return the first token alone, `b 1 d`.
+    """
     dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else tokens.dtype
-    stream = Stream(tokens.to(dtype), drop=_drop(net.dropout, tokens.device))
-    *before, last = net.blocks
+    stream = ResidualStream(tokens.to(dtype), drop=_drop(dropout, tokens.device))
+    *before, last = blocks
     for block in before:
         stream = block(stream)
-    stream = last(stream, first)
+    stream = last(stream, first_token_only)
     if isinstance(stream, Tensor):
-        return stream if net.config.norm_after_pool else net.norm(stream)
-    return stream.total() if net.config.norm_after_pool else stream.normed(net.norm)[1]
+        return stream if norm is None else norm(stream)
+    return stream.total() if norm is None else stream.normed(norm)[1]
 
 
-def _drop(module: nn.Dropout, device: torch.device) -> Drop:
+def _drop(module: nn.Dropout, device: torch.device) -> DropoutMask:
     """The masks of a forward pass: a seed from the device's generator, which a CUDA graph's replay draws anew."""
     if not module.training or not module.p:
-        return KEEP_ALL
-    return Drop(torch.randint(2**63 - 1, (1,), device=device), module.p)
+        return NO_DROPOUT
+    return DropoutMask(torch.randint(2**63 - 1, (1,), device=device), module.p)
 
 
 def _scaled(dense: nn.Linear, scale: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -86,7 +97,7 @@ def _scaled(dense: nn.Linear, scale: Tensor | None) -> tuple[Tensor, Tensor]:
     return (dense.weight, dense.bias) if scale is None else (dense.weight * scale[:, None], dense.bias * scale)
 
 
-class AddNorm(Function):
+class FusedAddNorm(Function):
     """Adds what waits in the stream to its tokens, and normalises the sum; returns both, `b n d`."""
 
     @staticmethod
@@ -96,12 +107,12 @@ class AddNorm(Function):
         branch: Tensor | None,
         bias: Tensor | None,
         keep: Tensor | None,
-        drop: Drop,
+        drop: DropoutMask,
         weight: Tensor,
         shift: Tensor,
         eps: float,
     ) -> tuple[Tensor, Tensor]:
-        ctx.drop = KEEP_ALL if branch is None else drop
+        ctx.drop = NO_DROPOUT if branch is None else drop
         total, normed, *moments = rowwise_kernels.add_norm(
             _rows(tokens), None if branch is None else _rows(branch), bias, keep, (weight, shift, eps), ctx.drop
         )
@@ -114,9 +125,9 @@ class AddNorm(Function):
     @once_differentiable
     def backward(ctx: Any, grad_total: Tensor | None, grad_normed: Tensor) -> tuple[Tensor | None, ...]:
         total, mean, rstd, weight, keep = ctx.saved_tensors
+        rows = None if grad_total is None else _rows(grad_total)
         grad, grad_branch, (for_weight, for_shift, for_bias) = rowwise_kernels.add_norm_backward(
-            *(None if grad_total is None else _rows(grad_total), _rows(grad_normed)),
-            *(total, (mean, rstd), weight, keep, ctx.drop),
+            rows, _rows(grad_normed), total, (mean, rstd), weight, keep, ctx.drop
         )
         for_bias_type, weight_type, shift_type = ctx.types
         shape = grad_normed.shape
@@ -133,7 +144,7 @@ class AddNorm(Function):
         )
 
 
-class SelfAttention(Function):
+class FusedSelfAttention(Function):
     """Projects tokens to queries, keys and values, mixes the values, and projects them back, without the last bias."""
 
     @staticmethod
@@ -164,11 +175,13 @@ class SelfAttention(Function):
         )
 
 
-class MLP(Function):
+class FusedMLP(Function):
     """Two dense layers around a GELU with its dropout, without the last bias."""
 
     @staticmethod
-    def forward(ctx: Any, tokens: Tensor, up: Tensor, bias: Tensor, down: Tensor, exact: bool, drop: Drop) -> Tensor:
+    def forward(
+        ctx: Any, tokens: Tensor, up: Tensor, bias: Tensor, down: Tensor, exact: bool, drop: DropoutMask
+    ) -> Tensor:
         dtype, rows = tokens.dtype, _rows(tokens)
         weights = up.to(dtype), down.to(dtype)
         # Masking what a product with GELU inside wrote would read and write the widest tensor once more; GELU with its

@@ -47,6 +47,13 @@ def _library() -> ctypes.CDLL | None:
         return None
 
 
+def _loaded() -> ctypes.CDLL:
+    library = _library()
+    if library is None:
+        raise RuntimeError("torch has loaded no cuBLASLt")
+    return library
+
+
 @cache
 def available(dtype: torch.dtype) -> bool:
     """Whether products with GELU can be made here: tried once on a small one."""
@@ -70,7 +77,7 @@ def available(dtype: torch.dtype) -> bool:
 @cache
 def _handle(device: int) -> ctypes.c_void_p:
     handle = ctypes.c_void_p()
-    _check(_library().cublasLtCreate(ctypes.byref(handle)))
+    _check(_loaded().cublasLtCreate(ctypes.byref(handle)))
     return handle
 
 
@@ -114,11 +121,11 @@ def product(
 
 
 @lru_cache(maxsize=512)
-def _plan(*key) -> "Plan":
-    return Plan(*key)
+def _plan(*key) -> "MatmulPlan":
+    return MatmulPlan(*key)
 
 
-class Plan:
+class MatmulPlan:
     """A product of one shape: D (rows x columns) = op(A) op(B), all stored by columns."""
 
     def __init__(
@@ -132,9 +139,10 @@ class Plan:
         epilogue: int,
         device: int,
     ) -> None:
-        self.device, self.best = device, None
+        self.device = device
+        self.best: _Candidate | None = None
         self.description = ctypes.c_void_p()
-        self.library = _library()
+        self.library = _loaded()
         _check(self.library.cublasLtMatmulDescCreate(ctypes.byref(self.description), COMPUTE_32F, TYPES[torch.float32]))
         self._set(TRANSPOSE_A, ctypes.c_int(turned[0]))
         self._set(TRANSPOSE_B, ctypes.c_int(turned[1]))
@@ -184,12 +192,12 @@ class Plan:
         self._launch(self.best, a, b, d)
 
     def _launch(self, candidate: _Candidate, a: Tensor, b: Tensor, d: Tensor) -> None:
-        a, b, d, workspace = (ctypes.c_void_p(t.data_ptr()) for t in (a, b, d, _workspace(self.device)))
+        at_a, at_b, at_d, workspace = (ctypes.c_void_p(t.data_ptr()) for t in (a, b, d, _workspace(self.device)))
         stream = ctypes.c_void_p(torch.cuda.current_stream(self.device).cuda_stream)
         _check(
             self.library.cublasLtMatmul(
-                *(_handle(self.device), self.description, ctypes.byref(ONE), a, self.a, b, self.b),
-                *(ctypes.byref(ZERO), d, self.d, d, self.d),
+                *(_handle(self.device), self.description, ctypes.byref(ONE), at_a, self.a, at_b, self.b),
+                *(ctypes.byref(ZERO), at_d, self.d, at_d, self.d),
                 *(ctypes.byref(candidate.algorithm), workspace, ctypes.c_size_t(WORKSPACE), stream),
             )
         )
@@ -214,5 +222,5 @@ class Plan:
 def _layout(dtype: torch.dtype, rows: int, columns: int) -> ctypes.c_void_p:
     layout = ctypes.c_void_p()
     shape = ctypes.c_uint64(rows), ctypes.c_uint64(columns), ctypes.c_int64(rows)
-    _check(_library().cublasLtMatrixLayoutCreate(ctypes.byref(layout), TYPES[dtype], *shape))
+    _check(_loaded().cublasLtMatrixLayoutCreate(ctypes.byref(layout), TYPES[dtype], *shape))
     return layout

@@ -2,7 +2,7 @@
 
 Each reads and writes every tensor of tokens once, computes in fp32, and takes the sums over rows that biases and norms
 need for their gradients on the way. Tensors of tokens are `rows width` and contiguous; parameters may be of any
-floating type. The plain net is the reference: tests/models/test_fused.py.
+floating type. The plain net is the reference: tests/models/fast/test_fused.py.
 
 Dropout's masks are never stored: each kernel that needs one draws it again, by Philox (Salmon et al., 2011; seven
 rounds pass BigCrush) with the seed as the key and row, column and use as the counter.
@@ -24,8 +24,8 @@ LEVELS = tl.constexpr(2**16)
 """Steps of a dropout rate: 16 random bits an element, so that one Philox call serves eight."""
 
 
-class Drop(NamedTuple):
-    """One use of dropout in a forward pass; equal fields give equal masks.
+class DropoutMask(NamedTuple):
+    """One mask of dropout in a forward pass; equal fields give equal masks.
 
     Args:
         seed: of all masks of the pass, one int64 on the device; None: no dropout.
@@ -42,12 +42,12 @@ class Drop(NamedTuple):
         """The rate in steps, below 1."""
         return min(round(self.rate * LEVELS.value), LEVELS.value - 1)
 
-    def later(self, uses: int) -> "Drop":
-        """Return the use of dropout that comes so many uses later."""
+    def later(self, uses: int) -> "DropoutMask":
+        """Return the mask that is used so many uses later."""
         return self._replace(use=self.use + uses)
 
 
-KEEP_ALL = Drop()
+NO_DROPOUT = DropoutMask()
 
 
 def add_norm(
@@ -56,7 +56,7 @@ def add_norm(
     bias: Tensor | None,
     keep: Tensor | None,
     norm: tuple[Tensor, Tensor, float],
-    drop: Drop = KEEP_ALL,
+    drop: DropoutMask = NO_DROPOUT,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Add a branch to the tokens and normalise the sum.
 
@@ -96,7 +96,7 @@ def add_norm_backward(
     moments: tuple[Tensor, Tensor],
     weight: Tensor,
     keep: Tensor | None,
-    drop: Drop = KEEP_ALL,
+    drop: DropoutMask = NO_DROPOUT,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the gradients of the tokens, of the branch, and, as three rows, of norm weight, norm bias and bias."""
     rows, width = total.shape
@@ -118,7 +118,7 @@ def add_norm_backward(
     return grad, grad_branch, add_up(sums)
 
 
-def gelu(hidden: Tensor, bias: Tensor, exact: bool, drop: Drop = KEEP_ALL) -> Tensor:
+def gelu(hidden: Tensor, bias: Tensor, exact: bool, drop: DropoutMask = NO_DROPOUT) -> Tensor:
     """Return the GELU of `hidden + bias`, by the error function or its tanh approximation, after dropout."""
     rows, width = hidden.shape
     out = torch.empty_like(hidden)
@@ -136,7 +136,7 @@ def gelu(hidden: Tensor, bias: Tensor, exact: bool, drop: Drop = KEEP_ALL) -> Te
 
 
 def gelu_backward(
-    grad: Tensor, hidden: Tensor, bias: Tensor | None, exact: bool, drop: Drop = KEEP_ALL
+    grad: Tensor, hidden: Tensor, bias: Tensor | None, exact: bool, drop: DropoutMask = NO_DROPOUT
 ) -> tuple[Tensor, Tensor]:
     """Return the gradients of `hidden` and of `bias`, which is None where `hidden` holds it."""
     rows, width = hidden.shape
@@ -257,14 +257,14 @@ def _add_norm_backward(
     for_bias = tl.zeros((TILE, BLOCK), tl.float32)
     for start in tl.range(program * TILE, rows, programs * TILE, num_stages=AHEAD):
         row, places, inside = _tile(start, rows, columns, WIDTH, TILE)
-        upper = _load(GradNormed, places, inside)
+        grad_out = _load(GradNormed, places, inside)
         mean, rstd = _load(Mean, row, row < rows)[:, None], _load(Rstd, row, row < rows)[:, None]
         scaled = tl.where(inside, (_load(Total, places, inside) - mean) * rstd, 0.0)
-        for_weight += upper * scaled
-        for_shift += upper
-        upper *= weight[None, :]
-        along = tl.sum(upper * scaled, 1)[:, None] / WIDTH
-        grad = (upper - tl.sum(upper, 1)[:, None] / WIDTH - scaled * along) * rstd
+        for_weight += grad_out * scaled
+        for_shift += grad_out
+        grad_out *= weight[None, :]
+        along = tl.sum(grad_out * scaled, 1)[:, None] / WIDTH
+        grad = (grad_out - tl.sum(grad_out, 1)[:, None] / WIDTH - scaled * along) * rstd
         if GradTotal is not None:
             grad += _load(GradTotal, places, inside)
         grad = tl.where(inside, grad, 0.0)
@@ -282,7 +282,7 @@ def _add_norm_backward(
 
 
 @triton.jit
-def _bend(x, EXACT: tl.constexpr):
+def _gelu_gate(x, EXACT: tl.constexpr):
     """The share of x that GELU lets through, and the slope of that share times x."""
     if EXACT:
         share = 0.5 + 0.5 * tl.erf(x * 0.7071067811865476)
@@ -302,7 +302,7 @@ def _gelu(
     columns = first + tl.arange(0, BLOCK)
     row, places, inside = _tile(tl.program_id(0) * TILE, rows, columns, WIDTH, TILE)
     x = _load(Hidden, places, inside) + _load(Bias, columns, columns < WIDTH)[None, :]
-    share, _ = _bend(x, EXACT)
+    share, _ = _gelu_gate(x, EXACT)
     x *= share
     if DROP:
         x *= _mask(Seed, use, row, first, DROP, BLOCK)
@@ -324,7 +324,7 @@ def _gelu_backward(
         x = _load(Hidden, places, inside)
         if Bias is not None:
             x += bias
-        share, slope = _bend(x, EXACT)
+        share, slope = _gelu_gate(x, EXACT)
         grad = _load(Grad, places, inside) * (share + slope)
         if DROP:
             grad *= _mask(Seed, use, row, first, DROP, BLOCK)

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from vit_lightning.errors import InputError
 from vit_lightning.models import Net, NetConfig, resolve
-from vit_lightning.models.config import RESNETS, is_resnet
+from vit_lightning.models.config import is_resnet
+from vit_lightning.models.variants import RESNETS
 from vit_lightning.weights.archive import Archive
 from vit_lightning.weights.layouts.shapes import settle_table, variant_of
 from vit_lightning.weights.layouts.table import Row, Stored, Weights, axes, blocks_in, rename, to_theirs, with_class_row

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 
 from vit_lightning.errors import InputError
-from vit_lightning.models.config import SIZES, STEMS
+from vit_lightning.models.variants import SIZES, STEMS
 
 # Attention heads by width, for the widths that published nets use with one number of heads only.
 _HEADS = [(width, heads) for _, width, _, heads in SIZES.values()]

@@ -1,18 +1,73 @@
-"""Heads that begin at a neighbour of each patch (arXiv 2404.01139)."""
+"""How attention begins: mimetic (arXiv 2305.09828), or each head at a neighbour of each patch (arXiv 2404.01139)."""
 
 import pytest
 import torch
+from torch import eye
 
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build, resolve
 
-SMALL = {"width": 128, "heads": 2, "depth": 3, "mlp": 64, "pool": "gap", "position": "sincos_2d"}
+WIDTH, HEADS = 96, 3
+MIMETIC_IN = {"width": WIDTH, "heads": HEADS, "depth": 2, "mlp": 8}
+
+
+def weights(**changes) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    torch.manual_seed(0)
+    attention = (
+        build(NetConfig("Ti/8", **MIMETIC_IN | {"attention_init": "mimetic"} | changes), 16, 3).blocks[1].attention
+    )
+    return *attention.qkv.weight.detach().chunk(3), attention.out.weight.detach()
+
+
+def test_values_leave_negated():
+    *_, values, out = weights()
+    noise = out @ values + 0.4 * eye(WIDTH)
+    assert noise.std() == pytest.approx(0.4 / WIDTH**0.5, rel=0.05) and noise.diag().mean().abs() < 0.02
+
+
+def test_queries_meet_keys_that_are_alike():
+    """Of a head's product of full rank, 0.7 on the diagonal, its greatest singular values are kept."""
+    queries, keys, *_ = weights()
+    for query, key in zip(queries.chunk(HEADS), keys.chunk(HEADS), strict=True):
+        assert torch.allclose(query @ query.T, key @ key.T, atol=1e-4)  # both the roots of the singular values
+        least = torch.linalg.svdvals(query.T @ key)[WIDTH // HEADS - 1]
+        assert least > 0.7 and 0.25 < (query.T @ key).diag().mean() < 0.7
+    whole, _, *_ = weights(heads=1)
+    assert torch.linalg.matrix_rank(whole) == WIDTH
+
+
+def test_it_is_not_for_nets_without_attention():
+    with pytest.raises(InputError, match=r"net\.attention_init=mimetic means nothing in R50x1"):
+        resolve(NetConfig("R50x1", attention_init="mimetic"))
+
+
+def test_it_is_a_flag(app):
+    words = (
+        "fit",
+        "--data",
+        "Synthetic",
+        "--data.train_size",
+        16,
+        "--data.batch_size",
+        8,
+        "--model.net.variant",
+        "mu/8",
+    )
+    run = app(
+        *words, "--model.net.attention_init", "mimetic", "--trainer.accelerator", "cpu", "--trainer.max_epochs", 1
+    )
+    assert run.code == 0, run.err
+    refused = app(*words, "--model.net.attention_init", "mimetik")
+    assert refused.code == 1 and "xavier, mimetic" in refused.err.replace("'", "")
+
+
+NEIGHBOURS_IN = {"width": 128, "heads": 2, "depth": 3, "mlp": 64, "pool": "gap", "position": "sincos_2d"}
 SIDE = 6
 
 
-def net(**changes) -> torch.nn.Module:
+def net_of_neighbours(**changes) -> torch.nn.Module:
     torch.manual_seed(0)
-    fields = SMALL | {"position_temperature": 30, "attention_init": "local"} | changes
+    fields = NEIGHBOURS_IN | {"position_temperature": 30, "attention_init": "local"} | changes
     return build(NetConfig("Ti/4", **fields), 4 * SIDE, 3).eval()
 
 
@@ -25,7 +80,7 @@ def offsets(logits: torch.Tensor, place: tuple[int, int]) -> list[tuple[int, int
 
 @pytest.mark.parametrize("changes", [{}, {"heads": 12, "width": 384}, {"position_temperature": 10_000}])
 def test_heads_look_at_different_neighbours_wherever_they_are(changes):
-    begun = net(**changes)
+    begun = net_of_neighbours(**changes)
     tokens = begun.position(torch.zeros(1, SIDE**2, begun.config.width))
     layers = []
     for block in begun.blocks:
@@ -41,7 +96,7 @@ def test_heads_look_at_different_neighbours_wherever_they_are(changes):
 
 
 def test_nothing_is_written_where_positions_are_compared():
-    begun = net()
+    begun = net_of_neighbours()
     waves = torch.arange(128).view(4, 32)[:, :16].flatten()
     tokens = begun.position(begun.embed(torch.rand(1, 3, 24, 24)))
     for block in begun.blocks:
@@ -52,10 +107,10 @@ def test_nothing_is_written_where_positions_are_compared():
 
 
 def test_a_class_token_sees_all_alike_and_the_seed_decides():
-    begun = net(pool="token")
+    begun = net_of_neighbours(pool="token")
     row = begun.attention(torch.zeros(1, 3, 24, 24))[0][0, :, 0]
     assert torch.allclose(row, torch.full_like(row, 1 / (SIDE**2 + 1)), atol=1e-6)
-    again = net(pool="token")
+    again = net_of_neighbours(pool="token")
     assert all(torch.equal(a, b) for a, b in zip(begun.parameters(), again.parameters(), strict=True))
 
 
@@ -77,4 +132,4 @@ def test_a_class_token_sees_all_alike_and_the_seed_decides():
 )
 def test_nets_without_neighbours_are_refused(fields, said):
     with pytest.raises(InputError, match=said):
-        resolve(NetConfig("Ti/4", **SMALL | {"attention_init": "local"} | fields))
+        resolve(NetConfig("Ti/4", **NEIGHBOURS_IN | {"attention_init": "local"} | fields))
