@@ -11,6 +11,8 @@ from vit_lightning.classifier import Classifier
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig
 from vit_lightning.training.optim import Optim, Schedule
+from vit_lightning.weights import load
+from vit_lightning.weights.archive import open_archive
 
 NET = NetConfig(variant="mu/8")
 
@@ -174,6 +176,13 @@ def test_weights_bring_their_net_and_normalisation(trained):
     images = torch.rand(2, 3, 16, 16)
     torch.testing.assert_close(again.eval()(images), model.eval()(images))
     assert again.hparams.weights is None
+
+
+def test_weights_that_bring_their_net_are_opened_once(trained, monkeypatch):
+    opened = []
+    monkeypatch.setattr(load, "open_archive", lambda *place: opened.append(place) or open_archive(*place))
+    classifier(net=NetConfig(), weights=str(trained[0]))
+    assert len(opened) == 1
 
 
 def test_a_new_head_drops_the_hidden_layer(trained):

@@ -14,7 +14,7 @@ from vit_lightning.training.averaging import Averaging
 from vit_lightning.training.metrics import WeightedMean
 from vit_lightning.training.optim import Optim, Schedule
 from vit_lightning.training.recipe import RecipeModel
-from vit_lightning.weights import load_into, understand
+from vit_lightning.weights import OpenedWeights, open_weights
 
 
 class Classifier(RecipeModel):
@@ -107,24 +107,25 @@ class Classifier(RecipeModel):
 
     def build_net(self) -> nn.Module:
         """Fill the new net with weights if there are any, and freeze its trunk for a linear probe."""
-        if self.weights and self.chosen.variant is None:
-            theirs = understand(self.weights, self.chosen.heads)[0].config
+        opened = open_weights(self.weights) if self.weights else None
+        if opened is not None and self.chosen.variant is None:
+            theirs = opened.config(self.chosen.heads)
             if self.hparams.weights_head == "reset":
                 theirs = replace(theirs, representation=0)  # dropped for transfer (paper, section 3.2)
             self.config = resolve(_over(theirs, self.chosen))
             self.hparams["net"] = asdict(self.config)
         net = super().build_net()
-        if self.weights:
-            self._take_weights(net, self.weights)
+        if opened is not None:
+            self._take_weights(net, opened)
         if self.hparams.freeze_trunk:
             net.requires_grad_(False)
             net.head.requires_grad_(True)
         return net
 
-    def _take_weights(self, net: nn.Module, source: str) -> None:
+    def _take_weights(self, net: nn.Module, opened: OpenedWeights) -> None:
         """Fill the net, and take the normalisation that the weights were trained with."""
         options = {"resampling": self.hparams.weights_resampling, "adapt": self.hparams.weights_adapt}
-        report = load_into(net, source, self.hparams.weights_head, **options)
+        report = opened.fill(net, self.hparams.weights_head, **options)
         rank_zero_info(str(report))
         for name, theirs in (("mean", report.mean), ("std", report.std)):
             ours = self.hparams[name]

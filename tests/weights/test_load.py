@@ -6,7 +6,7 @@ from scipy.ndimage import zoom
 
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build
-from vit_lightning.weights import Report, load_into, load_net
+from vit_lightning.weights import Report, load_into, load_net, open_weights
 from vit_lightning.weights.resize import with_channels, with_patch
 from vit_lightning.weights.save import save
 
@@ -36,6 +36,17 @@ def test_keep_takes_everything(saved):
     assert set(report.loaded) == set(net.state_dict())
     assert all(torch.equal(tensor, weights.state_dict()[name]) for name, tensor in net.state_dict().items())
     assert report.class_names == ["a", "b", "c"]
+
+
+def test_weights_that_are_open_say_their_config_and_fill_nets_without_being_opened_again(saved):
+    source, weights = saved()
+    opened = open_weights(source)
+    source.rename(source.with_name("away.ckpt"))
+    assert opened.config() == weights.config
+    filled, (built, _) = tiny(), opened.build()
+    opened.fill(filled)
+    for net in (filled, built):
+        assert all(torch.equal(tensor, weights.state_dict()[name]) for name, tensor in net.state_dict().items())
 
 
 def test_other_classes_name_both_numbers_and_the_way_out(saved):

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from vit_lightning.errors import InputError
 from vit_lightning.runs.sharded import is_sharded, is_whole, read_facts, read_weights
-from vit_lightning.weights.layouts.table import Stored
 
 FOLDER_FILES = (
     "model.safetensors",
@@ -29,6 +28,21 @@ FOLDER_FILES = (
 NESTED = ("state_dict", "model", "teacher", "module", "model_state_dict")
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A tensor in a file, read on demand.
+
+    Args:
+        shape: its shape.
+        read: reads it; the tensor may go on using the mapped file.
+        glance: reads it for a moment, without keeping the file mapped; None: `read` does not either.
+    """
+
+    shape: tuple[int, ...]
+    read: Callable[[], Tensor]
+    glance: Callable[[], Tensor] | None = None
 
 
 @dataclass
@@ -140,6 +154,10 @@ def _stored(
     return Stored(tuple(shape), partial(convert, read), glance and partial(convert, glance))
 
 
+def _in_memory(tensor: Tensor) -> Tensor:
+    return tensor
+
+
 def _open_safetensors(path: Path) -> Archive:
     """Tensors stay views of the mapped file until they are written to."""
     file = safe_open(path, framework="pt")
@@ -204,7 +222,7 @@ def _archive(path: Path, content: dict[str, Any], raw: bool) -> Archive:
     while (nested := next((key for key in NESTED if isinstance(content.get(key), dict)), None)) is not None:
         content = content[nested]
     stored = {
-        name: _stored(path, tensor.shape, lambda tensor=tensor: tensor)
+        name: _stored(path, tensor.shape, partial(_in_memory, tensor))
         for name, tensor in content.items()
         if isinstance(name, str) and isinstance(tensor, Tensor)
     }

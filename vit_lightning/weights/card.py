@@ -71,7 +71,7 @@ def write_card(net: Net, report: Report, to: str, licence: str, figure: float, p
 def _use(net: Net, report: Report, to: str) -> str:
     if not net.num_classes:
         return f"{USE[to].replace('image-classification', 'image-feature-extraction')} {NO_HEAD}"
-    return " ".join(filter(None, (USE[to], PROBABILITIES.get(report.loss))))
+    return " ".join(filter(None, (USE[to], PROBABILITIES.get(report.loss or ""))))
 
 
 def _place(source: str) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from einops import rearrange
 from torch import Tensor, nn
 
 from vit_lightning.errors import InputError
@@ -29,11 +30,14 @@ class Normalised(nn.Module):
         report: knows mean and std.
     """
 
+    mean: Tensor
+    std: Tensor
+
     def __init__(self, net: Net, report: Report) -> None:
         super().__init__()
         self.net = net
         for name, values in zip(("mean", "std"), report.normalisation(net.config.channels), strict=True):
-            self.register_buffer(name, torch.tensor(values)[:, None, None])
+            self.register_buffer(name, rearrange(torch.tensor(values), "c -> c 1 1"))
 
     def forward(self, images: Tensor) -> Tensor:
         """Returns the logits of images `b c y x` in [0, 1]."""
@@ -70,6 +74,7 @@ def to_onnx(net: Net, report: Report, path: Path) -> float:
         dynamic_shapes=({0: batch},),
         verbose=False,
     )
+    assert program is not None  # torch gives none only without dynamo
     facts = {name: json.dumps(value, ensure_ascii=False) for name, value in facts_of(net, report).items()}
     program.model.metadata_props.update(facts)
     path.mkdir()
@@ -104,7 +109,7 @@ def to_torch_export(net: Net, report: Report, path: Path) -> float:
 
 def _checked(net: Net, report: Report, run: Callable[[Tensor], Tensor]) -> float:
     """The parity of a program, which normalises by itself, with its net."""
-    mean, std = (torch.tensor(values)[:, None, None] for values in report.normalisation(net.config.channels))
+    mean, std = (rearrange(torch.tensor(values), "c -> c 1 1") for values in report.normalisation(net.config.channels))
     figure = max(parity(net, lambda images: run(images * std + mean), batch) for batch in BATCHES)
     if not figure <= TOLERANCE:
         raise InputError(f"The exported program differs from the net by {figure:.1e}, more than {TOLERANCE:.0e}.")

@@ -55,11 +55,14 @@ class Report:
         """
         for name, given in (("mean", mean), ("std", std)):
             known = getattr(self, name)
-            if known is None and given is None:
-                self.notes.append(f"the file does not say the images' {name}: 0.5 per channel; --{name} states another")
+            if given is None:
+                if known is None:
+                    self.notes.append(
+                        f"the file does not say the images' {name}: 0.5 per channel; --{name} states another"
+                    )
             elif known is None:
                 setattr(self, name, tuple(given))
-            elif given is not None and any(abs(a - b) > 1e-3 for a, b in zip(given, known, strict=False)):
+            elif any(abs(a - b) > 1e-3 for a, b in zip(given, known, strict=False)):
                 raise InputError(f"The weights expect {name}={known}, not {tuple(given)}: leave --{name} out.")
 
     def normalisation(self, channels: int) -> tuple[tuple[float, ...], tuple[float, ...]]:

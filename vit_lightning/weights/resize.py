@@ -1,9 +1,9 @@
-"""Fitting a tensor of the weights to a net with another grid of patches, patch size or number of channels."""
+"""Resizing a tensor of the weights for a net with another grid of patches, patch size or number of channels."""
 
 from typing import Literal
 
 import torch
-from einops import rearrange, reduce, repeat
+from einops import einsum, rearrange, reduce, repeat
 from torch import Tensor
 from torch.nn.functional import interpolate
 
@@ -14,14 +14,14 @@ from vit_lightning.models.position import resample
 Resampling = Literal["bilinear", "bicubic"]
 
 
-class Fitting:
-    """Fits tensors of one net to another that differs in its grid of patches, its patches or its channels.
+class Resizer:
+    """Resizes tensors of one net for another that differs in its grid of patches, its patches or its channels.
 
     Args:
         own: the net that the weights are for.
         net: the net to fill.
         resampling: how position tables get to another grid.
-        adapt: whether other patch sizes and numbers of channels may be fitted too.
+        adapt: whether the first layer may be resized for another patch size or number of channels.
     """
 
     def __init__(self, own: Net, net: Net, resampling: Resampling, adapt: bool = False) -> None:
@@ -36,7 +36,7 @@ class Fitting:
             tensor: its values in the weights.
 
         Raises:
-            InputError: the tensor cannot fit, or may not be fitted.
+            InputError: the tensor cannot be resized, or may not.
         """
         how = ""
         if ".position." in f".{name}" and self.own.grid != self.net.grid:
@@ -61,13 +61,18 @@ class Fitting:
         if kind == "table":
             tensor = resample(tensor, old, new, int(config.class_token), self.resampling)
         elif kind == "rows":
-            tensor = resample(tensor[None], (old[0], 1), (new[0], 1), 0, self.resampling)[0]
+            tensor = self._along(tensor, (old[0], 1), (new[0], 1))
         elif kind == "columns":
-            tensor = resample(tensor[None], (1, old[1]), (1, new[1]), 0, self.resampling)[0]
+            tensor = self._along(tensor, (1, old[1]), (1, new[1]))
         return tensor, f"{old[0]}x{old[1]} -> {new[0]}x{new[1]} patches, {self.resampling}"
 
+    def _along(self, table: Tensor, old: tuple[int, int], new: tuple[int, int]) -> Tensor:
+        """Returns a table `n d` of one side of the grid for another length."""
+        resized = resample(rearrange(table, "n d -> 1 n d"), old, new, 0, self.resampling)
+        return rearrange(resized, "1 n d -> n d")
+
     def _first_layer(self, name: str, weight: Tensor) -> tuple[Tensor, str]:
-        """Fits the layer that reads the image, or in a hybrid the stem's map."""
+        """Resizes the layer that reads the image, or in a hybrid the stem's map."""
         patches = name == "patches.proj.weight"
         fields = ["patch"] * patches + ["channels"] * (not patches or not self.own.config.stages)
         changes = [
@@ -116,5 +121,5 @@ def with_patch(kernel: Tensor, patch: int) -> Tensor:
     pixels = rearrange(torch.eye(old * old), "n (p q) -> n 1 p q", p=old)
     resized = interpolate(pixels, size=(patch, patch), mode="bilinear", align_corners=False)
     inverse = torch.linalg.pinv(rearrange(resized, "n 1 p q -> n (p q)"))
-    fitted = torch.einsum("mn,dcn->dcm", inverse, rearrange(kernel, "d c p q -> d c (p q)"))
+    fitted = einsum(inverse, rearrange(kernel, "d c p q -> d c (p q)"), "m n, d c n -> d c m")
     return rearrange(fitted, "d c (p q) -> d c p q", p=patch)

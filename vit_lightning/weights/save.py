@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -10,32 +9,23 @@ from torch import Tensor
 from vit_lightning.errors import InputError
 from vit_lightning.files import written
 from vit_lightning.models import Net
-from vit_lightning.weights import load_net
-from vit_lightning.weights.layouts import checkpoint, google, huggingface, timm, torchvision
+from vit_lightning.weights.layouts import LAYOUTS
+from vit_lightning.weights.load import is_empty, load_net
 from vit_lightning.weights.report import Report
 
-Format = Literal["npz", "timm", "huggingface", "torchvision", "checkpoint", "safetensors"]
-WRITERS: dict[str, Callable[[Net, Report, Path], None]] = {
-    "npz": google.write,
-    "timm": timm.write,
-    "huggingface": huggingface.write,
-    "torchvision": torchvision.write,
-    "checkpoint": checkpoint.write,
-    "safetensors": checkpoint.write_safetensors,
-}
 TOLERANCE = 1e-5
 # Fields that say how a net is named and trained, not what it computes.
 UNSEEN = ("variant", "dropout", "stochastic_depth", "patch_dropout", "layer_scale", "head_bias", "attention_init")
 
 
-def save(net: Net, report: Report, path: Path, to: Format) -> float:
+def save(net: Net, report: Report, path: Path, to: str) -> float:
     """Writes a net, reads it back and compares; nothing stays if they differ.
 
     Args:
         net: the net.
         report: what is known besides: mean, std, names of the classes.
         path: file (npz, torchvision, checkpoint) or folder (timm, huggingface, safetensors) to make.
-        to: layout.
+        to: name of the layout in LAYOUTS.
 
     Returns:
         Largest difference between the outputs of the net and of what was read back, relative to the largest output.
@@ -44,7 +34,7 @@ def save(net: Net, report: Report, path: Path, to: Format) -> float:
         InputError: the layout cannot hold this net, or something is at `path` already.
     """
     with written(path) as place:
-        WRITERS[to](net, report, place)
+        LAYOUTS[to].write(net, report, place)
         try:
             copy, _ = load_net(place, heads=net.config.heads or None, image_size=net.image_size)
         except InputError as error:
@@ -71,7 +61,7 @@ def compare(net: Net, copy: Net, to: str) -> float:
     tensors, copies = net.state_dict(), copy.state_dict()
     lost = [name for name in tensors if name not in copies or not torch.equal(tensors[name], copies[name])]
     # A head of zeros would hide every difference.
-    blind = not net.num_classes or not net.head.weight.count_nonzero()
+    blind = not net.num_classes or is_empty(net.head)
     figure = parity(net, copy.eval().features if blind else copy.eval(), features=blind)
     if lost or not figure <= TOLERANCE:
         ours, theirs = vars(net.config), vars(copy.config)

@@ -353,5 +353,5 @@ def test_every_parameter_of_the_official_nets(name, kit):
     hidden = listed["pre_logits/kernel"][1] if "pre_logits/kernel" in listed else 0
     with torch.device("meta"):
         net = build(NetConfig(name.replace("ViT-", "").replace("_", "/"), representation=hidden), 224, classes)
-    arrays = to_theirs(google.rows(net.config), net.state_dict(), net.config, "npz")
+    arrays = to_theirs(google.mappings(net.config), net.state_dict(), net.config, "npz")
     assert {key: tuple(value.shape) for key, value in arrays.items()} == listed

@@ -10,9 +10,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from vit_lightning.errors import InputError
-from vit_lightning.weights import _check, _skeleton, load_net
-from vit_lightning.weights.layouts.table import Stored
-from vit_lightning.weights.layouts.timm import recognises, understand
+from vit_lightning.weights import load_net
+from vit_lightning.weights.archive import Stored
+from vit_lightning.weights.layouts.timm import read, recognises
+from vit_lightning.weights.load import _check, _skeleton
 from vit_lightning.weights.save import save
 
 timm = pytest.importorskip("timm")
@@ -219,7 +220,7 @@ def test_every_architecture_of_timm_is_read_rightly_or_refused():
             refused.append(name)
             continue
         try:
-            weights = understand(archive, None, None)
+            weights = read(archive, None, None)
             _check(weights, _skeleton(weights.config, weights.image_size, weights.num_classes), name)
         except InputError:
             refused.append(name)

@@ -12,9 +12,9 @@ from safetensors.torch import save_file
 
 from vit_lightning.errors import InputError
 from vit_lightning.models import Net, NetConfig, resolve
-from vit_lightning.weights.archive import Archive
+from vit_lightning.weights.archive import Archive, Stored
 from vit_lightning.weights.layouts.facts import fact, numbers_fact, size_fact
-from vit_lightning.weights.layouts.table import Row, Stored, Weights, rename
+from vit_lightning.weights.layouts.table import TensorMapping, Weights, rename
 from vit_lightning.weights.report import Report
 
 NAME = "vit_lightning"
@@ -30,11 +30,12 @@ def recognises(archive: Archive) -> bool:
     )
 
 
-def understand(archive: Archive, heads: int | None, image_size: tuple[int, int] | None) -> Weights:
+def read(archive: Archive, heads: int | None, image_size: tuple[int, int] | None) -> Weights:
     """Takes the config as the checkpoint states it."""
     facts = fact(archive.facts, HYPER, dict, {})
     net = facts.get("net")
-    if not isinstance(net, dict) or "image_size" not in facts:
+    size = size_fact(facts, "image_size")
+    if not isinstance(net, dict) or size is None:
         raise InputError(
             f"{archive.path} holds a net of ours without its config: give the checkpoint that it came from."
         )
@@ -49,10 +50,9 @@ def understand(archive: Archive, heads: int | None, image_size: tuple[int, int] 
         raise InputError(f"{archive.path} says depth={config.depth}, but holds {len(stored)} tensors of its net.")
     classes = fact(facts, "num_classes", int, 0)
     mean, std = (numbers_fact(facts, name, config.channels) for name in ("mean", "std"))
-    size = size_fact(facts, "image_size")
     names = list(archive.facts.get("class_names") or [])
-    rows = [Row(name, (name,)) for name in stored]
-    weights = Weights(NAME, config, size, classes, rows, stored, dropped, mean=mean, std=std, class_names=names)
+    same = [TensorMapping(name, (name,)) for name in stored]
+    weights = Weights(NAME, config, size, classes, same, stored, dropped, mean=mean, std=std, class_names=names)
     weights.training = _training(archive)
     return weights
 

@@ -4,21 +4,31 @@ The table speaks the names of the published files; the reader turns every other 
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from einops import rearrange
 from torch import Tensor
 
 from vit_lightning.errors import InputError
 from vit_lightning.models import Net, NetConfig, resolve
-from vit_lightning.models.config import is_resnet
+from vit_lightning.models.config import Pool, ResolvedConfig, is_resnet
 from vit_lightning.models.variants import RESNETS
-from vit_lightning.weights.archive import Archive
+from vit_lightning.weights.archive import Archive, Stored
 from vit_lightning.weights.layouts.shapes import settle_table, variant_of
-from vit_lightning.weights.layouts.table import Row, Stored, Weights, axes, blocks_in, rename, to_theirs, with_class_row
+from vit_lightning.weights.layouts.table import (
+    TensorMapping,
+    Weights,
+    axes,
+    blocks_in,
+    rename,
+    to_theirs,
+    with_class_row,
+)
 from vit_lightning.weights.report import Report
 
 NAME = "Google's npz"
@@ -40,42 +50,45 @@ DENSE = "i o -> o i"
 KERNEL = "y x i o -> o i y x"
 
 
-def _norm(ours: str, theirs: str) -> list[Row]:
-    return [Row(f"{ours}.weight", (f"{theirs}/scale",)), Row(f"{ours}.bias", (f"{theirs}/bias",))]
+def _norm(ours: str, theirs: str) -> list[TensorMapping]:
+    return [TensorMapping(f"{ours}.weight", (f"{theirs}/scale",)), TensorMapping(f"{ours}.bias", (f"{theirs}/bias",))]
 
 
-def _group_norm(ours: str, theirs: str) -> list[Row]:
-    return [replace(row, pattern="1 1 1 c -> c") for row in _norm(ours, theirs)]
+def _group_norm(ours: str, theirs: str) -> list[TensorMapping]:
+    return [replace(mapping, pattern="1 1 1 c -> c") for mapping in _norm(ours, theirs)]
 
 
-def _dense(ours: str, theirs: str, pattern: str = DENSE) -> list[Row]:
-    return [Row(f"{ours}.weight", (f"{theirs}/kernel",), pattern), Row(f"{ours}.bias", (f"{theirs}/bias",))]
-
-
-def _heads(ours: str, theirs: str, *parts: str) -> list[Row]:
-    """Projections to heads, stacked: queries, keys, values."""
-    s, left = ("s ", "s d h k") if len(parts) > 1 else ("", "d h k")
+def _dense(ours: str, theirs: str, pattern: str = DENSE) -> list[TensorMapping]:
     return [
-        Row(f"{ours}.weight", tuple(f"{theirs}/{part}/kernel" for part in parts), f"{left} -> ({s}h k) d"),
-        Row(f"{ours}.bias", tuple(f"{theirs}/{part}/bias" for part in parts), f"{s}h k -> ({s}h k)"),
+        TensorMapping(f"{ours}.weight", (f"{theirs}/kernel",), pattern),
+        TensorMapping(f"{ours}.bias", (f"{theirs}/bias",)),
     ]
 
 
-def _mlp(ours: str, theirs: str) -> list[Row]:
+def _heads(ours: str, theirs: str, *parts: str) -> list[TensorMapping]:
+    """Projections to heads, stacked: queries, keys, values."""
+    s, left = ("s ", "s d h k") if len(parts) > 1 else ("", "d h k")
+    return [
+        TensorMapping(f"{ours}.weight", tuple(f"{theirs}/{part}/kernel" for part in parts), f"{left} -> ({s}h k) d"),
+        TensorMapping(f"{ours}.bias", tuple(f"{theirs}/{part}/bias" for part in parts), f"{s}h k -> ({s}h k)"),
+    ]
+
+
+def _mlp(ours: str, theirs: str) -> list[TensorMapping]:
     return [*_dense(f"{ours}.up", f"{theirs}/Dense_0"), *_dense(f"{ours}.down", f"{theirs}/Dense_1")]
 
 
-def rows(config: NetConfig) -> list[Row]:
+def mappings(config: ResolvedConfig) -> list[TensorMapping]:
     """Returns the table of a net in the published names."""
     if is_resnet(config):
         return _resnet(config)
     out = "h k d -> d (h k)"
     table = [
-        Row("class_token", ("cls",)),
-        Row("position.table", (TABLE,)),
+        TensorMapping("class_token", ("cls",)),
+        TensorMapping("position.table", (TABLE,)),
         *_dense("patches.proj", "embedding", "p q c d -> d (p q c)"),
         *_norm("norm", "Transformer/encoder_norm"),
-        Row("pool.probe", ("MAPHead_0/probe",)),
+        TensorMapping("pool.probe", ("MAPHead_0/probe",)),
         *_heads("pool.attention.q", f"MAPHead_0/{MAP_HEAD[1]}", "query"),
         *_heads("pool.attention.kv", f"MAPHead_0/{MAP_HEAD[1]}", "key", "value"),
         *_dense("pool.attention.out", f"MAPHead_0/{MAP_HEAD[1]}/out", out),
@@ -98,26 +111,32 @@ def rows(config: NetConfig) -> list[Row]:
     return table
 
 
-def _stem(config: NetConfig) -> list[Row]:
+def _stem(config: ResolvedConfig) -> list[TensorMapping]:
     """The hybrids' ResNet."""
-    table = [Row("stem.conv_root.weight", ("conv_root/kernel",), KERNEL), *_group_norm("stem.norm_root", "gn_root")]
+    table = [
+        TensorMapping("stem.conv_root.weight", ("conv_root/kernel",), KERNEL),
+        *_group_norm("stem.norm_root", "gn_root"),
+    ]
     for stage, count in enumerate(config.stages):
         for unit in range(count):
             ours, theirs = f"stem.stages.{stage}.{unit}", f"block{stage + 1}/unit{unit + 1}"
             for part in ("1", "2", "3", "_proj"):
-                table.append(Row(f"{ours}.conv{part}.weight", (f"{theirs}/conv{part}/kernel",), KERNEL))
+                table.append(TensorMapping(f"{ours}.conv{part}.weight", (f"{theirs}/conv{part}/kernel",), KERNEL))
                 table += _group_norm(f"{ours}.norm{part}", f"{theirs}/gn{part}")
     return table
 
 
-def _resnet(config: NetConfig) -> list[Row]:
+def _resnet(config: ResolvedConfig) -> list[TensorMapping]:
     """BiT: a unit's parts a, b, c hold a norm and the convolution after it."""
 
-    def norm(ours: str, theirs: str) -> list[Row]:
-        return [Row(f"{ours}.weight", (f"{theirs}/gamma",)), Row(f"{ours}.bias", (f"{theirs}/beta",))]
+    def norm(ours: str, theirs: str) -> list[TensorMapping]:
+        return [
+            TensorMapping(f"{ours}.weight", (f"{theirs}/gamma",)),
+            TensorMapping(f"{ours}.bias", (f"{theirs}/beta",)),
+        ]
 
     table = [
-        Row("conv_root.weight", (ROOT,), KERNEL),
+        TensorMapping("conv_root.weight", (ROOT,), KERNEL),
         *norm("norm", "resnet/group_norm"),
         *_dense("head", "resnet/head/conv2d", "1 1 i o -> o i"),
     ]
@@ -127,9 +146,9 @@ def _resnet(config: NetConfig) -> list[Row]:
             for number, part in enumerate("abc", start=1):
                 table += norm(f"{ours}.norm{number}", f"{theirs}/{part}/group_norm")
                 kernel = f"{theirs}/{part}/standardized_conv2d/kernel"
-                table.append(Row(f"{ours}.conv{number}.weight", (kernel,), KERNEL))
+                table.append(TensorMapping(f"{ours}.conv{number}.weight", (kernel,), KERNEL))
             kernel = f"{theirs}/a/proj/standardized_conv2d/kernel"
-            table.append(Row(f"{ours}.conv_proj.weight", (kernel,), KERNEL))
+            table.append(TensorMapping(f"{ours}.conv_proj.weight", (kernel,), KERNEL))
     return table
 
 
@@ -145,17 +164,17 @@ def _prefix(stored: Iterable[str]) -> str | None:
     return next((prefix for prefix in PREFIXES if prefix in found), None)
 
 
-def understand(archive: Archive, heads: int | None, image_size: tuple[int, int] | None) -> Weights:
+def read(archive: Archive, heads: int | None, image_size: tuple[int, int] | None) -> Weights:
     """Reads the config of the net from the shapes of the file's tensors."""
-    stored, dropped = _inside(archive.stored, _prefix(archive.stored))
+    stored, dropped = _inside(archive.stored, _prefix(archive.stored) or "")
     if any(name.startswith("resnet/") for name in stored):
-        return _understand_resnet(stored, dropped, image_size)
+        return _read_resnet(stored, dropped, image_size)
     stored = _split_scan(stored)
     linen = not any(match[3] == "2" for name in stored if (match := BLOCK.match(name)))
     stored = _publish(stored)
     config = _config(stored, linen)
     weights = Weights(
-        NAME, config, image_size or (224, 224), _classes(stored, "head/kernel", "i o"), rows(config), stored
+        NAME, config, image_size or (224, 224), _classes(stored, "head/kernel", "i o"), mappings(config), stored
     )
     weights.dropped, weights.mean, weights.std = dropped, HALF, HALF
     if config.position == "learned":
@@ -186,8 +205,12 @@ def _split_scan(stored: dict[str, Stored]) -> dict[str, Stored]:
         read = cache(tensor.read)
         for i in range(tensor.shape[0]):
             block = name.replace(scan, f"Transformer/encoderblock_{i}/")
-            split[block] = Stored(tensor.shape[1:], lambda read=read, i=i: read()[i])
+            split[block] = Stored(tensor.shape[1:], partial(_of_block, read, i))
     return split
+
+
+def _of_block(read: Callable[[], Tensor], block: int) -> Tensor:
+    return read()[block]
 
 
 def _publish(stored: dict[str, Stored]) -> dict[str, Stored]:
@@ -221,10 +244,10 @@ def _publish(stored: dict[str, Stored]) -> dict[str, Stored]:
 
 
 def _with_axes(tensor: Stored) -> Tensor:
-    return tensor.read()[None, None, None]
+    return rearrange(tensor.read(), "c -> 1 1 1 c")
 
 
-def _config(stored: dict[str, Stored], linen: bool) -> NetConfig:
+def _config(stored: dict[str, Stored], linen: bool) -> ResolvedConfig:
     patch = axes(stored, "embedding/kernel", "p q c d")
     if patch["p"] != patch["q"]:
         raise InputError(f"The file's patches have {patch['p']}x{patch['q']} pixels: only square patches are known.")
@@ -233,7 +256,7 @@ def _config(stored: dict[str, Stored], linen: bool) -> NetConfig:
     heads = axes(stored, first, "d h k")["h"]
     mlp = axes(stored, f"Transformer/encoderblock_0/{PUBLISHED[3]}/Dense_0/kernel", "i o")["o"]
     depth = blocks_in(stored, r"Transformer/encoderblock_(\d+)/")
-    pool = "token" if "cls" in stored else "map" if "MAPHead_0/probe" in stored else "gap"
+    pool: Pool = "token" if "cls" in stored else "map" if "MAPHead_0/probe" in stored else "gap"
     if pool == "map" and axes(stored, f"MAPHead_0/{MAP_HEAD[1]}/query/kernel", "d h k")["h"] != heads:
         raise InputError(f"The file's attention pooling has another number of heads than its blocks, {heads}.")
     fixed = linen and pool != "token" and TABLE not in stored
@@ -277,9 +300,7 @@ def _settle_positions(weights: Weights, image_size: tuple[int, int] | None) -> N
         stored[TABLE] = with_class_row(stored[TABLE])
 
 
-def _understand_resnet(
-    stored: dict[str, Stored], dropped: dict[str, str], image_size: tuple[int, int] | None
-) -> Weights:
+def _read_resnet(stored: dict[str, Stored], dropped: dict[str, str], image_size: tuple[int, int] | None) -> Weights:
     stored = rename(stored, lambda name: re.sub(r"standardized_conv2d_\d+/", "standardized_conv2d/", name))
     root = axes(stored, ROOT, "p q c d")
     count = blocks_in(stored, r"resnet/block(\d+)/") - 1
@@ -289,7 +310,7 @@ def _understand_resnet(
     config = resolve(NetConfig(variant, width=root["d"], channels=root["c"], stages=stages))
     classes = _classes(stored, "resnet/head/conv2d/kernel", "p q i o")
     weights = Weights(
-        NAME, config, image_size or (224, 224), classes, rows(config), stored, dropped, mean=HALF, std=HALF
+        NAME, config, image_size or (224, 224), classes, mappings(config), stored, dropped, mean=HALF, std=HALF
     )
     if image_size is None:
         weights.notes.append("a ResNet takes any image size: 224 pixels")
@@ -298,11 +319,12 @@ def _understand_resnet(
 
 def write(net: Net, report: Report, path: Path) -> None:
     """Writes a net's npz under the published names, or big_vision's for what only it has."""
-    tensors = to_theirs(rows(net.config), net.state_dict(), net.config, NAME)
+    tensors = to_theirs(mappings(net.config), net.state_dict(), net.config, NAME)
     if net.config.pool == "map" or net.config.position == "sincos_2d":
         tensors = {_linen(name): tensor for name, tensor in tensors.items()}
     with path.open("wb") as file:
-        np.savez(file, **{name: tensor.numpy() for name, tensor in tensors.items()})
+        arrays: dict[str, Any] = {name: tensor.numpy() for name, tensor in tensors.items()}
+        np.savez(file, **arrays)
 
 
 def _linen(name: str) -> str:

@@ -10,14 +10,14 @@ from safetensors.torch import save_file
 
 from vit_lightning.errors import InputError
 from vit_lightning.models import Net, NetConfig, resolve
-from vit_lightning.weights.archive import Archive
+from vit_lightning.models.config import Gelu, ResolvedConfig
+from vit_lightning.weights.archive import Archive, Stored
 from vit_lightning.weights.layouts.facts import fact, numbers_fact, size_fact
 from vit_lightning.weights.layouts.shapes import heads_of, settle_table, variant_of
 from vit_lightning.weights.layouts.table import (
     CONCATENATE,
     PATCHES,
-    Row,
-    Stored,
+    TensorMapping,
     Weights,
     axes,
     blocks_in,
@@ -29,7 +29,7 @@ from vit_lightning.weights.report import Report
 
 NAME = "transformers"
 ANCHOR = "embeddings.patch_embeddings.projection.weight"
-GELUS = {"gelu": "exact", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh"}
+GELUS: dict[str, Gelu] = {"gelu": "exact", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh"}
 HEAD = ("classifier.weight", "classifier.bias")
 MASK = "embeddings.mask_token"
 SEVERAL = "multi_label_classification"
@@ -38,7 +38,7 @@ VIT, DINOV2, REGISTERS = "vit", "dinov2", "dinov2_with_registers"
 CLASSES = {VIT: "ViT", DINOV2: "Dinov2", REGISTERS: "Dinov2WithRegisters"}
 
 
-def rows(config: NetConfig) -> list[Row]:
+def mappings(config: ResolvedConfig) -> list[TensorMapping]:
     """Returns the table of a net in transformers' names, without the model's prefix.
 
     DINOv2's folders are for the nets that have what only they can say: LayerScale.
@@ -49,9 +49,9 @@ def rows(config: NetConfig) -> list[Row]:
     if config.swiglu:
         up, down = "mlp.weights_in", "mlp.weights_out"
     table = [
-        Row("class_token", ("embeddings.cls_token",)),
-        Row("registers", ("embeddings.register_tokens",)),
-        Row("position.table", ("embeddings.position_embeddings",)),
+        TensorMapping("class_token", ("embeddings.cls_token",)),
+        TensorMapping("registers", ("embeddings.register_tokens",)),
+        TensorMapping("position.table", ("embeddings.position_embeddings",)),
         *pair("patches.proj", "embeddings.patch_embeddings.projection", PATCHES),
         *pair("norm", "layernorm"),
         *pair("representation", "pooler.dense"),
@@ -64,11 +64,11 @@ def rows(config: NetConfig) -> list[Row]:
             *pair(f"{ours}.norm1", f"{theirs}.{norm1}"),
             *pair(f"{ours}.attention.qkv", parts, CONCATENATE, CONCATENATE),
             *pair(f"{ours}.attention.out", f"{theirs}.attention.output.dense"),
-            Row(f"{ours}.scale1", (f"{theirs}.layer_scale1.lambda1",)),
+            TensorMapping(f"{ours}.scale1", (f"{theirs}.layer_scale1.lambda1",)),
             *pair(f"{ours}.norm2", f"{theirs}.{norm2}"),
             *pair(f"{ours}.mlp.up", f"{theirs}.{up}"),
             *pair(f"{ours}.mlp.down", f"{theirs}.{down}"),
-            Row(f"{ours}.scale2", (f"{theirs}.layer_scale2.lambda1",)),
+            TensorMapping(f"{ours}.scale2", (f"{theirs}.layer_scale2.lambda1",)),
         ]
     return table
 
@@ -78,7 +78,7 @@ def recognises(archive: Archive) -> bool:
     return any(name.endswith(ANCHOR) for name in archive.stored)
 
 
-def understand(archive: Archive, heads: int | None, image_size: tuple[int, int] | None) -> Weights:
+def read(archive: Archive, heads: int | None, image_size: tuple[int, int] | None) -> Weights:
     """Reads the config of the net from config.json; the tensors' shapes must agree with it."""
     said = archive.json("config.json")
     kind = fact(said, "model_type", str, "")
@@ -99,7 +99,7 @@ def understand(archive: Archive, heads: int | None, image_size: tuple[int, int] 
         config,
         size,
         classes,
-        rows(config),
+        mappings(config),
         stored,
         dropped,
         mean=numbers_fact(prepared, "image_mean", config.channels),
@@ -126,7 +126,7 @@ def _without_prefix(stored: dict[str, Stored]) -> tuple[dict[str, Stored], dict[
     return bare, dropped
 
 
-def _config(stored: dict[str, Stored], said: dict[str, Any], kind: str) -> NetConfig:
+def _config(stored: dict[str, Stored], said: dict[str, Any], kind: str) -> ResolvedConfig:
     act, pooler = fact(said, "hidden_act", str, "gelu"), fact(said, "pooler_act", str, "tanh")
     if act not in GELUS or pooler != "tanh":
         raise InputError(
@@ -166,7 +166,7 @@ def _config(stored: dict[str, Stored], said: dict[str, Any], kind: str) -> NetCo
     )
 
 
-def _head(stored: dict[str, Stored], config: NetConfig) -> tuple[int, NetConfig]:
+def _head(stored: dict[str, Stored], config: ResolvedConfig) -> tuple[int, ResolvedConfig]:
     """Returns the number of classes, and the pooling that the head's width asks for.
 
     DINOv2's head reads the class token and the mean of the patches; where it ignores the second, the net has the class
@@ -188,7 +188,7 @@ def write(net: Net, report: Report, path: Path) -> None:
     """Writes a folder that transformers opens: tensors, config with the classes' names, and the images' preparation."""
     config = net.config
     kind = VIT if not config.layer_scale else REGISTERS if config.registers else DINOV2
-    tensors = to_theirs(rows(config), net.state_dict(), config, f"{NAME}'s {kind}")
+    tensors = to_theirs(mappings(config), net.state_dict(), config, f"{NAME}'s {kind}")
     if kind == REGISTERS:
         # Its class always has one, and would begin it anew with a warning.
         tensors[MASK] = torch.zeros(1, config.width)

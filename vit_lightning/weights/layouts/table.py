@@ -1,6 +1,6 @@
 """The reversible table: where each of our tensors lies in another layout, and how its axes are arranged there.
 
-Read forwards, a row imports; with the sides of its pattern swapped it exports the very same numbers.
+Read forwards, a mapping imports; with the sides of its pattern swapped it exports the very same numbers.
 """
 
 import re
@@ -14,7 +14,8 @@ from einops import EinopsError, rearrange
 from torch import Tensor
 
 from vit_lightning.errors import InputError
-from vit_lightning.models import NetConfig
+from vit_lightning.models.config import ResolvedConfig
+from vit_lightning.weights.archive import Stored
 
 SAME = "... -> ..."
 # Several of their tensors, laid one after the other along our first axis: weights and biases alike.
@@ -24,7 +25,7 @@ PATCHES = "d c p q -> d (p q c)"
 
 
 @dataclass(frozen=True)
-class Row:
+class TensorMapping:
     """One tensor of ours and what holds it elsewhere.
 
     Args:
@@ -38,21 +39,6 @@ class Row:
     pattern: str = ""
 
 
-@dataclass(frozen=True)
-class Stored:
-    """A tensor in a file, read on demand.
-
-    Args:
-        shape: its shape.
-        read: reads it; the tensor may go on using the mapped file.
-        glance: reads it for a moment, without keeping the file mapped; None: `read` does not either.
-    """
-
-    shape: tuple[int, ...]
-    read: Callable[[], Tensor]
-    glance: Callable[[], Tensor] | None = None
-
-
 @dataclass
 class Weights:
     """A weights file, understood so far that a net can be built for it; tensors are read when they are needed.
@@ -62,7 +48,7 @@ class Weights:
         config: the resolved config of the net that the file belongs to.
         image_size: (y, x) in pixels that the positions were made for.
         num_classes: size of the head; 0: the file has none.
-        rows: how our names map to the file's.
+        mappings: how our names map to the file's.
         stored: the file's tensors by their names in the table.
         dropped: tensors of the file that no net needs, with the reason.
         notes: what the file does not say and we took for granted.
@@ -72,10 +58,10 @@ class Weights:
     """
 
     layout: str
-    config: NetConfig
+    config: ResolvedConfig
     image_size: tuple[int, int]
     num_classes: int
-    rows: list[Row]
+    mappings: list[TensorMapping]
     stored: dict[str, Stored]
     dropped: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -85,8 +71,8 @@ class Weights:
     training: dict[str, Any] = field(default_factory=dict)
 
 
-def pair(ours: str, theirs: str | tuple[str, ...], weight: str = "", bias: str = "") -> list[Row]:
-    """Returns the rows of a layer's `weight` and `bias` that are called the same on both sides.
+def pair(ours: str, theirs: str | tuple[str, ...], weight: str = "", bias: str = "") -> list[TensorMapping]:
+    """Returns the mappings of a layer's `weight` and `bias` that are called the same on both sides.
 
     Args:
         ours: our layer.
@@ -96,55 +82,57 @@ def pair(ours: str, theirs: str | tuple[str, ...], weight: str = "", bias: str =
     """
     layers = (theirs,) if isinstance(theirs, str) else theirs
     return [
-        Row(f"{ours}.{part}", tuple(f"{layer}.{part}" for layer in layers), pattern)
+        TensorMapping(f"{ours}.{part}", tuple(f"{layer}.{part}" for layer in layers), pattern)
         for part, pattern in (("weight", weight), ("bias", bias))
     ]
 
 
-def shape_of(row: Row, stored: dict[str, Stored]) -> tuple[int, ...]:
+def shape_of(mapping: TensorMapping, stored: dict[str, Stored]) -> tuple[int, ...]:
     """Returns the shape that theirs would give our tensor, without reading anything.
 
     Raises:
         InputError: theirs do not have the axes that the layout prescribes.
     """
-    first, *others = (stored[name].shape for name in row.theirs)
+    first, *others = (stored[name].shape for name in mapping.theirs)
     whole = torch.empty((1 + len(others), *first) if others else first, device="meta")
     try:
         if any(shape != first for shape in others):
             raise EinopsError
-        return tuple(rearrange(whole, row.pattern or SAME).shape)
+        return tuple(rearrange(whole, mapping.pattern or SAME).shape)
     except EinopsError as error:
-        shapes = ", ".join(f"{name} {stored[name].shape}" for name in row.theirs)
-        raise InputError(f"The axes of {shapes} are not those of the layout ({row.pattern}).") from error
+        shapes = ", ".join(f"{name} {stored[name].shape}" for name in mapping.theirs)
+        raise InputError(f"The axes of {shapes} are not those of the layout ({mapping.pattern}).") from error
 
 
-def to_ours(row: Row, stored: dict[str, Stored]) -> Tensor:
+def to_ours(mapping: TensorMapping, stored: dict[str, Stored]) -> Tensor:
     """Returns our tensor from theirs, whose shapes `shape_of` has checked."""
-    if not row.pattern:
-        return stored[row.theirs[0]].read()
-    tensors = [(stored[name].glance or stored[name].read)() for name in row.theirs]
-    return rearrange(tensors if len(tensors) > 1 else tensors[0], row.pattern)
+    if not mapping.pattern:
+        return stored[mapping.theirs[0]].read()
+    tensors = [(stored[name].glance or stored[name].read)() for name in mapping.theirs]
+    return rearrange(tensors if len(tensors) > 1 else tensors[0], mapping.pattern)
 
 
-def to_theirs(rows: list[Row], state: dict[str, Tensor], config: NetConfig, layout: str) -> dict[str, Tensor]:
+def to_theirs(
+    mappings: list[TensorMapping], state: dict[str, Tensor], config: ResolvedConfig, layout: str
+) -> dict[str, Tensor]:
     """Returns their tensors from all of ours: the exact inverse of `to_ours`.
 
     Raises:
         InputError: the layout has no place for one of ours.
     """
-    table = {row.ours: row for row in rows}
+    table = {mapping.ours: mapping for mapping in mappings}
     if missing := [name for name in state if name not in table]:
         raise InputError(
             f"The layout of {layout} has no place for {missing[0]}: convert to checkpoint, which holds any."
         )
     theirs: dict[str, Tensor] = {}
     for name, tensor in state.items():
-        row = table[name]
-        left, right = (row.pattern or SAME).split(" -> ")
-        sizes = {"s": len(row.theirs), "h": config.heads, "p": config.patch, "q": config.patch}
+        mapping = table[name]
+        left, right = (mapping.pattern or SAME).split(" -> ")
+        sizes = {"s": len(mapping.theirs), "h": config.heads, "p": config.patch, "q": config.patch}
         sizes = {axis: size for axis, size in sizes.items() if axis in re.findall(r"\w", right)}
         parts = rearrange(tensor, f"{right} -> {left}", **sizes)
-        for theirs_name, part in zip(row.theirs, parts if len(row.theirs) > 1 else [parts], strict=True):
+        for theirs_name, part in zip(mapping.theirs, parts if len(mapping.theirs) > 1 else [parts], strict=True):
             theirs[theirs_name] = part.detach().clone(memory_format=torch.contiguous_format)
     return theirs
 

@@ -12,13 +12,13 @@ from torch import Tensor
 
 from vit_lightning.errors import InputError
 from vit_lightning.models import Net, NetConfig, resolve
-from vit_lightning.weights.archive import Archive
+from vit_lightning.models.config import Gelu, Pool, ResolvedConfig
+from vit_lightning.weights.archive import Archive, Stored
 from vit_lightning.weights.layouts.facts import fact, numbers_fact, size_fact
 from vit_lightning.weights.layouts.shapes import HEADS, heads_of, settle_table, variant_of
 from vit_lightning.weights.layouts.table import (
     PATCHES,
-    Row,
-    Stored,
+    TensorMapping,
     Weights,
     axes,
     blocks_in,
@@ -41,7 +41,7 @@ ALIASES = {
 }
 # Parts of masked pre-training that travel with some files.
 MASKING = re.compile(r"mask_token|decoder\w*(\..+)?")
-POOLS = {"token": "token", "avg": "gap", "map": "map"}
+POOLS: dict[str, Pool] = {"token": "token", "avg": "gap", "map": "map"}
 # timm's architectures do not write everything into a file's config: these names tell the rest.
 TANH = re.compile(r"(base_patch32|so400m_patch16|giantopt_patch16)_siglip|large_patch16_siglip(_gap)?_512")
 OTHER_NETS = re.compile(r"quickgelu|_rpn_|_radio_")
@@ -50,16 +50,16 @@ ODD_HEADS = {"vit_base_patch16_gap_224": 16, "giantopt": 16}
 TIMM_HEADS = HEADS | {width: width // 64 for width in (256, 320, 640, 832, 896, 1536)}
 
 
-def rows(config: NetConfig) -> list[Row]:
+def mappings(config: ResolvedConfig) -> list[TensorMapping]:
     """Returns the table of a net in timm's names."""
     table = [
-        Row("class_token", ("cls_token",)),
-        Row("registers", ("reg_token",)),
-        Row("position.table", ("pos_embed",)),
+        TensorMapping("class_token", ("cls_token",)),
+        TensorMapping("registers", ("reg_token",)),
+        TensorMapping("position.table", ("pos_embed",)),
         *pair("patches.proj", "patch_embed.proj", PATCHES),
         *pair("embed_norm", "norm_pre"),
         *pair("norm", "fc_norm" if config.norm_after_pool else "norm"),
-        Row("pool.probe", ("attn_pool.latent",)),
+        TensorMapping("pool.probe", ("attn_pool.latent",)),
         *pair("pool.attention.q", "attn_pool.q"),
         *pair("pool.attention.kv", "attn_pool.kv"),
         *pair("pool.attention.out", "attn_pool.proj"),
@@ -73,11 +73,11 @@ def rows(config: NetConfig) -> list[Row]:
             *pair(f"{block}.norm1", f"{block}.norm1"),
             *pair(f"{block}.attention.qkv", f"{block}.attn.qkv"),
             *pair(f"{block}.attention.out", f"{block}.attn.proj"),
-            Row(f"{block}.scale1", (f"{block}.ls1.gamma",)),
+            TensorMapping(f"{block}.scale1", (f"{block}.ls1.gamma",)),
             *pair(f"{block}.norm2", f"{block}.norm2"),
             *pair(f"{block}.mlp.up", f"{block}.mlp.fc1"),
             *pair(f"{block}.mlp.down", f"{block}.mlp.fc2"),
-            Row(f"{block}.scale2", (f"{block}.ls2.gamma",)),
+            TensorMapping(f"{block}.scale2", (f"{block}.ls2.gamma",)),
         ]
     return table
 
@@ -87,7 +87,7 @@ def recognises(archive: Archive) -> bool:
     return any(name.endswith(ANCHOR) for name in archive.stored)
 
 
-def understand(archive: Archive, heads: int | None, image_size: tuple[int, int] | None) -> Weights:
+def read(archive: Archive, heads: int | None, image_size: tuple[int, int] | None) -> Weights:
     """Reads the config of the net from the shapes of the file's tensors and, if there is one, timm's config.json."""
     anchor = next(name for name in archive.stored if name.endswith(ANCHOR))
     stored, dropped = _inside(archive.stored, anchor.removesuffix(ANCHOR))
@@ -104,7 +104,7 @@ def understand(archive: Archive, heads: int | None, image_size: tuple[int, int] 
         config,
         size,
         classes,
-        rows(config),
+        mappings(config),
         stored,
         dropped,
         notes,
@@ -130,7 +130,7 @@ def _inside(stored: dict[str, Stored], prefix: str) -> tuple[dict[str, Stored], 
     return rename(inside, new), dropped
 
 
-def _config(stored: dict[str, Stored], said: dict[str, Any], heads: int | None) -> tuple[NetConfig, list[str]]:
+def _config(stored: dict[str, Stored], said: dict[str, Any], heads: int | None) -> tuple[ResolvedConfig, list[str]]:
     arguments = fact(said, "model_args", dict, {})
     architecture = fact(said, "architecture", str, "")
     other_norm = arguments.get("norm_layer") not in (None, "layernorm")
@@ -173,7 +173,7 @@ def _config(stored: dict[str, Stored], said: dict[str, Any], heads: int | None) 
     return resolve(config), notes + fill_biases(stored, biases)
 
 
-def _pool(stored: dict[str, Stored], said: str | None) -> str:
+def _pool(stored: dict[str, Stored], said: str | None) -> Pool:
     """What the head reads: as the file's config says, else as its tensors tell."""
     if "attn_pool.latent" in stored:
         return "map"
@@ -184,7 +184,7 @@ def _pool(stored: dict[str, Stored], said: str | None) -> str:
     return "gap" if "fc_norm.weight" in stored or "cls_token" not in stored else "token"
 
 
-def _gelu(said: str | None, architecture: str, gated: bool) -> str:
+def _gelu(said: str | None, architecture: str, gated: bool) -> Gelu:
     known = ("silu", "swish") if gated else ("gelu", "gelu_tanh")
     if said not in (None, *known):
         raise InputError(f"The file's activation is timm's {said!r}: only {' and '.join(known)} are known here.")
@@ -192,7 +192,7 @@ def _gelu(said: str | None, architecture: str, gated: bool) -> str:
 
 
 def _settle_positions(
-    stored: dict[str, Stored], config: NetConfig, said: dict[str, Any], image_size: tuple[int, int] | None
+    stored: dict[str, Stored], config: ResolvedConfig, said: dict[str, Any], image_size: tuple[int, int] | None
 ) -> tuple[int, int]:
     """Makes the table cover the class token and no register; returns the image size that it is for."""
     token, registers = int(config.class_token), config.registers
@@ -223,7 +223,7 @@ def _without_registers(table: Stored, token: int, registers: int) -> Tensor:
 
 def write(net: Net, report: Report, path: Path) -> None:
     """Writes a folder that `timm.create_model("local-dir:...")` opens."""
-    config, tensors = net.config, to_theirs(rows(net.config), net.state_dict(), net.config, NAME)
+    config, tensors = net.config, to_theirs(mappings(net.config), net.state_dict(), net.config, NAME)
     if config.pool not in POOLS.values():
         raise InputError(f"timm has no pooling like net.pool={config.pool}: convert to huggingface or checkpoint.")
     if config.embed_norm and tensors.pop("patch_embed.proj.bias").count_nonzero():
@@ -255,7 +255,7 @@ def write(net: Net, report: Report, path: Path) -> None:
     }
     if not config.swiglu:
         arguments["act_layer"] = "gelu_tanh" if config.gelu == "tanh" else "gelu"
-    said = {
+    said: dict[str, Any] = {
         # The entry of timm that has what its arguments in JSON cannot say: the gated MLP, the epsilon of the norms.
         "architecture": "vit_giant_patch14_dinov2"
         if config.swiglu
@@ -283,7 +283,7 @@ def write(net: Net, report: Report, path: Path) -> None:
     (path / "config.json").write_text(json.dumps(said, indent=2), encoding="utf-8")
 
 
-def _spread_positions(tensors: dict[str, Tensor], config: NetConfig) -> bool:
+def _spread_positions(tensors: dict[str, Tensor], config: ResolvedConfig) -> bool:
     """Gives the table the rows that timm expects; returns whether it covers class token and registers.
 
     A class token whose position is zero needs none; otherwise registers, which have no position here, get zeros.

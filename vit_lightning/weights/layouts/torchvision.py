@@ -5,9 +5,19 @@ from pathlib import Path
 import torch
 
 from vit_lightning.models import Net, NetConfig, resolve
+from vit_lightning.models.config import ResolvedConfig
 from vit_lightning.weights.archive import Archive
 from vit_lightning.weights.layouts.shapes import heads_of, settle_table, variant_of
-from vit_lightning.weights.layouts.table import PATCHES, Row, Weights, axes, blocks_in, pair, rename, to_theirs
+from vit_lightning.weights.layouts.table import (
+    PATCHES,
+    TensorMapping,
+    Weights,
+    axes,
+    blocks_in,
+    pair,
+    rename,
+    to_theirs,
+)
 from vit_lightning.weights.report import Report
 
 NAME = "torchvision"
@@ -17,11 +27,11 @@ OLD = {".mlp.linear_1.": ".mlp.0.", ".mlp.linear_2.": ".mlp.3."}
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
-def rows(config: NetConfig) -> list[Row]:
+def mappings(config: ResolvedConfig) -> list[TensorMapping]:
     """Returns the table of a net in torchvision's names."""
     table = [
-        Row("class_token", ("class_token",)),
-        Row("position.table", ("encoder.pos_embedding",)),
+        TensorMapping("class_token", ("class_token",)),
+        TensorMapping("position.table", ("encoder.pos_embedding",)),
         *pair("patches.proj", "conv_proj", PATCHES),
         *pair("norm", "encoder.ln"),
         *pair("representation", "heads.pre_logits"),
@@ -31,8 +41,8 @@ def rows(config: NetConfig) -> list[Row]:
         ours, theirs = f"blocks.{i}", f"encoder.layers.encoder_layer_{i}"
         table += [
             *pair(f"{ours}.norm1", f"{theirs}.ln_1"),
-            Row(f"{ours}.attention.qkv.weight", (f"{theirs}.self_attention.in_proj_weight",)),
-            Row(f"{ours}.attention.qkv.bias", (f"{theirs}.self_attention.in_proj_bias",)),
+            TensorMapping(f"{ours}.attention.qkv.weight", (f"{theirs}.self_attention.in_proj_weight",)),
+            TensorMapping(f"{ours}.attention.qkv.bias", (f"{theirs}.self_attention.in_proj_bias",)),
             *pair(f"{ours}.attention.out", f"{theirs}.self_attention.out_proj"),
             *pair(f"{ours}.norm2", f"{theirs}.ln_2"),
             *pair(f"{ours}.mlp.up", f"{theirs}.mlp.0"),
@@ -46,7 +56,7 @@ def recognises(archive: Archive) -> bool:
     return ANCHOR in archive.stored and "encoder.pos_embedding" in archive.stored
 
 
-def understand(archive: Archive, heads: int | None, image_size: tuple[int, int] | None) -> Weights:
+def read(archive: Archive, heads: int | None, image_size: tuple[int, int] | None) -> Weights:
     """Reads the config of the net from the shapes of the file's tensors."""
     stored = rename(archive.stored, _modern)
     patch = axes(stored, ANCHOR, "d c p q")
@@ -71,7 +81,7 @@ def understand(archive: Archive, heads: int | None, image_size: tuple[int, int] 
     length = axes(stored, "encoder.pos_embedding", "one n d")["n"]
     _, size = settle_table(length, (1,), config.patch, None, image_size)
     classes = axes(stored, "heads.head.weight", "k r")["k"] if "heads.head.weight" in stored else 0
-    weights = Weights(NAME, config, size, classes, rows(config), stored, mean=MEAN, std=STD)
+    weights = Weights(NAME, config, size, classes, mappings(config), stored, mean=MEAN, std=STD)
     if heads is None:
         weights.notes.append(
             f"the file does not say its attention heads: {known}, as published nets of width {width} have"
@@ -87,4 +97,4 @@ def _modern(name: str) -> str:
 
 def write(net: Net, report: Report, path: Path) -> None:
     """Writes the state_dict that torchvision's VisionTransformer loads."""
-    torch.save(to_theirs(rows(net.config), net.state_dict(), net.config, NAME), path)
+    torch.save(to_theirs(mappings(net.config), net.state_dict(), net.config, NAME), path)

@@ -1,0 +1,279 @@
+"""From a source to a net: fetched and opened once, understood by its layout, and filled in tensor by tensor."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from vit_lightning.errors import InputError
+from vit_lightning.models import Net, build
+from vit_lightning.models.config import ResolvedConfig, as_pair, is_timm
+from vit_lightning.weights.archive import Archive, open_archive
+from vit_lightning.weights.layouts import LAYOUTS, Layout
+from vit_lightning.weights.layouts.table import TensorMapping, Weights, shape_of, to_ours
+from vit_lightning.weights.report import Report
+from vit_lightning.weights.resize import Resampling, Resizer
+from vit_lightning.weights.source import fetch
+
+# The head, and the parts before it that a new head may lose or begin anew.
+HEAD = ("head.", "representation.", "pool.")
+# A net's size, fields that change what it computes but not the shape of any tensor, and those that the head relies on.
+MEANING: tuple[str, ...] = ("depth", "width", "mlp", "heads", "gelu", "swiglu", "norm_eps")
+MEANING += ("attention", "position", "position_at", "position_temperature")
+MEANING_TO_HEAD = ("pool", "norm_after_pool", "representation")
+ALIKE = "set the net's fields as the weights have them"
+Size = int | tuple[int, int]
+
+
+@dataclass(frozen=True)
+class OpenedWeights:
+    """Weights that are fetched and opened; their tensors are read when a net is filled.
+
+    Args:
+        source: where they came from.
+        archive: their tensors and facts.
+        layout: the layout that they have.
+    """
+
+    source: str
+    archive: Archive
+    layout: Layout
+
+    def config(self, heads: int | None = None) -> ResolvedConfig:
+        """Returns the resolved config of the net that the weights are for.
+
+        Args:
+            heads: number of attention heads, for a file that does not say it.
+
+        Raises:
+            InputError: the weights are not those of a whole net.
+        """
+        return self._understand(heads, None)[0].config
+
+    def build(
+        self, heads: int | None = None, image_size: Size | None = None, resampling: Resampling = "bilinear"
+    ) -> tuple[Net, Report]:
+        """Builds and fills the net that the weights are for: `load_net` has the arguments."""
+        weights, own = self._understand(heads, image_size)
+        if heads not in (None, weights.config.heads):
+            raise InputError(f"The file's net has {weights.config.heads} heads, but heads is {heads}: leave heads out.")
+        size = weights.image_size if image_size is None else as_pair(image_size)
+        net = own if size == weights.image_size else _skeleton(weights.config, size, weights.num_classes)
+        report, resizer = _report(self.source, weights), Resizer(own, net, resampling)
+        table = _mappings(weights, net).items()
+        state = {name: _take(name, mapping, weights, resizer, report) for name, mapping in table}
+        net.load_state_dict(state, assign=True)
+        _give_storage(net)
+        _note_empty_head(net, report)
+        return net, report
+
+    def fill(
+        self,
+        net: Net,
+        head: Literal["reset", "keep"] = "keep",
+        *,
+        resampling: Resampling = "bilinear",
+        adapt: bool = False,
+    ) -> Report:
+        """Fills a net that exists: `load_into` has the arguments."""
+        weights, own = self._understand(net.config.heads, net.image_size)
+        report = _report(self.source, weights)
+        _compare(weights, net, MEANING if head == "reset" else MEANING + MEANING_TO_HEAD)
+        wanted, held = net.state_dict(), _mappings(weights, own)
+        if head == "reset":
+            _reset(wanted, held, own, report)
+        elif weights.num_classes != net.num_classes:
+            raise InputError(
+                f"The head of the weights is for {weights.num_classes} classes, the net's for {net.num_classes}: "
+                "begin a new head with --model.weights_head reset, or take data of the same classes."
+            )
+        if lacking := [name for name in wanted if name not in held]:
+            raise InputError(f"The weights lack {_some(lacking)}, which the net has: {ALIKE}.")
+        if surplus := [name for name in held if name not in wanted]:
+            raise InputError(f"The net lacks {_some(surplus)}, which the weights have: {ALIKE}.")
+        resizer = Resizer(own, net, resampling, adapt)
+        with torch.no_grad():
+            for name, tensor in wanted.items():
+                tensor.copy_(_take(name, held[name], weights, resizer, report))
+        if head == "keep":
+            _note_empty_head(net, report)
+        return report
+
+    def _understand(self, heads: int | None, image_size: Size | None) -> tuple[Weights, Net]:
+        """What the archive holds, and the net that it is for, still without storage."""
+        weights = self.layout.read(self.archive, heads, None if image_size is None else as_pair(image_size))
+        net = _skeleton(weights.config, weights.image_size, weights.num_classes)
+        _check(weights, net, self.source)
+        return weights, net
+
+
+def open_weights(source: str | Path, raw: bool = False) -> OpenedWeights:
+    """Fetches and opens weights, of which `config`, `build` and `fill` read what they need.
+
+    Args:
+        source: local path, https address or hf://owner/repo[/file].
+        raw: of a checkpoint with averaged weights, take those that were trained.
+
+    Raises:
+        InputError: the source cannot be read, or is of no known layout.
+    """
+    archive = open_archive(fetch(source), raw)
+    layout = next((layout for layout in LAYOUTS.values() if layout.recognises(archive)), None)
+    if layout is None:
+        names = ", ".join(list(archive.stored)[:3])
+        raise InputError(f"{source} holds tensors of no known layout ({names}, ...): its net is not one of ours.")
+    return OpenedWeights(str(source), archive, layout)
+
+
+def load_net(
+    source: str | Path,
+    *,
+    heads: int | None = None,
+    image_size: Size | None = None,
+    raw: bool = False,
+    resampling: Resampling = "bilinear",
+) -> tuple[Net, Report]:
+    """Builds the net that a weights file is for, and fills it.
+
+    Args:
+        source: local path, https address or hf://owner/repo[/file].
+        heads: number of attention heads, for a file that does not say it.
+        image_size: pixels per side, or (y, x), to use the net at; None: the file's own.
+        raw: of a checkpoint with averaged weights, take those that were trained.
+        resampling: how positions get to another grid: bilinear is the paper's, bicubic suits DINOv2.
+
+    Returns:
+        The net in float32 on the CPU, and what became of every tensor.
+
+    Raises:
+        InputError: the source cannot be read, or is not a whole net of a known layout.
+    """
+    return open_weights(source, raw).build(heads, image_size, resampling)
+
+
+def load_into(
+    net: Net,
+    source: str | Path,
+    head: Literal["reset", "keep"] = "keep",
+    *,
+    raw: bool = False,
+    resampling: Resampling = "bilinear",
+    adapt: bool = False,
+) -> Report:
+    """Fills a net with weights; positions are resized to its grid.
+
+    Args:
+        net: the net.
+        source: local path, https address or hf://owner/repo[/file].
+        head: keep takes the head of the weights, whose classes must be the net's; reset leaves the net its own head,
+            and drops a hidden layer of the weights that the net lacks.
+        raw: of a checkpoint with averaged weights, take those that were trained.
+        resampling: how positions get to another grid: bilinear is the paper's, bicubic suits DINOv2.
+        adapt: also resize the first layer to another patch size or another number of channels.
+
+    Raises:
+        InputError: the weights are for another net, or their head is for other classes.
+    """
+    return open_weights(source, raw).fill(net, head, resampling=resampling, adapt=adapt)
+
+
+def _skeleton(config: ResolvedConfig, image_size: tuple[int, int], num_classes: int) -> Net:
+    # timm's nets compute tables of their own while they are built, which only storage can hold.
+    with torch.device("cpu" if is_timm(config) else "meta"):
+        return build(config, image_size, num_classes)
+
+
+def _give_storage(net: Net) -> None:
+    """Computes the tables that no file holds, such as fixed sine and cosine positions."""
+    for module in net.modules():
+        if any(buffer.is_meta for buffer in module.buffers(recurse=False)):
+            module.to_empty(device="cpu", recurse=False)
+            module.reset_parameters()  # type: ignore[operator]  # every module of ours that has a table has it
+
+
+def _mappings(weights: Weights, net: Net) -> dict[str, TensorMapping]:
+    """The table's mappings for the tensors of a net."""
+    table = {mapping.ours: mapping for mapping in weights.mappings}
+    return {name: table[name] for name in net.state_dict() if name in table}
+
+
+def _check(weights: Weights, net: Net, source: str) -> None:
+    """Refuses a file that is not exactly its net: every tensor there, in its shape, and no other."""
+    mappings, wanted, held = _mappings(weights, net), net.state_dict(), weights.stored
+    if missing := [name for name in wanted if name not in mappings]:
+        raise InputError(f"{source} has no place for {_some(missing)} in the layout of {weights.layout}.")
+    needed = [name for mapping in mappings.values() for name in mapping.theirs]
+    if lacking := [name for name in needed if name not in held]:
+        raise InputError(f"{source} lacks {_some(lacking)}: it is cut down, or for another kind of net.")
+    if surplus := held.keys() - set(needed):
+        raise InputError(f"{source} holds {_some(surplus)}, unknown in the layout of {weights.layout}.")
+    for name, mapping in mappings.items():
+        shape, expected = shape_of(mapping, held), tuple(wanted[name].shape)
+        if shape != expected:
+            raise InputError(
+                f"{_some(mapping.theirs)} of {source} would make {name} {shape}, but its net needs {expected}."
+            )
+
+
+def _report(source: str, weights: Weights) -> Report:
+    return Report(
+        source,
+        weights.layout,
+        dropped=dict(weights.dropped),
+        notes=list(weights.notes),
+        mean=weights.mean,
+        std=weights.std,
+        class_names=list(weights.class_names),
+        training=dict(weights.training),
+    )
+
+
+def _take(name: str, mapping: TensorMapping, weights: Weights, resizer: Resizer, report: Report) -> Tensor:
+    """Reads one tensor, resizes it to the net and reports it."""
+    tensor, how = resizer(name, to_ours(mapping, weights.stored))
+    report.loaded.append(name)
+    if how:
+        report.resampled[name] = how
+    return tensor.contiguous()
+
+
+def _compare(weights: Weights, net: Net, fields: Iterable[str]) -> None:
+    """Refuses weights whose numbers would mean something else in the net."""
+    for field in fields:
+        theirs, ours = getattr(weights.config, field), getattr(net.config, field)
+        if theirs != ours:
+            raise InputError(f"The weights are for net.{field}={theirs}, but the net has {ours}: set it to {theirs}.")
+
+
+def _reset(wanted: dict[str, Tensor], held: dict[str, TensorMapping], own: Net, report: Report) -> None:
+    """Leaves the net its own head, and what comes before it unless the weights have the same."""
+    shapes = {name: tensor.shape for name, tensor in own.state_dict().items()}
+    for name in [name for name in held | wanted if name.startswith(HEAD)]:
+        if not name.startswith("head.") and name in held and name in wanted and shapes[name] == wanted[name].shape:
+            continue
+        if held.pop(name, None) is not None:
+            report.dropped[name] = "the head is reset"
+        if wanted.pop(name, None) is not None:
+            report.missing[name] = "the head is reset"
+    report.class_names = []
+
+
+def is_empty(head: nn.Module) -> bool:
+    """Whether a head begins at zero."""
+    weight = head.weight
+    return isinstance(weight, Tensor) and not weight.count_nonzero()
+
+
+def _note_empty_head(net: Net, report: Report) -> None:
+    """Reports a head of zeros: the published files of nets whose head was kept back."""
+    if net.num_classes and is_empty(net.head):
+        report.missing |= {"head.weight": "not released: zeros", "head.bias": "not released: zeros"}
+
+
+def _some(names: Iterable[str], most: int = 3) -> str:
+    """Names for a sentence: the first few, and how many more."""
+    names = sorted(names)
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
