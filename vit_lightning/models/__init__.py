@@ -1,6 +1,7 @@
 """Plain torch nets: build one from a config; nothing here imports lightning."""
 
-from vit_lightning.models.config import NetConfig, as_pair, is_resnet, is_timm, resolve
+from vit_lightning.models.config import NetConfig, as_pair, is_resnet, is_timm
+from vit_lightning.models.config_rules import resolve
 from vit_lightning.models.fast.fast_path import half_on_gpu
 from vit_lightning.models.resnet import ResNet, Stem
 from vit_lightning.models.timm_net import TimmNet
@@ -22,10 +23,10 @@ def build(config: NetConfig, image_size: int | tuple[int, int], num_classes: int
     Raises:
         InputError: unknown variant, contradicting fields, or a size that the patch does not divide.
     """
-    config, size = resolve(config), as_pair(image_size)
-    if is_timm(config):
-        return TimmNet(config, size, num_classes)
-    if is_resnet(config):
-        return ResNet(config, size, num_classes)
-    stem = Stem(config.channels, config.stages) if config.stages else None
-    return ViT(config, size, num_classes, stem)
+    resolved, size = resolve(config), as_pair(image_size)
+    if is_timm(resolved):
+        return TimmNet(resolved, size, num_classes)
+    if is_resnet(resolved):
+        return ResNet(resolved, size, num_classes)
+    stem = Stem(resolved.channels, resolved.stages) if resolved.stages else None
+    return ViT(resolved, size, num_classes, stem)

@@ -58,7 +58,7 @@ class PatchDropout(nn.Module):
         if not self.training or self.kept == n - self.prefix:
             return tokens
         chosen = torch.rand(b, n - self.prefix, device=tokens.device).topk(self.kept, sorted=False).indices
-        before = torch.arange(self.prefix, device=tokens.device).expand(b, -1)
+        before = repeat(torch.arange(self.prefix, device=tokens.device), "n -> b n", b=b)
         chosen = torch.cat([before, self.prefix + chosen], dim=1)
         return tokens.gather(1, repeat(chosen, "b n -> b n d", d=d))
 

@@ -16,8 +16,8 @@ from vit_lightning.compute.clock import clock_of
 from vit_lightning.compute.gpu_memory import fits, free_memory, largest
 from vit_lightning.errors import InputError
 from vit_lightning.files import check_place
-from vit_lightning.models import NetConfig
-from vit_lightning.models.config import is_resnet, is_timm, resolve
+from vit_lightning.models import NetConfig, resolve
+from vit_lightning.models.config import is_resnet, is_timm
 
 FIGURE_12 = ("R50x1", "R50x2", "B/32", "L/32", "B/16", "L/16", "H/14", "R152x4")
 """The nets of the figure; its sizes are 64, 128, 224, 384 and 512."""

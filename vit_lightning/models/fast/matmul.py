@@ -114,8 +114,8 @@ def product(
     epilogue = GELU if gelu is not None else GELU_GRADIENT if gelu_gradient is not None else NONE
     epilogue = ADD_BIAS if epilogue == NONE and bias is not None else epilogue
     # The library counts by columns: it computes the transpose, right^T left^T.
-    turned = not right.is_contiguous(), not left.is_contiguous()
-    plan = _plan(n, m, k, turned, left.dtype, dtype, epilogue, left.device.index)
+    transposed = not right.is_contiguous(), not left.is_contiguous()
+    plan = _plan(n, m, k, transposed, left.dtype, dtype, epilogue, left.device.index)
     plan.run(right, left, out, bias, gelu if gelu is not None else gelu_gradient)
     return out
 
@@ -133,7 +133,7 @@ class MatmulPlan:
         rows: int,
         columns: int,
         inner: int,
-        turned: tuple[bool, bool],
+        transposed: tuple[bool, bool],
         dtype: torch.dtype,
         out: torch.dtype,
         epilogue: int,
@@ -144,8 +144,8 @@ class MatmulPlan:
         self.description = ctypes.c_void_p()
         self.library = _loaded()
         _check(self.library.cublasLtMatmulDescCreate(ctypes.byref(self.description), COMPUTE_32F, TYPES[torch.float32]))
-        self._set(TRANSPOSE_A, ctypes.c_int(turned[0]))
-        self._set(TRANSPOSE_B, ctypes.c_int(turned[1]))
+        self._set(TRANSPOSE_A, ctypes.c_int(transposed[0]))
+        self._set(TRANSPOSE_B, ctypes.c_int(transposed[1]))
         self._set(EPILOGUE, ctypes.c_uint32(epilogue))
         if epilogue & ADD_BIAS:
             self._set(BIAS_TYPE, ctypes.c_int(TYPES[dtype]))
@@ -154,8 +154,8 @@ class MatmulPlan:
             self._set(AUX_STRIDE, ctypes.c_int64(rows))
             self._set(AUX_TYPE, ctypes.c_int(TYPES[dtype]))
             self._set(AUX, ctypes.c_void_p(ALIGNED))
-        self.a = _layout(dtype, *((inner, rows) if turned[0] else (rows, inner)))
-        self.b = _layout(dtype, *((columns, inner) if turned[1] else (inner, columns)))
+        self.a = _layout(dtype, *((inner, rows) if transposed[0] else (rows, inner)))
+        self.b = _layout(dtype, *((columns, inner) if transposed[1] else (inner, columns)))
         self.d = _layout(out, rows, columns)
         self.candidates = self._candidates()
 
