@@ -21,10 +21,10 @@ from vit_lightning.weights.source import fetch
 # The head, and the parts before it that a new head may lose or begin anew.
 HEAD = ("head.", "representation.", "pool.")
 # A net's size, fields that change what it computes but not the shape of any tensor, and those that the head relies on.
-MEANING: tuple[str, ...] = ("depth", "width", "mlp", "heads", "gelu", "swiglu", "norm_eps")
-MEANING += ("attention", "position", "position_at", "position_temperature")
-MEANING_TO_HEAD = ("pool", "norm_after_pool", "representation")
-ALIKE = "set the net's fields as the weights have them"
+MUST_AGREE: tuple[str, ...] = ("depth", "width", "mlp", "heads", "gelu", "swiglu", "norm_eps")
+MUST_AGREE += ("attention", "position", "position_at", "position_temperature")
+MUST_AGREE_FOR_HEAD = ("pool", "norm_after_pool", "representation")
+SET_FIELDS = "set the net's fields as the weights have them"
 Size = int | tuple[int, int]
 
 
@@ -81,7 +81,7 @@ class OpenedWeights:
         """Fills a net that exists: `load_into` has the arguments."""
         weights, own = self._understand(net.config.heads, net.image_size)
         report = _report(self.source, weights)
-        _compare(weights, net, MEANING if head == "reset" else MEANING + MEANING_TO_HEAD)
+        _compare(weights, net, MUST_AGREE if head == "reset" else MUST_AGREE + MUST_AGREE_FOR_HEAD)
         wanted, held = net.state_dict(), _mappings(weights, own)
         if head == "reset":
             _reset(wanted, held, own, report)
@@ -91,9 +91,9 @@ class OpenedWeights:
                 "begin a new head with --model.weights_head reset, or take data of the same classes."
             )
         if lacking := [name for name in wanted if name not in held]:
-            raise InputError(f"The weights lack {_some(lacking)}, which the net has: {ALIKE}.")
+            raise InputError(f"The weights lack {_some(lacking)}, which the net has: {SET_FIELDS}.")
         if surplus := [name for name in held if name not in wanted]:
-            raise InputError(f"The net lacks {_some(surplus)}, which the weights have: {ALIKE}.")
+            raise InputError(f"The net lacks {_some(surplus)}, which the weights have: {SET_FIELDS}.")
         resizer = Resizer(own, net, resampling, adapt)
         with torch.no_grad():
             for name, tensor in wanted.items():
