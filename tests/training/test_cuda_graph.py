@@ -14,7 +14,7 @@ from torch import nn
 
 from vit_lightning.models import NetConfig, build, resolve
 from vit_lightning.training import cuda_graph
-from vit_lightning.training.cuda_graph import GraphedLoss, Means, average_gradients, graph_steps
+from vit_lightning.training.cuda_graph import AllReducedGradients, GraphedLoss, average_gradients, graph_steps
 from vit_lightning.training.optim import Optim
 
 SMOKE = str(Path(__file__).parents[2] / "experiments" / "smoke.yaml")
@@ -57,11 +57,11 @@ def test_a_backward_pass_averages_its_gradients_in_pieces(monkeypatch, bucket):
     parameters = [*net.parameters(), idle]
     value = net(torch.ones(1, 3)).sum()
     expected = torch.autograd.grad(value, parameters, allow_unused=True, retain_graph=True)
-    with Means(parameters) as means:
+    with AllReducedGradients(parameters) as averaged:
         torch.autograd.grad(value, parameters, allow_unused=True)
     assert len(sent) == {1: 4, 20: 2, 10**6: 1}[bucket]
-    assert means.gradients[-1] is None
-    for ours, theirs in zip(means.gradients[:-1], expected[:-1], strict=True):
+    assert averaged.gradients[-1] is None
+    for ours, theirs in zip(averaged.gradients[:-1], expected[:-1], strict=True):
         assert torch.equal(ours, 1.5 * theirs)
 
 

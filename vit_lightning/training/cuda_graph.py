@@ -8,16 +8,77 @@ from types import MethodType
 from typing import Any
 
 import torch
+from lightning.pytorch import LightningModule
+from lightning.pytorch.strategies import DDPStrategy
 from torch import Tensor, nn
 from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.optim import Optimizer
 
+from vit_lightning.errors import InputError
+from vit_lightning.training.averaging import replicates
+
 WARM_UP = 3
 """Passes before the capture, in which libraries choose algorithms and take their memory."""
 BUCKET = 50 * 2**20
 """Bytes of gradients that processes average in one message while the backward pass goes on."""
+
+
+class GraphedTraining:
+    """A model's loss from a CUDA graph, and its gradients' means over devices, which DDP cannot take then.
+
+    Args:
+        model: what is trained.
+        loss: from a batch's tensors to the loss, with no decision that depends on their values.
+    """
+
+    def __init__(self, model: LightningModule, loss: Callable[..., Tensor]) -> None:
+        self.model = model
+        self.batch_loss = loss
+        self.graphed: GraphedLoss | None = None
+
+    def begin(self, recompute: bool, compile: bool) -> None:
+        """Begin a fit; the parameters of an earlier one may have lain elsewhere.
+
+        Args:
+            recompute: whether blocks compute their activations again.
+            compile: whether the net is compiled.
+
+        Raises:
+            InputError: the run cannot be captured.
+        """
+        if self.graphed is not None:
+            self.graphed.release()
+            self.graphed = None
+        strategy = self.model.trainer.strategy
+        hindrances = {
+            "a GPU": self.model.device.type != "cuda",
+            "one device, or a replica on each (--trainer.strategy ddp)": not replicates(strategy),
+            "no recomputation": recompute,
+            "a net that is not compiled": compile,
+        }
+        if missing := [need for need, lacks in hindrances.items() if lacks]:
+            raise InputError(f"--model.cuda_graph true needs {' and '.join(missing)}; drop it")
+        if isinstance(strategy, DDPStrategy):
+            strategy.model.require_backward_grad_sync = False
+
+    def loss(self, *batch: Tensor) -> Tensor:
+        """Return the loss of a batch, whose graph is captured at the first call."""
+        accumulates = self.model.trainer.accumulate_grad_batches > 1
+        if self.graphed is None:
+            averages = self.model.trainer.world_size > 1 and not accumulates
+            self.graphed = GraphedLoss(self.model, self.batch_loss, averages)
+        return self.graphed(*batch, accumulates=accumulates)
+
+    def average_gradients(self) -> None:
+        """Average the gradients over devices once per optimiser step, where the graph has not done so."""
+        trainer = self.model.trainer
+        if trainer.world_size == 1 or self.graphed.averaged:
+            return
+        batch = trainer.fit_loop.batch_idx + 1
+        if batch % trainer.accumulate_grad_batches == 0 or trainer.is_last_batch:
+            average_gradients(self.model.parameters())
 
 
 class GraphedLoss:
@@ -102,9 +163,9 @@ class GraphedLoss:
             value = self.loss(*self.inputs)
             if not self.averages:
                 return value.detach(), list(torch.autograd.grad(value, self.parameters, allow_unused=True))
-            with Means(self.parameters) as means:
+            with AllReducedGradients(self.parameters) as averaged:
                 torch.autograd.grad(value, self.parameters, allow_unused=True)
-            return value.detach(), means.gradients
+            return value.detach(), averaged.gradients
 
 
 class GraphedStep:
@@ -167,7 +228,7 @@ def graph_steps(optimizer: Optimizer) -> None:
     optimizer.step = MethodType(lambda optimizer, closure=None: graphed(closure), optimizer)  # schedulers want a method
 
 
-class Means:
+class AllReducedGradients:
     """Gradients that are replaced by their means over the processes of a run, while a backward pass makes more.
 
     DDP's own hooks do not see a graph.
@@ -182,7 +243,7 @@ class Means:
         self._waiting: dict[int, Tensor] = {}
         self._sent: list[tuple[list[int], Tensor, torch.distributed.Work]] = []
 
-    def __enter__(self) -> "Means":
+    def __enter__(self) -> "AllReducedGradients":
         self._stream = torch.cuda.current_stream() if self.parameters[0].is_cuda else None
         self._hooks = [
             parameter.register_hook(partial(self._take, place)) for place, parameter in enumerate(self.parameters)
