@@ -11,11 +11,12 @@ from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 from torch.nn import functional as F
 
 from vit_lightning.errors import InputError
+from vit_lightning.evaluation.scores import SCORES
 from vit_lightning.models import NetConfig
 from vit_lightning.models.dense import Dense
 from vit_lightning.seeds import run_seed, seed_from
 from vit_lightning.training.averaging import Averaging
-from vit_lightning.training.metrics import WeightedMean
+from vit_lightning.training.metrics import split_metrics
 from vit_lightning.training.optim import Optim, Schedule
 from vit_lightning.training.recipe import RecipeModel
 
@@ -79,11 +80,8 @@ class MaskedPatch(RecipeModel):
         engine = {"recompute": recompute, "compile": compile, "cuda_graph": cuda_graph}
         super().__init__(net, optim, schedule, averaging, target=target, **engine, **facts)
         _check(self.config, target)
-        names = ("loss", "top1") if target in CELLS else ("loss",)
         self.target = target
-        self.scores = nn.ModuleDict(
-            {split: nn.ModuleDict({name: WeightedMean() for name in names}) for split in ("val", "test")}
-        )
+        self.scores = split_metrics(SCORES[name] for name in (("loss", "top1") if target in CELLS else ("loss",)))
 
     # The net ---------------------------------------------------------------------------------------------------------
 
