@@ -8,10 +8,12 @@ from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from vit_lightning.contracts import ImageData
 from vit_lightning.errors import InputError
+from vit_lightning.evaluation.scores import scores_with
 from vit_lightning.models import NetConfig, resolve
 from vit_lightning.training.averaging import Averaging
-from vit_lightning.training.metrics import WeightedMean
+from vit_lightning.training.metrics import WeightedMean, split_metrics
 from vit_lightning.training.optim import Optim, Schedule
 from vit_lightning.training.recipe import RecipeModel
 from vit_lightning.weights import load_into, understand
@@ -53,6 +55,7 @@ class Classifier(RecipeModel):
 
     monitor = ("val/top1", "max")
     """Metric and direction by which the best checkpoint is chosen."""
+    scores_further_sets = True
 
     def __init__(
         self,
@@ -101,7 +104,7 @@ class Classifier(RecipeModel):
         self.weights = weights
         self.chosen = net if isinstance(net, NetConfig) else NetConfig(**net)
         self.class_names: list[str] = []
-        self.scores = nn.ModuleDict({split: _scores() for split in ("val", "test")})
+        self.scores = split_metrics(scores_with("targets", "labels"))
 
     # The net ---------------------------------------------------------------------------------------------------------
 
@@ -145,6 +148,18 @@ class Classifier(RecipeModel):
     def objective(self) -> str:
         """What training minimises, in words."""
         return f"{self.hparams.loss} cross-entropy, label smoothing {self.hparams.label_smoothing:g}"
+
+    def on_train_batch_start(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:
+        """Warn once where softmax does not suit the labels; MixUp and CutMix leave shares of classes that sum to 1."""
+        if self.has_seen_labels:
+            return
+        self.has_seen_labels = True
+        if self.hparams.loss != "softmax" or batch[1].ndim != 2:
+            return
+        sums = batch[1].float().sum(1)
+        if self.trainer.is_global_zero and not torch.allclose(sums, torch.ones_like(sums), atol=0.01):
+            several = "images have several classes or none, and softmax expects one; give --model.loss sigmoid"
+            print(f"warning  {several}", flush=True)
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
         loss = self.training_loss(*batch)
@@ -204,7 +219,7 @@ class Classifier(RecipeModel):
         ranked = logits.topk(min(5, logits.shape[-1]), dim=-1).indices
         hits = ranked == labels[:, None] if labels.ndim == 1 else labels.gather(1, ranked) > 0.5
         if number:
-            values = {self.further[number - 1]: hits[:, 0].float()}
+            values = {self.further_sets[number - 1]: hits[:, 0].float()}
         else:
             losses = self.loss(logits, labels, reduction="none")
             values = {"loss": losses, "top1": hits[:, 0].float(), "top5": hits.any(-1).float()}
@@ -220,10 +235,12 @@ class Classifier(RecipeModel):
     # Checkpoints -----------------------------------------------------------------------------------------------------
 
     def setup(self, stage: str) -> None:
-        self.class_names = list(getattr(self.trainer.datamodule, "class_names", []))
-        self.further = list(getattr(self.trainer.datamodule, "further_sets", ()))
+        self.has_seen_labels = False
+        data = self.trainer.datamodule
+        self.class_names = list(data.class_names) if isinstance(data, ImageData) else []
+        self.further_sets = list(data.further_sets) if isinstance(data, ImageData) else []
         for scores in self.scores.values():
-            scores.update({name: WeightedMean() for name in self.further if name not in scores})
+            scores.update({name: WeightedMean() for name in self.further_sets if name not in scores})
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
@@ -248,7 +265,3 @@ class Classifier(RecipeModel):
 def _over(config: NetConfig, chosen: NetConfig) -> NetConfig:
     """`config` with the fields that `chosen` sets."""
     return replace(config, **{name: value for name, value in asdict(chosen).items() if value is not None})
-
-
-def _scores() -> nn.ModuleDict:
-    return nn.ModuleDict({name: WeightedMean() for name in ("loss", "top1", "top5")})

@@ -13,6 +13,7 @@ from lightning.pytorch.utilities.data import extract_batch_size
 from vit_lightning.compute.clock import Clock, WallClock, clock_of
 from vit_lightning.compute.cost import training_flops
 from vit_lightning.compute.peaks import arithmetic_of, device_name, peak
+from vit_lightning.contracts import RecipeTrained
 
 WARMUP = 5
 """Batches of a fit that are not timed: compilation, first allocations, the start of the loader's workers."""
@@ -202,7 +203,7 @@ class Listener(Profiler):
 
 def _flops(model: LightningModule) -> int | None:
     """FLOPs of training on one image; None for a model that does not say what its net is."""
-    if not hasattr(model, "config"):
+    if not isinstance(model, RecipeTrained):
         return None
     facts = model.hparams
     return training_flops(model.config, facts.image_size, facts.num_classes, facts.get("freeze_trunk", False))

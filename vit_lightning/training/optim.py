@@ -1,9 +1,9 @@
-"""Recipes: the optimiser, its parameter groups, and the learning rate as a pure function of the step."""
+"""The optimiser, its parameter groups, and the learning rate as a pure function of the step."""
 
 import math
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from torch import nn
@@ -150,6 +150,14 @@ class Schedule:
             )
 
 
+@runtime_checkable
+class LayersInOrder(Protocol):
+    """A module whose parameters lie in layers, one after another."""
+
+    def depth_of(self, name: str) -> int:
+        """Return the layer of the parameter called `name`, from 0."""
+
+
 def parameter_groups(net: nn.Module, optim: Optim) -> list[dict[str, Any]]:
     """Split the trainable parameters by depth (with layer decay) and decay; each is in exactly one group.
 
@@ -227,6 +235,6 @@ def decay_line(optimizer: torch.optim.Optimizer) -> str | None:
 
 
 def _depths(net: nn.Module) -> dict[str, int]:
-    if not hasattr(net, "depth_of"):
+    if not isinstance(net, LayersInOrder):
         raise InputError(f"layer_decay needs a net with layers in order; {type(net).__name__} has none: use 1")
     return {name: net.depth_of(name) for name, _ in net.named_parameters()}

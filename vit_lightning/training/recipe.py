@@ -14,6 +14,7 @@ from torch.nn.utils import clip_grads_with_norm_
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build, half_on_gpu, resolve
 from vit_lightning.models.recompute import recompute
+from vit_lightning.models.vit import ViT
 from vit_lightning.runs.differences import differences
 from vit_lightning.training import resume
 from vit_lightning.training.averaging import Averaging, WeightAverage
@@ -40,6 +41,12 @@ class RecipeModel(LightningModule):
 
     fixed: ClassVar[tuple[str, ...]] = ("num_classes", "image_size")
     """Hyper-parameters that a checkpoint's tensors depend on, beside the net's fields."""
+    scores: nn.ModuleDict
+    """Metrics by split and name, which the subclass makes."""
+    scores_further_sets: ClassVar[bool] = False
+    """Whether the steps score sets beside the validation and test sets."""
+    weights: str | None = None
+    """Where the net's first weights come from, if from elsewhere."""
 
     def __init__(
         self,
@@ -100,7 +107,7 @@ class RecipeModel(LightningModule):
 
     def shard(self, mesh: DeviceMesh) -> None:
         """Shard every block, then what is left, over the processes of a ModelParallelStrategy (FSDP2)."""
-        for block in getattr(self.net, "blocks", []):
+        for block in self.net.blocks if isinstance(self.net, ViT) else ():
             fully_shard(block, mesh=mesh, mp_policy=self.sharded_precision)
         fully_shard(self.net, mesh=mesh, mp_policy=self.sharded_precision)
 
@@ -127,6 +134,20 @@ class RecipeModel(LightningModule):
         return (images - self.mean) / self.std
 
     # Steps -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def objective(self) -> str:
+        """What training minimises, in words."""
+        return f"that of {type(self).__name__}"
+
+    @property
+    def score_names(self) -> list[str]:
+        """Names of the scores that are logged of each split."""
+        return list(self.scores["val"])
+
+    def smooth(self, targets: Tensor) -> Tensor:
+        """Return smoothed targets of one-hot ones `(b, classes)`; here as they are."""
+        return targets
 
     def batch_loss(self, *batch: Tensor) -> Tensor:
         """Return the mean loss of a training batch."""
