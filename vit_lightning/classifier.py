@@ -33,7 +33,7 @@ class Classifier(RecipeModel):
         loss: softmax cross-entropy, or sigmoid cross-entropy summed over classes (the paper's pre-training on many
             labels, with --model.net.head_bias -10).
         label_smoothing: softmax: share of the target spread over all classes; sigmoid: distance of the targets from
-            1 and 0. Labels are smoothed once, before MixUp and CutMix; what the data give as targets is finished.
+            1 and 0. Labels are smoothed once, before MixUp and CutMix; targets from the data are not smoothed.
         weights: Start from these weights: a local path, https address or hf://owner/repo[/file] in any layout that
             the verb convert reads. To go on with a run of ours, use --ckpt_path instead.
         weights_head: keep takes the head of the weights, whose classes must be the data's; reset begins a new one at
@@ -104,6 +104,8 @@ class Classifier(RecipeModel):
         self.weights = weights
         self.chosen = net if isinstance(net, NetConfig) else NetConfig(**net)
         self.class_names: list[str] = []
+        self.further_sets: list[str] = []
+        self.has_seen_labels = False
         self.scores = split_metrics(scores_with("targets", "labels"))
 
     # The net ---------------------------------------------------------------------------------------------------------
@@ -225,8 +227,8 @@ class Classifier(RecipeModel):
             values = {"loss": losses, "top1": hits[:, 0].float(), "top5": hits.any(-1).float()}
         for name, value in values.items():
             scores[name].update(value, weight)
-            shown = {"prog_bar": name == "top1", "add_dataloader_idx": False}
-            self.log(f"{split}/{name}", scores[name], on_step=False, on_epoch=True, **shown)
+            shown, metric = name == "top1", scores[name]
+            self.log(f"{split}/{name}", metric, shown, on_step=False, on_epoch=True, add_dataloader_idx=False)
 
     def on_train_epoch_start(self) -> None:
         if self.hparams.freeze_trunk:
@@ -236,7 +238,7 @@ class Classifier(RecipeModel):
 
     def setup(self, stage: str) -> None:
         self.has_seen_labels = False
-        data = self.trainer.datamodule
+        data = self.trainer.datamodule  # type: ignore[attr-defined]  # set by Lightning from outside
         self.class_names = list(data.class_names) if isinstance(data, ImageData) else []
         self.further_sets = list(data.further_sets) if isinstance(data, ImageData) else []
         for scores in self.scores.values():
@@ -249,9 +251,9 @@ class Classifier(RecipeModel):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_load_checkpoint(checkpoint)
-        self._take_class_names(checkpoint.get("class_names") or [])
+        self._match_class_names(checkpoint.get("class_names") or [])
 
-    def _take_class_names(self, trained: list[str]) -> None:
+    def _match_class_names(self, trained: list[str]) -> None:
         """Classes are the checkpoint's; data that has classes of its own must have the same."""
         names = self.class_names or trained
         if trained and len(names) != len(trained):

@@ -107,7 +107,7 @@ class Schedule:
         if not all(0 < share < 1 for share in self.milestones):
             raise InputError(f"model.schedule.milestones are {self.milestones}; each is a share of the run, 0 to 1")
 
-    def lr(self, step: int, base: float, total: int) -> float:
+    def lr(self, step: int, base: float, total: float) -> float:
         """Learning rate of optimiser step `step` (from 0) in a run of `total` steps with peak `base`.
 
         Source: vision_transformer's utils.py (linear, cosine), big_vision's utils.py (rsqrt, cooldown), BiT (step).

@@ -6,10 +6,13 @@ from typing import Any, ClassVar
 import torch
 from lightning.pytorch import Callback, LightningModule
 from lightning.pytorch.utilities import rank_zero_info
+from lightning.pytorch.utilities.types import OptimizerLRSchedulerConfig
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.utils import clip_grads_with_norm_
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
 
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build, half_on_gpu, resolve
@@ -41,8 +44,12 @@ class RecipeModel(LightningModule):
 
     fixed: ClassVar[tuple[str, ...]] = ("num_classes", "image_size")
     """Hyper-parameters that a checkpoint's tensors depend on, beside the net's fields."""
-    scores: nn.ModuleDict
-    """Metrics by split and name, which the subclass makes."""
+    hparams: Any
+    """The constructor's arguments in plain types, as items and attributes."""
+    mean: Tensor
+    std: Tensor
+    scores: Any
+    """Metrics by split and name, which the subclass makes with `split_metrics`."""
     scores_further_sets: ClassVar[bool] = False
     """Whether the steps score sets beside the validation and test sets."""
     weights: str | None = None
@@ -149,7 +156,7 @@ class RecipeModel(LightningModule):
         """Return smoothed targets of one-hot ones `(b, classes)`; here as they are."""
         return targets
 
-    def batch_loss(self, *batch: Tensor) -> Tensor:
+    def batch_loss(self, *args: Any, **kwargs: Any) -> Tensor:
         """Return the mean loss of a training batch."""
         raise NotImplementedError
 
@@ -158,12 +165,11 @@ class RecipeModel(LightningModule):
         return self.batch_loss(*batch) if self.graphs is None else self.graphs.loss(*batch)
 
     def log_training_loss(self, loss: Tensor, images: int) -> None:
-        """Log the loss, averaged over devices, where loggers will read it; logging takes 0.3 ms of every step else.
+        """Log the loss, averaged over devices, in the steps that loggers read: in every step it would cost 0.3 ms.
 
-        Not for the progress line, whose every value Lightning reads from the device after each step from then on;
-        Throughput shows it there.
+        Throughput shows it in the progress line. Lightning would read it from the device after every step for that.
         """
-        every = self.trainer.log_every_n_steps
+        every = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
         if every and (self.trainer.global_step + 1) % every == 0:
             self.log("train/loss", loss, batch_size=images, sync_dist=True)
 
@@ -179,7 +185,7 @@ class RecipeModel(LightningModule):
 
     def configure_gradient_clipping(
         self,
-        optimizer: torch.optim.Optimizer,
+        optimizer: Optimizer,
         gradient_clip_val: float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
@@ -197,14 +203,14 @@ class RecipeModel(LightningModule):
         """Module whose parameters the recipe trains; layer decay asks its `depth_of`."""
         return self.net
 
-    def configure_optimizers(self) -> dict[str, Any]:
+    def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
         total = self.trainer.estimated_stepping_batches
-        if not self.trainer.fast_dev_run:  # a try of one step has no room for any warm-up
+        if not self.trainer.fast_dev_run:  # type: ignore[attr-defined]  # one step has no room for any warm-up
             self.schedule.check(total)
         optimizer = self.optim.build(self.trainable())
         if self.hparams.cuda_graph and self.optim.name != "sgd" and self.trainer.precision != "16-mixed":
             graph_steps(optimizer)  # sgd's host reads its rate; fp16's scaler skips steps, which a graph cannot
-        scheduler = torch.optim.lr_scheduler.LambdaLR(
+        scheduler = LambdaLR(
             optimizer, lambda step: self.schedule.lr(step, self.optim.lr, total) / (self.optim.lr or 1.0)
         )
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step", "name": "lr"}}
@@ -220,8 +226,9 @@ class RecipeModel(LightningModule):
             return
         step, total = self.trainer.global_step, self.trainer.estimated_stepping_batches
         resume.check_horizon(self.schedule, self.optim.lr, step, self.planned_steps, total)
-        groups = parameter_groups(self.trainable(), self.optim)
-        resume.write_settings(groups, self.optimizers(use_pl_optimizer=False), self.lr_schedulers())
+        optimizer, scheduler = self.optimizers(use_pl_optimizer=False), self.lr_schedulers()
+        assert isinstance(optimizer, Optimizer) and isinstance(scheduler, LambdaLR)
+        resume.write_settings(parameter_groups(self.trainable(), self.optim), optimizer, scheduler)
 
     # Checkpoints -----------------------------------------------------------------------------------------------------
 

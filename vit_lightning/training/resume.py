@@ -90,7 +90,7 @@ def check_optimizer(differences: Mapping[str, str]) -> None:
 
 def data_order(trainer: Trainer) -> dict[str, Any]:
     """Return what decides which images the batches of an epoch hold."""
-    data = trainer.datamodule
+    data = trainer.datamodule  # type: ignore[attr-defined]  # set by Lightning from outside
     batch_size = data.batch_size if isinstance(data, ImageData) else None
     return {"images per batch": batch_size and batch_size * trainer.world_size, "seed": run_seed()}
 
