@@ -3,11 +3,15 @@
 import os
 import subprocess
 import sys
+from inspect import getattr_static
 
 import pytest
 import torch
+from lightning.pytorch import LightningModule
 
 from vit_lightning.classifier import Classifier
+from vit_lightning.contracts import RecipeTrained
+from vit_lightning.masked_patch import MaskedPatch
 from vit_lightning.models import NetConfig
 
 DATA = ("--data", "Synthetic", "--data.train_size", 32, "--data.eval_size", 8, "--data.num_workers", 0)
@@ -51,6 +55,18 @@ def test_recomputing_blocks_works_on_two_processes(app, strategy):
     )
     assert done.returncode == 0, done.stderr
     close(trained(0), trained(1), 1e-5)
+
+
+@pytest.mark.parametrize("model", [Classifier, MaskedPatch])
+def test_models_offer_what_callbacks_and_verbs_ask_for(model):
+    """Also where isinstance looks members up without __getattr__, as from Python 3.12 on."""
+    trained = model(net=NetConfig("mu/8"), num_classes=3, image_size=16)
+    assert isinstance(trained, RecipeTrained) and not isinstance(LightningModule(), RecipeTrained)
+    for name in ("config", "schedule", "weights", "gradient_norms", "scores_further_sets", "objective", "score_names"):
+        getattr_static(trained, name)
+    assert trained.score_names[:2] == ["loss", "top1"] and trained.weights is None
+    targets = torch.eye(3)
+    assert torch.equal(trained.smooth(targets), targets)
 
 
 def test_clipping_by_the_guards_norms_is_clipping_by_norm():
