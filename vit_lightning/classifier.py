@@ -240,7 +240,7 @@ class Classifier(RecipeModel):
     def setup(self, stage: str) -> None:
         self.has_seen_labels = False
         data = self.trainer.datamodule  # type: ignore[attr-defined]  # set by Lightning from outside
-        self.class_names = list(data.class_names) if isinstance(data, ImageData) else []
+        self.class_names = list(getattr(data, "class_names", ()))  # those of any LightningDataModule
         self.further_sets = list(data.further_sets) if isinstance(data, ImageData) else []
         for scores in self.scores.values():
             scores.update({name: WeightedMean() for name in self.further_sets if name not in scores})

@@ -9,7 +9,6 @@ from lightning.pytorch.utilities import rank_zero_info
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from vit_lightning.contracts import ImageData
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, resolve
 from vit_lightning.seeds import run_seed
@@ -91,7 +90,7 @@ def check_optimizer(differences: Mapping[str, str]) -> None:
 def data_order(trainer: Trainer) -> dict[str, Any]:
     """Return what decides which images the batches of an epoch hold."""
     data = trainer.datamodule  # type: ignore[attr-defined]  # set by Lightning from outside
-    batch_size = data.batch_size if isinstance(data, ImageData) else None
+    batch_size = getattr(data, "batch_size", None)  # that of any LightningDataModule
     return {"images per batch": batch_size and batch_size * trainer.world_size, "seed": run_seed()}
 
 
