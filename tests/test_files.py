@@ -61,3 +61,10 @@ def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="file is no folder; name another place"):
         check_place(tmp_path / "file" / "x.json", "--json")
+
+
+def test_files_are_replaced_whole(tmp_path):
+    path = tmp_path / "a.json"
+    write_atomically(path, "old")
+    write_atomically(path, "new")
+    assert path.read_text() == "new" and list(tmp_path.iterdir()) == [path]

@@ -125,6 +125,7 @@ def test_names_say_what_a_file_is_for():
     [
         ("vit_lightning", ["torch", "lightning"]),
         ("vit_lightning.commands.sweep", ["torch", "lightning"]),
+        ("vit_lightning.runs.folders", ["torch", "lightning"]),
         ("vit_lightning.models", ["lightning", "torchvision"]),
         ("vit_lightning.cli.vit_cli", ["datamodules", "sklearn", "pyarrow"]),
     ],

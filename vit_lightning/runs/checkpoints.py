@@ -19,8 +19,8 @@ from torch import Tensor
 
 from vit_lightning.errors import InputError
 from vit_lightning.files import unwritable
-from vit_lightning.runs.folders import LAST, NEW, PREVIOUS
-from vit_lightning.runs.sharded import is_sharded, read_sharded_run
+from vit_lightning.runs.checkpoint_files import LAST, NEW, PREVIOUS, is_sharded
+from vit_lightning.runs.sharded import read_sharded_run
 from vit_lightning.runs.signals import Agreement, Stop
 from vit_lightning.runs.slurm import requeue
 

@@ -1,6 +1,5 @@
 """Sharded checkpoints: folders into which every process of a ModelParallelStrategy wrote its part of each tensor."""
 
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,22 +9,7 @@ import torch.distributed.checkpoint as dcp
 from torch import Tensor
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
-FACTS = "meta.pt"
-"""File with all that is not sharded, which Lightning writes last."""
-
-
-def is_sharded(path: Path) -> bool:
-    """Whether a path is a sharded checkpoint that was written to its end."""
-    return (path / ".metadata").is_file() and (path / FACTS).is_file()
-
-
-def is_whole(path: Path) -> bool:
-    """Whether a checkpoint's file is there and holds what was written, by the sums that torch stores with it."""
-    try:
-        with zipfile.ZipFile(path) as file:
-            return file.testzip() is None
-    except (OSError, EOFError, NotImplementedError, RuntimeError, ValueError, zipfile.BadZipFile):
-        return False
+from vit_lightning.runs.checkpoint_files import FACTS
 
 
 def read_facts(path: Path) -> dict[str, Any]:

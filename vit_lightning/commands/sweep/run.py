@@ -20,6 +20,7 @@ from filelock import FileLock, Timeout
 from vit_lightning.commands.sweep.plan import Cell
 from vit_lightning.errors import InputError
 from vit_lightning.files import unwritable, write_atomically
+from vit_lightning.runs.folders import checkpoint_of
 from vit_lightning.yaml_files import AsWritten, read_mapping
 
 DOOR = (sys.executable, "-m", "vit_lightning")
@@ -223,11 +224,7 @@ def _last_words(output: str, code: int) -> str:
 
 def _can_go_on(folder: Path) -> bool:
     """Whether the cell's run has left a state."""
-    if not (runs := _runs(folder)):
-        return False
-    from vit_lightning.runs.folders import checkpoint_of
-
-    return any(checkpoint_of(path, "last") for path in runs)
+    return any(checkpoint_of(path, "last") for path in _runs(folder))
 
 
 def _forget(folder: Path, number: int) -> None:
