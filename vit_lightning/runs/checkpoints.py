@@ -19,6 +19,7 @@ from torch import Tensor
 
 from vit_lightning.errors import InputError
 from vit_lightning.files import unwritable
+from vit_lightning.private_api import cluster_environment, skip_sigterm_exchange
 from vit_lightning.runs.checkpoint_files import LAST, NEW, PREVIOUS, is_sharded
 from vit_lightning.runs.sharded import read_sharded_run
 from vit_lightning.runs.signals import Agreement, Stop
@@ -115,11 +116,10 @@ class LastCheckpoint(Checkpoint):
                 checkpoint["callbacks"][callback.state_key] = _moved(state, old, str(new))
 
     def _listen(self, trainer: Trainer) -> None:
-        environment = trainer._accelerator_connector.cluster_environment  # one device's strategy does not know it
+        environment = cluster_environment(trainer)
         requeues = isinstance(environment, SLURMEnvironment) and environment.auto_requeue
         self.stop.listen(environment.requeue_signal if requeues else None)
-        # Lightning's own question for SIGTERM lets every host wait for its device in every step.
-        trainer.fit_loop.epoch_loop._broadcast_sigterm_tensor = lambda: None
+        skip_sigterm_exchange(trainer)
 
     def _leave(self, trainer: Trainer) -> None:
         """End the run, on all processes at this step."""

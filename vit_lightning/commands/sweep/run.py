@@ -20,6 +20,7 @@ from filelock import FileLock, Timeout
 from vit_lightning.commands.sweep.plan import Cell
 from vit_lightning.errors import InputError
 from vit_lightning.files import unwritable, write_atomically
+from vit_lightning.private_api import lock_descriptor
 from vit_lightning.runs.folders import checkpoint_of
 from vit_lightning.yaml_files import AsWritten, read_mapping
 
@@ -173,7 +174,7 @@ def run(cell: Cell, runs: Path, call: Callable[[list[str], Path, int], int | Non
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with lock:
-            descriptor = lock._context.lock_file_fd  # filelock tells it in public only to those who forgo soft locks
+            descriptor = lock_descriptor(lock)
             return _run(cell, runs, lambda words, log: call(words, log, descriptor))
     except Timeout:
         return Outcome(cell, "elsewhere", reason="another sweep began it, and it has not ended")
