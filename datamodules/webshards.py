@@ -14,8 +14,6 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
-from rich.console import Console
-from rich.progress import Progress
 
 from datamodules.folder import ENDINGS, Strings
 from datamodules.manifest import _classes
@@ -34,6 +32,7 @@ from vit_lightning.data import ImageDataModule
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.subsets import hold_out
 from vit_lightning.errors import InputError
+from vit_lightning.terminal import stderr_bar
 
 VERSION = "webshards 1"
 THREADS = 8
@@ -276,7 +275,7 @@ def build(pieces: Pieces, file: Path, label_field: str, report: Callable[[InputE
     names: dict[str, int] = {}
 
     def keys() -> Iterator[str]:
-        with Progress(console=Console(stderr=True)) as bar:
+        with stderr_bar() as bar:
             for number in bar.track(range(len(pieces)), description=file.name.rpartition("-")[0]):
                 pieces.announce(range(number, min(number + 4, len(pieces))))
                 before = len(places)

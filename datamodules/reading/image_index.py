@@ -12,13 +12,12 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
-from rich.console import Console
-from rich.progress import Progress
 
 from datamodules.folder import Strings, is_hidden, is_image
 from datamodules.reading import array_cache, tars
 from vit_lightning.data import ImageDataModule
 from vit_lightning.errors import InputError
+from vit_lightning.terminal import stderr_bar
 
 VERSION = "index 1"
 
@@ -257,7 +256,7 @@ def _find(place: Path, report: Callable[[InputError], None] | None = None) -> It
 def _in_folders(root: Path) -> Iterator[Found]:
     here, below = _listing(root, "")
     yield here
-    with _bar(disable=not below) as bar:
+    with stderr_bar(disable=not below) as bar:
         for folder in bar.track(below, description=root.name):
             waiting = [folder]
             while waiting:
@@ -280,7 +279,7 @@ def _listing(root: Path, folder: str) -> tuple[Found, list[str]]:
 
 
 def _in_tars(files: Sequence[Path], report: Callable[[InputError], None] | None) -> Iterator[Found]:
-    with _bar() as bar:
+    with stderr_bar() as bar:
         task = bar.add_task(files[0].parent.name, total=sum(file.stat().st_size for file in files))
         for file in files:
             state = array_cache.stamp(file)
@@ -289,10 +288,6 @@ def _in_tars(files: Sequence[Path], report: Callable[[InputError], None] | None)
                 yield Found(file.name, state, folder, names, blocks)
                 bar.update(task, completed=start + tars.BLOCK * max(blocks, default=0))
             bar.update(task, completed=start + file.stat().st_size)
-
-
-def _bar(disable: bool = False) -> Progress:
-    return Progress(console=Console(stderr=True), disable=disable)
 
 
 def _split(names: list[str]) -> tuple[str, list[str], str]:

@@ -149,11 +149,11 @@ class Packing:
         """Images whose shard is finished."""
         return sum(len(self.spans[number]) for number in self.done)
 
-    def run(self, tell: Callable[[int], Any]) -> dict[str, Any]:
+    def run(self, advance: Callable[[int], Any]) -> dict[str, Any]:
         """Write what is missing.
 
         Args:
-            tell: called with the number of images that were read since the last call.
+            advance: called with the number of images that were read since the last call.
 
         Returns:
             Facts about the whole set.
@@ -173,7 +173,7 @@ class Packing:
                 records = []
                 for batch in islice(stream, -(-len(self.spans[number]) // BATCH)):
                     records += [record for record in batch if self._is_good(record)]
-                    tell(len(batch))
+                    advance(len(batch))
                 self._write(number, records, len(self.spans[number]))
         finally:
             del stream  # ends the workers now; an error that is on its way would hold on to them
