@@ -53,7 +53,8 @@ def arithmetic_of(precision: str | int) -> Arithmetic | None:
     name = str(precision)
     if name.startswith("32"):
         return "fp32" if torch.get_float32_matmul_precision() == "highest" else "tf32"
-    return {"bf16": "bf16", "16": "fp16"}.get(name.partition("-")[0])
+    multiplied: dict[str, Arithmetic] = {"bf16": "bf16", "16": "fp16"}
+    return multiplied.get(name.partition("-")[0])
 
 
 def device_name(device: torch.device) -> str:

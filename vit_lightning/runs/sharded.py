@@ -37,12 +37,7 @@ def _read(path: Path, wanted: Callable[[tuple], bool]) -> dict[str, Any]:
     metadata = reader.read_metadata()
     places = {key: place for key, place in metadata.planner_data.items() if wanted(place)}
     stored = metadata.state_dict_metadata
-    flat = {
-        key: torch.empty(stored[key].size, dtype=stored[key].properties.dtype)
-        if isinstance(stored[key], TensorStorageMetadata)
-        else None
-        for key in places
-    }
+    flat = {key: _place_for(stored[key]) for key in places}
     dcp.load(flat, storage_reader=reader, no_dist=True)
     nested: dict[str, Any] = {}
     for key, place in places.items():
@@ -51,6 +46,13 @@ def _read(path: Path, wanted: Callable[[tuple], bool]) -> dict[str, Any]:
             inner = inner.setdefault(name, {})
         inner[place[-1]] = flat[key]
     return nested
+
+
+def _place_for(stored: Any) -> Tensor | None:
+    """A tensor to read one into; None for anything else."""
+    if isinstance(stored, TensorStorageMetadata):
+        return torch.empty(stored.size, dtype=stored.properties.dtype)
+    return None
 
 
 def _by_number(state: dict[str, Any]) -> dict[str, Any]:

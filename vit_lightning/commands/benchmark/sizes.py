@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
+from io import BytesIO
 from math import prod
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from vit_lightning.commands.benchmark.rounds import BenchmarkRow, BenchmarkTask,
 from vit_lightning.compute.clock import clock_of
 from vit_lightning.compute.gpu_memory import fits, free_memory, largest
 from vit_lightning.errors import InputError
-from vit_lightning.files import check_place
+from vit_lightning.files import check_place, write_atomically
 from vit_lightning.models import NetConfig
 from vit_lightning.models.config import is_resnet, is_timm, resolve
 
@@ -149,5 +150,7 @@ def draw(rows: list[BenchmarkRow], path: Path) -> None:
         one.xaxis.set_minor_formatter(NullFormatter())
         one.grid(alpha=0.3)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", frameon=False)
+    drawing = BytesIO()
     with rc_context({"svg.fonttype": "none"}):
-        figure.savefig(path, dpi=150)
+        figure.savefig(drawing, format=path.suffix[1:], dpi=150)
+    write_atomically(path, drawing.getvalue())

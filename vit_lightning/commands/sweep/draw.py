@@ -1,12 +1,14 @@
 """The figures of a plan: a metric over an axis or another metric, with error bars."""
 
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from vit_lightning.commands.sweep.plan import Figure, SweepPlan, are_numbers
 from vit_lightning.commands.sweep.results import SweepRow, grouped, mean_deviation
 from vit_lightning.errors import InputError, did_you_mean
+from vit_lightning.files import write_atomically
 
 AXIS_LABELS = {
     "top1": "top-1 accuracy",
@@ -75,7 +77,11 @@ def draw(figure: Figure, plan: SweepPlan, rows: list[SweepRow], path: Path) -> N
         axes.grid(alpha=0.25, linewidth=0.6)
         if figure.line:
             axes.legend(title=_axis_label(figure.line), frameon=False)
-        canvas.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+        drawing = BytesIO()
+        canvas.savefig(
+            drawing, format=path.suffix[1:], dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None
+        )
+    write_atomically(path, drawing.getvalue())
 
 
 def missing_metric(figure: Figure, plan: SweepPlan, rows: list[SweepRow]) -> str | None:
