@@ -196,3 +196,52 @@ def test_a_new_head_drops_the_hidden_layer(trained):
 def test_weights_that_disagree_are_refused(trained, settings, said):
     with pytest.raises(InputError, match=said):
         classifier(**{"net": NetConfig(), "weights": str(trained[0])} | settings)
+
+
+TINY = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
+SYNTHETIC = ("--data", "Synthetic", "--data.train_size", 32, "--data.eval_size", 8, "--data.batch_size", 16)
+SYNTHETIC += ("--data.num_workers", 0)
+SEVERAL = """
+import torch
+from vit_lightning.data import ImageDataModule
+
+
+class Several(ImageDataModule):
+    num_classes = 3
+
+    def __init__(self, label: list[float], **kwargs):
+        super().__init__(**kwargs)
+        self.label = label
+
+    def setup(self, stage):
+        self.train_set = [(torch.zeros(3, 16, 16, dtype=torch.uint8), torch.tensor(self.label))] * 8
+"""
+
+
+def warnings(out: str) -> list[str]:
+    return [line for line in out.splitlines() if line.startswith("warning")]
+
+
+@pytest.mark.parametrize(
+    ("label", "words", "warned"),
+    [
+        ("[1, 1, 0]", (), True),
+        ("[1, 1, 0]", ("--data.augment.mixup_alpha", 0.2), True),
+        ("[0, 0, 0]", (), True),
+        ("[1, 1, 0]", ("--model.loss", "sigmoid"), False),
+        ("[0.3, 0.7, 0]", (), False),  # one class, of which a teacher is not sure
+    ],
+)
+def test_softmax_over_several_classes_is_a_warning(app, tmp_path, monkeypatch, label, words, warned):
+    (tmp_path / "several.py").write_text(SEVERAL)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    data = ("--data", "several.Several", "--data.label", label, "--data.image_size", 16, "--data.batch_size", 4)
+    done = app("fit", *TINY, *data, "--data.num_workers", 0, *words, "--trainer.fast_dev_run", "true")
+    assert done.code == 0, done.err
+    assert ("give --model.loss sigmoid" in "".join(warnings(done.out))) == warned
+
+
+def test_mixed_labels_of_one_class_are_no_warning(app):
+    for name in ("mixup_alpha", "cutmix_alpha"):
+        done = app("fit", *TINY, *SYNTHETIC, f"--data.augment.{name}", 1, "--trainer.fast_dev_run", "true")
+        assert done.code == 0 and not warnings(done.out), done.err

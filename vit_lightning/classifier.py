@@ -8,10 +8,12 @@ from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from vit_lightning.contracts import ImageData
 from vit_lightning.errors import InputError
+from vit_lightning.evaluation.scores import scores_with
 from vit_lightning.models import NetConfig, resolve
 from vit_lightning.training.averaging import Averaging
-from vit_lightning.training.metrics import WeightedMean
+from vit_lightning.training.metrics import WeightedMean, split_metrics
 from vit_lightning.training.optim import Optim, Schedule
 from vit_lightning.training.recipe import RecipeModel
 from vit_lightning.weights import load_into, understand
@@ -31,7 +33,7 @@ class Classifier(RecipeModel):
         loss: softmax cross-entropy, or sigmoid cross-entropy summed over classes (the paper's pre-training on many
             labels, with --model.net.head_bias -10).
         label_smoothing: softmax: share of the target spread over all classes; sigmoid: distance of the targets from
-            1 and 0. Labels are smoothed once, before MixUp and CutMix; what the data give as targets is finished.
+            1 and 0. Labels are smoothed once, before MixUp and CutMix; targets from the data are not smoothed.
         weights: Start from these weights: a local path, https address or hf://owner/repo[/file] in any layout that
             the verb convert reads. To go on with a run of ours, use --ckpt_path instead.
         weights_head: keep takes the head of the weights, whose classes must be the data's; reset begins a new one at
@@ -53,6 +55,7 @@ class Classifier(RecipeModel):
 
     monitor = ("val/top1", "max")
     """Metric and direction by which the best checkpoint is chosen."""
+    scores_further_sets = True
 
     def __init__(
         self,
@@ -101,7 +104,9 @@ class Classifier(RecipeModel):
         self.weights = weights
         self.chosen = net if isinstance(net, NetConfig) else NetConfig(**net)
         self.class_names: list[str] = []
-        self.scores = nn.ModuleDict({split: _scores() for split in ("val", "test")})
+        self.further_sets: list[str] = []
+        self.has_seen_labels = False
+        self.scores = split_metrics(scores_with("targets", "labels"))
 
     # The net ---------------------------------------------------------------------------------------------------------
 
@@ -145,6 +150,18 @@ class Classifier(RecipeModel):
     def objective(self) -> str:
         """What training minimises, in words."""
         return f"{self.hparams.loss} cross-entropy, label smoothing {self.hparams.label_smoothing:g}"
+
+    def on_train_batch_start(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:
+        """Warn once where softmax does not suit the labels; MixUp and CutMix leave shares of classes that sum to 1."""
+        if self.has_seen_labels:
+            return
+        self.has_seen_labels = True
+        if self.hparams.loss != "softmax" or batch[1].ndim != 2:
+            return
+        sums = batch[1].float().sum(1)
+        if self.trainer.is_global_zero and not torch.allclose(sums, torch.ones_like(sums), atol=0.01):
+            several = "images have several classes or none, and softmax expects one; give --model.loss sigmoid"
+            print(f"warning  {several}", flush=True)
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
         loss = self.training_loss(*batch)
@@ -204,14 +221,14 @@ class Classifier(RecipeModel):
         ranked = logits.topk(min(5, logits.shape[-1]), dim=-1).indices
         hits = ranked == labels[:, None] if labels.ndim == 1 else labels.gather(1, ranked) > 0.5
         if number:
-            values = {self.further[number - 1]: hits[:, 0].float()}
+            values = {self.further_sets[number - 1]: hits[:, 0].float()}
         else:
             losses = self.loss(logits, labels, reduction="none")
             values = {"loss": losses, "top1": hits[:, 0].float(), "top5": hits.any(-1).float()}
         for name, value in values.items():
             scores[name].update(value, weight)
-            shown = {"prog_bar": name == "top1", "add_dataloader_idx": False}
-            self.log(f"{split}/{name}", scores[name], on_step=False, on_epoch=True, **shown)
+            shown, metric = name == "top1", scores[name]
+            self.log(f"{split}/{name}", metric, shown, on_step=False, on_epoch=True, add_dataloader_idx=False)
 
     def on_train_epoch_start(self) -> None:
         if self.hparams.freeze_trunk:
@@ -220,10 +237,12 @@ class Classifier(RecipeModel):
     # Checkpoints -----------------------------------------------------------------------------------------------------
 
     def setup(self, stage: str) -> None:
-        self.class_names = list(getattr(self.trainer.datamodule, "class_names", []))
-        self.further = list(getattr(self.trainer.datamodule, "further_sets", ()))
+        self.has_seen_labels = False
+        data = self.trainer.datamodule  # type: ignore[attr-defined]  # set by Lightning from outside
+        self.class_names = list(data.class_names) if isinstance(data, ImageData) else []
+        self.further_sets = list(data.further_sets) if isinstance(data, ImageData) else []
         for scores in self.scores.values():
-            scores.update({name: WeightedMean() for name in self.further if name not in scores})
+            scores.update({name: WeightedMean() for name in self.further_sets if name not in scores})
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
@@ -232,9 +251,9 @@ class Classifier(RecipeModel):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_load_checkpoint(checkpoint)
-        self._take_class_names(checkpoint.get("class_names") or [])
+        self._match_class_names(checkpoint.get("class_names") or [])
 
-    def _take_class_names(self, trained: list[str]) -> None:
+    def _match_class_names(self, trained: list[str]) -> None:
         """Classes are the checkpoint's; data that has classes of its own must have the same."""
         names = self.class_names or trained
         if trained and len(names) != len(trained):
@@ -248,7 +267,3 @@ class Classifier(RecipeModel):
 def _over(config: NetConfig, chosen: NetConfig) -> NetConfig:
     """`config` with the fields that `chosen` sets."""
     return replace(config, **{name: value for name, value in asdict(chosen).items() if value is not None})
-
-
-def _scores() -> nn.ModuleDict:
-    return nn.ModuleDict({name: WeightedMean() for name in ("loss", "top1", "top5")})

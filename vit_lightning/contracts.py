@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class RecipeTrained(Protocol):
-    """A model whose net a recipe trains."""
+    """A LightningModule whose net a recipe trains; its hyper-parameters hold `image_size` and `num_classes`."""
 
     config: "NetConfig"
     schedule: "Schedule"
@@ -24,14 +24,16 @@ class RecipeTrained(Protocol):
     """Where its net's first weights come from, if from elsewhere."""
     gradient_norms: Tensor | None
     """Norms of the last step's gradients, for clipping, where a callback has taken them."""
-    scores: Mapping[str, Any]
-    """Metrics of each split, by name."""
     scores_further_sets: bool
     """Whether it scores sets beside the validation and test sets."""
 
     @property
     def objective(self) -> str:
         """What training minimises, in words."""
+
+    @property
+    def score_names(self) -> Sequence[str]:
+        """Names of the scores that it logs of each split."""
 
     def smooth(self, targets: Tensor) -> Tensor:
         """Return smoothed targets of one-hot ones `(b, classes)`."""

@@ -1,7 +1,7 @@
 """MaskedPatch: the paper's self-supervised pre-training (section 4.6, appendix B.1.2) as a LightningModule."""
 
 import math
-from typing import ClassVar, Literal, NoReturn, get_args
+from typing import ClassVar, Literal, NoReturn, cast, get_args
 
 import torch
 from einops import rearrange, reduce, repeat
@@ -11,11 +11,13 @@ from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 from torch.nn import functional as F
 
 from vit_lightning.errors import InputError
+from vit_lightning.evaluation.scores import SCORES
 from vit_lightning.models import NetConfig
 from vit_lightning.models.dense import Dense
+from vit_lightning.models.vit import ViT
 from vit_lightning.seeds import run_seed, seed_from
 from vit_lightning.training.averaging import Averaging
-from vit_lightning.training.metrics import WeightedMean
+from vit_lightning.training.metrics import split_metrics
 from vit_lightning.training.optim import Optim, Schedule
 from vit_lightning.training.recipe import RecipeModel
 
@@ -59,6 +61,7 @@ class MaskedPatch(RecipeModel):
     monitor = ("val/loss", "min")
     """Metric and direction by which the best checkpoint is chosen."""
     fixed: ClassVar[tuple[str, ...]] = ("image_size", "target")
+    net: ViT
 
     def __init__(
         self,
@@ -79,17 +82,14 @@ class MaskedPatch(RecipeModel):
         engine = {"recompute": recompute, "compile": compile, "cuda_graph": cuda_graph}
         super().__init__(net, optim, schedule, averaging, target=target, **engine, **facts)
         _check(self.config, target)
-        names = ("loss", "top1") if target in CELLS else ("loss",)
         self.target = target
-        self.scores = nn.ModuleDict(
-            {split: nn.ModuleDict({name: WeightedMean() for name in names}) for split in ("val", "test")}
-        )
+        self.scores = split_metrics(SCORES[name] for name in (("loss", "top1") if target in CELLS else ("loss",)))
 
     # The net ---------------------------------------------------------------------------------------------------------
 
     def build_net(self) -> nn.Module:
         """Add what masking needs beside the net, and freeze what only a classifier calls."""
-        net = super().build_net()
+        net = cast(ViT, super().build_net())
         if math.prod(net.grid) < 2:
             raise InputError("an image of one patch has no half to corrupt; raise --data.image_size")
         for name, module in net.named_children():
@@ -213,7 +213,7 @@ class Masking(nn.Module):
     def reset_parameters(self) -> None:
         nn.init.zeros_(self.mask)
 
-    def forward(self, net: nn.Module, images: Tensor, bits: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, net: ViT, images: Tensor, bits: Tensor) -> tuple[Tensor, Tensor]:
         """Predictions (b, m, values) for the corrupted patches of normalised images, and their numbers (b, m)."""
         patches, chosen = self.corrupt(net.embed(images), bits)
         tokens = net.encode(patches)[:, net.num_prefix_tokens :]

@@ -167,7 +167,7 @@ def test_steps_do_not_wait_for_the_device():
     model = torch.nn.Linear(4, 4).cuda()
     loss = model(torch.randn(2, 4, device="cuda")).sum()
     loss.backward()
-    trainer = SimpleNamespace(precision_plugin=None, accumulate_grad_batches=1, global_step=0, log_every_n_steps=10)
+    trainer = SimpleNamespace(scaler=None, accumulate_grad_batches=1, global_step=0, log_every_n_steps=10)
     guard = FiniteGuard()
     guard.on_train_start(trainer, model)
     torch.cuda.set_sync_debug_mode("error")
@@ -178,4 +178,4 @@ def test_steps_do_not_wait_for_the_device():
             guard.on_train_batch_end(trainer, model, {"loss": loss}, None, step)
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    assert len(guard._seen) == 9
+    assert len(guard._unchecked) == 9

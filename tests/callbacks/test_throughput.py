@@ -12,8 +12,9 @@ from lightning.pytorch.loggers import Logger
 from lightning.pytorch.profilers import SimpleProfiler
 
 from vit_lightning.callbacks.throughput import WARMUP, Throughput
+from vit_lightning.classifier import Classifier
 from vit_lightning.compute.cost import macs
-from vit_lightning.models import NetConfig, resolve
+from vit_lightning.models import NetConfig
 
 BATCH = 4
 
@@ -175,8 +176,7 @@ def started(config: NetConfig, freeze_trunk: bool = False, world_size: int = 1, 
         global_step=0,
         log_every_n_steps=10**6,
     )
-    hparams = SimpleNamespace(image_size=32, num_classes=10, get=lambda name, default: freeze_trunk)
-    model = SimpleNamespace(config=resolve(config), hparams=hparams)
+    model = Classifier(config, freeze_trunk=freeze_trunk, image_size=32, num_classes=10)
     meter = Throughput()
     meter.on_train_start(trainer, model)
     return meter, trainer, model

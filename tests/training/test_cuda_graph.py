@@ -10,11 +10,20 @@ from typing import Any
 
 import pytest
 import torch
+from lightning.pytorch import LightningModule
+from lightning.pytorch.strategies import ModelParallelStrategy, SingleDeviceStrategy
 from torch import nn
 
+from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build, resolve
 from vit_lightning.training import cuda_graph
-from vit_lightning.training.cuda_graph import GraphedLoss, Means, average_gradients, graph_steps
+from vit_lightning.training.cuda_graph import (
+    AllReducedGradients,
+    GraphedLoss,
+    GraphedTraining,
+    average_gradients,
+    graph_steps,
+)
 from vit_lightning.training.optim import Optim
 
 SMOKE = str(Path(__file__).parents[2] / "experiments" / "smoke.yaml")
@@ -41,6 +50,54 @@ def test_gradients_are_averaged_over_processes(monkeypatch):
     assert idle.grad is None
 
 
+class Owner(LightningModule):
+    """A model with a trainer of two processes."""
+
+    def __init__(self, strategy: object, **settings: object) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+        defaults = {"accumulate_grad_batches": 1, "world_size": 2, "is_last_batch": False}
+        self._trainer = SimpleNamespace(strategy=strategy, fit_loop=SimpleNamespace(batch_idx=0), **defaults | settings)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "settings", "said"),
+    [
+        (SingleDeviceStrategy(), {}, "needs a GPU; drop it"),
+        (ModelParallelStrategy(), {}, "a GPU and one device, or a replica on each"),
+        (
+            SingleDeviceStrategy(),
+            {"recompute": True, "compile": True},
+            "no recomputation and a net that is not compiled",
+        ),
+    ],
+)
+def test_what_cannot_be_captured_is_refused_before_the_first_step(strategy, settings, said):
+    owner = Owner(strategy)
+    with pytest.raises(InputError, match=said):
+        GraphedTraining(owner, owner.layer).begin(**{"recompute": False, "compile": False} | settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "averaged"),
+    [({}, [0, 1, 2]), ({"accumulate_grad_batches": 2}, [1]), ({"world_size": 1}, [])],
+)
+def test_gradients_are_averaged_once_per_optimiser_step(monkeypatch, settings, averaged):
+    owner, seen = Owner(SingleDeviceStrategy(), **settings), []
+    monkeypatch.setattr(
+        cuda_graph, "average_gradients", lambda parameters: seen.append(owner.trainer.fit_loop.batch_idx)
+    )
+    graphs = GraphedTraining(owner, owner.layer)
+    graphs.graphed = SimpleNamespace(averaged=False)
+    for batch in range(3):
+        owner.trainer.fit_loop.batch_idx = batch
+        graphs.average_gradients()
+    assert seen == averaged
+    graphs.graphed.averaged = True  # in the graph
+    graphs.average_gradients()
+    assert seen == averaged
+
+
 @pytest.mark.parametrize("bucket", [1, 20, 10**6])
 def test_a_backward_pass_averages_its_gradients_in_pieces(monkeypatch, bucket):
     """Messages go off while the pass runs, the last pieces when it ends; what has no gradient has no mean."""
@@ -57,11 +114,11 @@ def test_a_backward_pass_averages_its_gradients_in_pieces(monkeypatch, bucket):
     parameters = [*net.parameters(), idle]
     value = net(torch.ones(1, 3)).sum()
     expected = torch.autograd.grad(value, parameters, allow_unused=True, retain_graph=True)
-    with Means(parameters) as means:
+    with AllReducedGradients(parameters) as averaged:
         torch.autograd.grad(value, parameters, allow_unused=True)
     assert len(sent) == {1: 4, 20: 2, 10**6: 1}[bucket]
-    assert means.gradients[-1] is None
-    for ours, theirs in zip(means.gradients[:-1], expected[:-1], strict=True):
+    assert averaged.gradients[-1] is None
+    for ours, theirs in zip(averaged.gradients[:-1], expected[:-1], strict=True):
         assert torch.equal(ours, 1.5 * theirs)
 
 

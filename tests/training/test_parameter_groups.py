@@ -10,7 +10,7 @@ from torch.distributed.fsdp import fully_shard
 
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build
-from vit_lightning.training.optim import Optim, parameter_groups
+from vit_lightning.training.optim import Optim, decay_line, kind_of, parameter_groups
 
 OPTIM = Optim(name="adamw", lr=1.0, weight_decay=0.05, layer_decay=0.5)
 
@@ -77,3 +77,38 @@ def test_muon_refuses_shards(one_process):
     fully_shard(sharded, mesh=mesh)
     with pytest.raises(InputError, match="muon needs whole matrices"):
         Optim(name="muon").build(sharded)
+
+
+KINDS = build(NetConfig("mu/8", registers=2, layer_scale=0.1), image_size=16, num_classes=3)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("patches.proj.weight", "kernels"),
+        ("blocks.0.mlp.up.weight", "kernels"),
+        ("blocks.0.mlp.up.bias", "biases"),
+        ("blocks.0.norm1.weight", "norms"),
+        ("norm.bias", "biases"),
+        ("blocks.0.scale1", "layer scales"),
+        ("class_token", "tokens"),
+        ("registers", "tokens"),
+        ("position.table", "positions"),
+    ],
+)
+def test_kinds(name, kind):
+    assert kind_of(name, dict(KINDS.named_parameters())[name]) == kind
+
+
+def test_the_decay_groups_add_up():
+    text = decay_line(Optim(name="adamw", weight_decay=0.1, layer_decay=0.5).build(KINDS))
+    kernels = [parameter for parameter in KINDS.parameters() if parameter.ndim == 2]
+    others = [parameter for parameter in KINDS.parameters() if parameter.ndim != 2]
+    count = [(len(some), sum(parameter.numel() for parameter in some)) for some in (kernels, others)]
+    assert text == (
+        f"0.1 on kernels ({count[0][0]} tensors, {count[0][1]:,} parameters); 0 on biases, layer scales, norms, "
+        f"positions, tokens ({count[1][0]} tensors, {count[1][1]:,} parameters)"
+    )
+    everything = sum(parameter.numel() for parameter in KINDS.parameters())
+    assert f"{everything:,} parameters)" in decay_line(Optim(weight_decay=0.3).build(KINDS))
+    assert decay_line(torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=1)) is None

@@ -5,12 +5,12 @@ from typing import Any, Literal
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities import rank_zero_info
 
-from vit_lightning.callbacks.plan import validates
+from vit_lightning.callbacks.validation import validates
 from vit_lightning.errors import InputError
 
 
 class EarlyStopping(Callback):
-    """End a run whose validation no longer gets better; the checkpoint `best` is what it was worth.
+    """End a run whose validation no longer gets better; the checkpoint `best` holds its best weights.
 
     Lightning's own is on once it is there, and a resumed run keeps the old patience whatever the flag says.
 
@@ -18,7 +18,7 @@ class EarlyStopping(Callback):
         patience: Validations in a row without a better value after which the run ends; unset, or 0: never.
         min_delta: Change of the metric that does not count yet as better.
         monitor: Metric; unset: the model's own, as for the best checkpoint.
-        mode: Whether max or min of the metric is best; unset: what its name tells.
+        mode: Whether max or min of the metric is best; unset: that of the table of scores.
     """
 
     def __init__(

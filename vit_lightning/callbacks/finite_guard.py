@@ -1,17 +1,19 @@
-"""FiniteGuard: a run whose loss or gradient is not finite ends at once, and says which records and weights did it."""
+"""The end of a run whose loss or gradient is not finite, with the records and weights that did it."""
 
 import json
 import math
 from copy import copy
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsIndex
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 from torch.distributed.tensor import DTensor
+from torch.utils.data import DataLoader
 
+from vit_lightning.contracts import RecipeTrained
 from vit_lightning.data.sampling import TrainSampler
 from vit_lightning.errors import InputError
 from vit_lightning.files import write_atomically
@@ -19,10 +21,10 @@ from vit_lightning.files import write_atomically
 FILE = "nonfinite.json"
 
 
-class Seen(NamedTuple):
+class UncheckedBatch(NamedTuple):
     """A batch that waits for its check: its number, what the host knows, and what still lies on the device."""
 
-    batch: int
+    number: int
     step: int
     loss: Tensor
     norms: Tensor | None
@@ -32,7 +34,7 @@ class FiniteGuard(Callback):
     """End a run whose training loss or gradient is not finite, with a non-zero exit and before a checkpoint keeps it.
 
     The device is asked once per `log_every_n_steps`, before each validation and checkpoint and at each epoch's end, so
-    that no step waits for it. The file nonfinite.json then tells the optimiser step (from 0), the loss, the keys of the
+    that no step waits for it. The file nonfinite.json then holds the optimiser step (from 0), the loss, the keys of the
     batch's records and the norm of every parameter's gradient before clipping. Where fp16 scales the loss, an infinite
     gradient is no fault: the scaler skips the step.
 
@@ -43,30 +45,32 @@ class FiniteGuard(Callback):
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
         self._parameters: dict[str, Tensor] = {}
-        self._shared = False
+        self._sharded = False
+        self._clips_by_norms = False
         self._norms: Tensor | None = None
-        self._seen: list[Seen] = []
+        self._unchecked: list[UncheckedBatch] = []
         self._step = 0
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         named = pl_module.named_parameters()
         self._parameters = {name: parameter for name, parameter in named if parameter.requires_grad}
-        self._shared = any(isinstance(parameter, DTensor) for parameter in self._parameters.values())
+        self._sharded = any(isinstance(parameter, DTensor) for parameter in self._parameters.values())
+        self._clips_by_norms = isinstance(pl_module, RecipeTrained) and not self._sharded
         self._step = trainer.global_step
 
     def on_before_optimizer_step(
         self, trainer: Trainer, pl_module: LightningModule, optimizer: torch.optim.Optimizer
     ) -> None:
-        if getattr(trainer.precision_plugin, "scaler", None) is None:
+        if trainer.scaler is None:
             self._norms = _norms(list(self._parameters.values()))
-            if hasattr(pl_module, "gradient_norms") and not self._shared:
-                pl_module.gradient_norms = self._norms  # to clip by, too
+            if self._clips_by_norms:
+                pl_module.gradient_norms = self._norms
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         loss = outputs["loss"].detach() * trainer.accumulate_grad_batches
-        self._seen.append(Seen(batch_idx, self._step, loss, self._norms))
+        self._unchecked.append(UncheckedBatch(batch_idx, self._step, loss, self._norms))
         self._step, self._norms = trainer.global_step, None
         if trainer.log_every_n_steps and (batch_idx + 1) % trainer.log_every_n_steps == 0:
             self._check(trainer)
@@ -82,22 +86,22 @@ class FiniteGuard(Callback):
 
     def _check(self, trainer: Trainer) -> None:
         """Ask the devices about the batches since the last check; all of them end together."""
-        seen, self._seen = self._seen, []
-        if not seen:
+        unchecked, self._unchecked = self._unchecked, []
+        if not unchecked:
             return
-        bad = ~torch.stack([_finite(each) for each in seen])
+        bad = ~torch.stack([_finite(batch) for batch in unchecked])
         bad = trainer.strategy.reduce(bad.int(), reduce_op="max").tolist()
         if any(bad):
-            self._end(trainer, seen[bad.index(1)])
+            self._end(trainer, unchecked[bad.index(1)])
 
-    def _end(self, trainer: Trainer, seen: Seen) -> None:
-        batches = _batches(trainer, seen)
-        own = {"loss": _plain(float(seen.loss)), "batches": batches, "records": _keys(trainer, batches)}
+    def _end(self, trainer: Trainer, batch: UncheckedBatch) -> None:
+        batches = _batches(trainer, batch)
+        own = {"loss": _plain(float(batch.loss)), "batches": batches, "records": _keys(trainer, batches)}
         report = {
-            "optimiser_step": seen.step,
+            "optimiser_step": batch.step,
             "epoch": trainer.current_epoch,
             "devices": _gather(own),
-            "gradient_norms": self._named(trainer, seen),
+            "gradient_norms": self._named(trainer, batch),
         }
         if self.folder is not None and trainer.is_global_zero:
             write_atomically(self.folder / FILE, json.dumps(report, indent=2) + "\n")
@@ -105,16 +109,16 @@ class FiniteGuard(Callback):
         what = "gradient" if all(isinstance(loss, float) for loss in losses) else "training loss"
         where = "" if self.folder is None else f" ({self.folder / FILE} names the records and gradients)"
         raise InputError(
-            f"the {what} is not finite at optimiser step {seen.step}: the run ends here{where}; "
+            f"the {what} is not finite at optimiser step {batch.step}: the run ends here{where}; "
             "lower --model.optim.lr, lengthen the warm-up, or clip with --trainer.gradient_clip_val 1"
         )
 
-    def _named(self, trainer: Trainer, seen: Seen) -> dict[str, float | str]:
+    def _named(self, trainer: Trainer, batch: UncheckedBatch) -> dict[str, float | str]:
         """The norm of every parameter's gradient by name, over all devices where they share it."""
-        if seen.norms is None:
+        if batch.norms is None:
             return {}
-        norms = seen.norms
-        if self._shared:
+        norms = batch.norms
+        if self._sharded:
             norms = trainer.strategy.reduce(norms.square(), reduce_op="sum").sqrt()
         return dict(zip(self._parameters, map(_plain, norms.tolist()), strict=True))
 
@@ -127,22 +131,22 @@ def _norms(parameters: list[Tensor]) -> Tensor:
     return torch.stack(torch._foreach_norm([zero if share is None else share for share in shares], 2, torch.float32))
 
 
-def _finite(seen: Seen) -> Tensor:
-    finite = seen.loss.isfinite()
-    return finite if seen.norms is None else finite & seen.norms.isfinite().all()
+def _finite(batch: UncheckedBatch) -> Tensor:
+    finite = batch.loss.isfinite()
+    return finite if batch.norms is None else finite & batch.norms.isfinite().all()
 
 
-def _batches(trainer: Trainer, seen: Seen) -> list[int]:
+def _batches(trainer: Trainer, batch: UncheckedBatch) -> list[int]:
     """Numbers of the batches in the epoch that may have done it: one, or those whose gradients were added up."""
-    alone = seen.norms is None or not bool(seen.loss.isfinite())
-    first = seen.batch if alone else seen.batch - seen.batch % trainer.accumulate_grad_batches
-    return list(range(first, seen.batch + 1))
+    alone = batch.norms is None or not bool(batch.loss.isfinite())
+    first = batch.number if alone else batch.number - batch.number % trainer.accumulate_grad_batches
+    return list(range(first, batch.number + 1))
 
 
 def _keys(trainer: Trainer, batches: list[int]) -> list[str | int] | None:
     """Keys of the records that this device had in those batches; None for data whose order is not ours to repeat."""
     loader = trainer.train_dataloader
-    if not isinstance(getattr(loader, "sampler", None), TrainSampler):
+    if not isinstance(loader, DataLoader) or not isinstance(loader.sampler, TrainSampler):
         return None
     sampler = copy(loader.sampler)
     sampler.set_epoch(trainer.current_epoch)
@@ -154,7 +158,7 @@ def _keys(trainer: Trainer, batches: list[int]) -> list[str | int] | None:
 
 def _name(key: Any) -> str | int:
     """A key that JSON takes: numpy's numbers are none."""
-    return key if isinstance(key, str) else int(key) if hasattr(key, "__index__") else str(key)
+    return key if isinstance(key, str) else int(key) if isinstance(key, SupportsIndex) else str(key)
 
 
 def _plain(value: float) -> float | str:

@@ -4,8 +4,12 @@ from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.callbacks import ModelCheckpoint
 
+from vit_lightning.callbacks.validation import validates
+from vit_lightning.contracts import RecipeTrained
 from vit_lightning.errors import InputError, did_you_mean
+from vit_lightning.evaluation.scores import score_of
 
 OURS = ("lightning", "vit_lightning")
 """Packages whose models and callbacks log no other metrics in validation than the model's scores."""
@@ -13,12 +17,7 @@ OURS = ("lightning", "vit_lightning")
 
 def direction(metric: str) -> Literal["min", "max"] | None:
     """Return whether the least or the greatest value of a metric is the best, if its name tells."""
-    match metric.rpartition("/")[2]:
-        case "loss":
-            return "min"
-        case "top1" | "top5" | "real" | "v2" | "objectnet":
-            return "max"
-    return None
+    return score.better if (score := score_of(metric)) else None
 
 
 class Monitors(Callback):
@@ -37,8 +36,9 @@ class Monitors(Callback):
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         known = None
-        if hasattr(pl_module, "scores") and all(_package(part) in OURS for part in (pl_module, *trainer.callbacks)):
-            known = [f"val/{name}" for name in pl_module.scores["val"]]
+        ours = all(_package(part) in OURS for part in (pl_module, *trainer.callbacks))
+        if ours and isinstance(pl_module, RecipeTrained):
+            known = [f"val/{name}" for name in pl_module.score_names]
         for callback in trainer.callbacks:
             metric, name = getattr(callback, "monitor", None), self.flags.get(id(callback))
             flag = f"--{name}.monitor" if name else f"{type(callback).__name__}'s monitor"
@@ -47,6 +47,13 @@ class Monitors(Callback):
                 raise InputError(f"{flag} {metric} is not logged by {type(pl_module).__name__}{hint}")
             if name in self.undirected:
                 raise InputError(f"{flag} {metric} needs --{name}.mode: min or max, whichever is best")
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Without validation nothing chooses the best checkpoint: keep the newest."""
+        if not validates(trainer):
+            for checkpoint in trainer.checkpoint_callbacks:
+                if isinstance(checkpoint, ModelCheckpoint):
+                    checkpoint.monitor = None
 
 
 def _package(part: Any) -> str:

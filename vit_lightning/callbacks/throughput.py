@@ -1,4 +1,4 @@
-"""Throughput: how fast a fit is, how well it uses its devices, what it waits for and what it has cost."""
+"""How fast a fit is, what share of its devices it uses, how long it waits for data and what it costs."""
 
 import time
 from collections.abc import Callable
@@ -13,10 +13,11 @@ from lightning.pytorch.utilities.data import extract_batch_size
 from vit_lightning.compute.clock import Clock, WallClock, clock_of
 from vit_lightning.compute.cost import training_flops
 from vit_lightning.compute.peaks import arithmetic_of, device_name, peak
+from vit_lightning.contracts import RecipeTrained
 
 WARMUP = 5
 """Batches of a fit that are not timed: compilation, first allocations, the start of the loader's workers."""
-IN_LINE = ("train/loss", "perf/images_per_s", "perf/mfu", "perf/data_wait")
+ON_PROGRESS_LINE = ("train/loss", "perf/images_per_s", "perf/mfu", "perf/data_wait")
 """Figures that the progress line shows."""
 
 
@@ -36,18 +37,18 @@ class Throughput(Callback):
     def __init__(self) -> None:
         self.exaflops = 0.0
         self._earlier_hours = 0.0
-        self._began: float | None = None
+        self._started: float | None = None
         self._devices = 1
         self._flops: int | None = None
         self._peak: float | None = None
         self._clock: Clock = WallClock()
         self._profiler: Profiler | None = None
-        self._untimed = WARMUP
+        self._untimed_batches = WARMUP
         self._timed_step = 0
-        self._open: Any = None
-        self._asked: Any = None
-        self._line: dict[str, float] = {}
-        self._empty()
+        self._span_start: Any = None
+        self._requested: Any = None
+        self._progress_line: dict[str, float] = {}
+        self._reset()
 
     # The run ---------------------------------------------------------------------------------------------------------
 
@@ -57,18 +58,18 @@ class Throughput(Callback):
         self._devices = trainer.world_size
         self._flops = _flops(pl_module)
         self._peak = peak(device_name(device), arithmetic_of(trainer.precision))
-        self._untimed, self._timed_step, self._open = WARMUP, trainer.global_step, None
-        self._empty()
+        self._untimed_batches, self._timed_step, self._span_start = WARMUP, trainer.global_step, None
+        self._reset()
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
-        self._began = time.monotonic()
-        self._line = trainer.progress_bar_metrics  # asked once, since it evaluates every metric of the model
+        self._started = time.monotonic()
+        self._progress_line = trainer.progress_bar_metrics  # asked once, since it evaluates every metric of the model
         self._profiler = trainer.profiler
-        trainer.profiler = Listener(trainer.profiler, self._ask, self._pause)
+        trainer.profiler = ForwardingProfiler(trainer.profiler, self._on_batch_requested, self._close_span)
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
-        if self._open is not None:
-            self._waits.append((self._asked, self._clock.mark()))
+        if self._span_start is not None:
+            self._waits.append((self._requested, self._clock.mark()))
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -77,8 +78,8 @@ class Throughput(Callback):
         images = (len(batch[0]) if own else extract_batch_size(batch)) * self._devices
         if self._flops:
             self.exaflops += images * self._flops / 1e18
-        if self._untimed:
-            self._untimed -= 1
+        if self._untimed_batches:
+            self._untimed_batches -= 1
             return
         self._images += images
         step, every = trainer.global_step, trainer.log_every_n_steps
@@ -87,47 +88,47 @@ class Throughput(Callback):
             self._log(trainer, self._figures(pl_module.device))
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._pause()
+        self._close_span()
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Here, not when training ends: a run that was killed after its last checkpoint has none left when resumed."""
+        """Log the cost also of a run that resumes with no step left, whose training never ends."""
         for logger in trainer.loggers:
             logger.log_metrics(self._cost(), step=trainer.global_step)
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        self._end(trainer)
+        self._restore_profiler(trainer)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        self._end(trainer)
+        self._restore_profiler(trainer)
 
-    def _end(self, trainer: Trainer) -> None:
+    def _restore_profiler(self, trainer: Trainer) -> None:
         if self._profiler is not None:
             trainer.profiler, self._profiler = self._profiler, None
-            self._earlier_hours, self._began = self.device_hours, None
+            self._earlier_hours, self._started = self.device_hours, None
 
     # The time --------------------------------------------------------------------------------------------------------
 
-    def _ask(self) -> None:
-        """The loop asks for a batch: training goes on, if it was interrupted."""
-        if not self._untimed:
-            self._asked = self._clock.mark()
-            self._open = self._open or self._asked
+    def _on_batch_requested(self) -> None:
+        """Begin a span, unless one is open: the loop asks for a batch."""
+        if not self._untimed_batches:
+            self._requested = self._clock.mark()
+            self._span_start = self._span_start or self._requested
 
-    def _pause(self) -> None:
-        """What follows, until the loop asks for a batch, is no training."""
-        if self._began is not None and self._open is not None:
-            self._spans.append((self._open, self._clock.mark()))
-            self._open = None
+    def _close_span(self) -> None:
+        """End the open span: what follows, until the loop asks for a batch, is no training."""
+        if self._started is not None and self._span_start is not None:
+            self._spans.append((self._span_start, self._clock.mark()))
+            self._span_start = None
 
-    def _empty(self) -> None:
+    def _reset(self) -> None:
         self._images = 0
         self._spans: list[tuple[Any, Any]] = []
         self._waits: list[tuple[Any, Any]] = []
 
     def _figures(self, device: torch.device) -> dict[str, float]:
-        """What is known of the steps since the last time, which begins anew."""
-        self._pause()
-        now = self._open = self._spans[-1][1]
+        """Return the figures of the steps since the last call."""
+        self._close_span()
+        now = self._span_start = self._spans[-1][1]
         self._clock.settle(now)
         seconds, waited = (sum(self._clock.seconds(*pair) for pair in pairs) for pairs in (self._spans, self._waits))
         speed = self._images / seconds
@@ -136,7 +137,7 @@ class Throughput(Callback):
             figures["perf/mfu"] = speed * self._flops / (self._peak * self._devices)
         if device.type == "cuda":
             figures["perf/memory_gib"] = torch.cuda.max_memory_allocated(device) / 2**30
-        self._empty()
+        self._reset()
         return figures | self._cost()
 
     def _log(self, trainer: Trainer, figures: dict[str, float]) -> None:
@@ -144,7 +145,7 @@ class Throughput(Callback):
         for logger in trainer.loggers:
             logger.log_metrics(figures, step=trainer.global_step - 1)  # as Lightning counts
         figures = trainer.callback_metrics | figures
-        self._line.update({name: float(figures[name]) for name in IN_LINE if name in figures})
+        self._progress_line.update({name: float(figures[name]) for name in ON_PROGRESS_LINE if name in figures})
 
     # The cost --------------------------------------------------------------------------------------------------------
 
@@ -155,7 +156,7 @@ class Throughput(Callback):
     @property
     def device_hours(self) -> float:
         """Hours that the run has held its devices, times their number."""
-        now = 0.0 if self._began is None else time.monotonic() - self._began
+        now = 0.0 if self._started is None else time.monotonic() - self._started
         return self._earlier_hours + now * self._devices / 3600
 
     def state_dict(self) -> dict[str, float]:
@@ -165,13 +166,13 @@ class Throughput(Callback):
         self.exaflops, self._earlier_hours = state_dict["exaflops"], state_dict["device_hours"]
 
 
-class Listener(Profiler):
-    """Stand in for a trainer's profiler, and hear from it what no hook of Lightning's tells.
+class ForwardingProfiler(Profiler):
+    """A profiler that calls back where Lightning has no hook, and forwards everything to the trainer's own.
 
-    Where no profiler was chosen, it costs less than the one that does nothing, which enters a generator per hook.
+    Where no profiler was chosen, it costs less than Lightning's PassThroughProfiler, which enters a generator per hook.
 
     Args:
-        inner: The trainer's own, which hears everything too.
+        inner: The trainer's own.
         on_fetch: Called right before the training loop asks its loader for a batch.
         on_save: Called right before a checkpoint is made.
     """
@@ -202,7 +203,7 @@ class Listener(Profiler):
 
 def _flops(model: LightningModule) -> int | None:
     """FLOPs of training on one image; None for a model that does not say what its net is."""
-    if not hasattr(model, "config"):
+    if not isinstance(model, RecipeTrained):
         return None
     facts = model.hparams
     return training_flops(model.config, facts.image_size, facts.num_classes, facts.get("freeze_trunk", False))

@@ -22,7 +22,7 @@ from vit_lightning.callbacks.early_stopping import EarlyStopping
 from vit_lightning.callbacks.final_validation import FinalValidation
 from vit_lightning.callbacks.finite_guard import FiniteGuard
 from vit_lightning.callbacks.monitors import Monitors, direction
-from vit_lightning.callbacks.plan import Plan
+from vit_lightning.callbacks.plan import RunPlan
 from vit_lightning.callbacks.predictions import Predictions
 from vit_lightning.callbacks.progress import PlainProgress
 from vit_lightning.callbacks.skipped_images import SkippedImages
@@ -314,7 +314,13 @@ class ViTCLI(LightningCLI):
             kwargs["logger"] = config.get("logger") or False
         else:
             watching = {name: self._get(self.config_init, name) for name in MONITORING}
-            callbacks += [Monitors(watching, self.undirected), Plan(), FinalValidation(), RandomState(), Throughput()]
+            callbacks += [
+                Monitors(watching, self.undirected),
+                RunPlan(),
+                FinalValidation(),
+                RandomState(),
+                Throughput(),
+            ]
             if not config.get("fast_dev_run"):
                 if self.folder is None:
                     self.stood = folders.standing(self.root)

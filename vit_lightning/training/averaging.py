@@ -1,4 +1,4 @@
-"""Weight averaging: what validates, tests and leaves is the running average; what trains goes on beside it."""
+"""The running average of the weights, which is validated, tested and exported in place of the trained ones."""
 
 from dataclasses import dataclass
 from itertools import chain
@@ -40,7 +40,7 @@ class Averaging:
 
 
 class WeightAverage(Callback):
-    """Keep the average of a model's weights while it trains, and lend it to the model for every validation.
+    """Average a model's weights while it trains, and validate with the average.
 
     Lightning's EMAWeightAveraging copies the whole model, saves exchanged sets when a run dies in validation, loses
     the trained weights at the end of fit, and lets a run resume without it. After fit the model holds the average.
@@ -53,8 +53,8 @@ class WeightAverage(Callback):
         self.averaging = averaging
         self.updates = 0
         self.averaged: dict[str, Tensor] = {}
-        self._trained: list[Tensor] = []
-        self._lent: list[Tensor] | None = None
+        self._model_tensors: list[Tensor] = []
+        self._trained_values: list[Tensor] | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if stage == "fit" and not replicates(trainer.strategy):
@@ -64,27 +64,27 @@ class WeightAverage(Callback):
             )
 
     def restore(self, averaged: dict[str, Tensor], updates: int) -> None:
-        """Go on from the average that a checkpoint holds."""
+        """Continue the average that a checkpoint holds."""
         self.averaged, self.updates = averaged, updates
 
     def store(self, checkpoint: dict[str, Any]) -> None:
-        """Put the average in the place of the weights and these beside it, whichever set the model holds just now."""
-        if not self._trained:
+        """Save the average as the weights and the trained weights beside it, whichever of them the model holds now."""
+        if not self._model_tensors:
             return
-        state, lent = checkpoint["state_dict"], self._lent or self._trained
-        checkpoint[RAW] = state | {name: tensor.detach() for name, tensor in zip(self.averaged, lent, strict=True)}
+        state, trained = checkpoint["state_dict"], self._trained_values or self._model_tensors
+        checkpoint[RAW] = state | {name: tensor.detach() for name, tensor in zip(self.averaged, trained, strict=True)}
         checkpoint["state_dict"] = state | self.averaged
         checkpoint[UPDATES] = self.updates
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        trained = _changing(pl_module)
+        trained = _averaged_tensors(pl_module)
         begin = self.averaged or trained
         self.averaged = {
             # Half precision would round away a step of 1e-4 of what is left to go.
             name: begin[name].detach().to(tensor.device, torch.promote_types(tensor.dtype, torch.float32), copy=True)
             for name, tensor in trained.items()
         }
-        self._trained = list(trained.values())
+        self._model_tensors = list(trained.values())
         self._step = trainer.global_step
         left = trainer.estimated_stepping_batches - self._step + self.updates
         if not self.averaging.warmup and left * (1 - self.averaging.decay) < 1:
@@ -101,30 +101,30 @@ class WeightAverage(Callback):
         self._step = trainer.global_step
         share = self.averaging.share(self.updates)
         self.updates += 1
-        averaged, trained = list(self.averaged.values()), self._trained
+        averaged, trained = list(self.averaged.values()), self._model_tensors
         if any(tensor.dtype != average.dtype for tensor, average in zip(trained, averaged, strict=True)):
             trained = [tensor.to(average.dtype) for tensor, average in zip(trained, averaged, strict=True)]
         with torch.no_grad():
             torch._foreach_lerp_(averaged, trained, 1 - share)
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._lend()
+        self._load_average()
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if self._lent is not None:
+        if self._trained_values is not None:
             with torch.no_grad():
-                torch._foreach_copy_(self._trained, self._lent)
-            self._lent = None
+                torch._foreach_copy_(self._model_tensors, self._trained_values)
+            self._trained_values = None
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._lend()
+        self._load_average()
 
-    def _lend(self) -> None:
-        """Let the model hold the average, and keep what it held."""
-        if self._trained and self._lent is None:
-            self._lent = [tensor.detach().clone() for tensor in self._trained]
+    def _load_average(self) -> None:
+        """Write the average into the model, and keep the trained values."""
+        if self._model_tensors and self._trained_values is None:
+            self._trained_values = [tensor.detach().clone() for tensor in self._model_tensors]
             with torch.no_grad():
-                torch._foreach_copy_(self._trained, list(self.averaged.values()))
+                torch._foreach_copy_(self._model_tensors, list(self.averaged.values()))
 
 
 def replicates(strategy: Strategy) -> bool:
@@ -132,7 +132,7 @@ def replicates(strategy: Strategy) -> bool:
     return isinstance(strategy, SingleDeviceStrategy | DDPStrategy)
 
 
-def _changing(model: nn.Module) -> dict[str, Tensor]:
+def _averaged_tensors(model: nn.Module) -> dict[str, Tensor]:
     """What training changes and a checkpoint holds: trainable parameters, and statistics such as batch norm's."""
     saved = model.state_dict().keys()
     tensors = chain(model.named_parameters(), model.named_buffers())

@@ -8,16 +8,77 @@ from types import MethodType
 from typing import Any
 
 import torch
+from lightning.pytorch import LightningModule
+from lightning.pytorch.strategies import DDPStrategy
 from torch import Tensor, nn
 from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.optim import Optimizer
 
+from vit_lightning.errors import InputError
+from vit_lightning.training.averaging import replicates
+
 WARM_UP = 3
 """Passes before the capture, in which libraries choose algorithms and take their memory."""
 BUCKET = 50 * 2**20
 """Bytes of gradients that processes average in one message while the backward pass goes on."""
+
+
+class GraphedTraining:
+    """A model's loss from a CUDA graph, and its gradients' means over devices, which DDP cannot take then.
+
+    Args:
+        model: what is trained.
+        loss: from a batch's tensors to the loss, with no decision that depends on their values.
+    """
+
+    def __init__(self, model: LightningModule, loss: Callable[..., Tensor]) -> None:
+        self.model = model
+        self.batch_loss = loss
+        self.graphed: GraphedLoss | None = None
+
+    def begin(self, recompute: bool, compile: bool) -> None:
+        """Begin a fit; the parameters of an earlier one may have lain elsewhere.
+
+        Args:
+            recompute: whether blocks compute their activations again.
+            compile: whether the net is compiled.
+
+        Raises:
+            InputError: the run cannot be captured.
+        """
+        if self.graphed is not None:
+            self.graphed.release()
+            self.graphed = None
+        strategy = self.model.trainer.strategy
+        hindrances = {
+            "a GPU": self.model.device.type != "cuda",
+            "one device, or a replica on each (--trainer.strategy ddp)": not replicates(strategy),
+            "no recomputation": recompute,
+            "a net that is not compiled": compile,
+        }
+        if missing := [need for need, lacks in hindrances.items() if lacks]:
+            raise InputError(f"--model.cuda_graph true needs {' and '.join(missing)}; drop it")
+        if isinstance(strategy, DDPStrategy):
+            strategy.model.require_backward_grad_sync = False  # type: ignore[assignment]
+
+    def loss(self, *batch: Tensor) -> Tensor:
+        """Return the loss of a batch, whose graph is captured at the first call."""
+        accumulates = self.model.trainer.accumulate_grad_batches > 1
+        if self.graphed is None:
+            averages = self.model.trainer.world_size > 1 and not accumulates
+            self.graphed = GraphedLoss(self.model, self.batch_loss, averages)
+        return self.graphed(*batch, accumulates=accumulates)
+
+    def average_gradients(self) -> None:
+        """Average the gradients over devices once per optimiser step, where the graph has not done so."""
+        trainer = self.model.trainer
+        if trainer.world_size == 1 or self.graphed.averaged:
+            return
+        batch = trainer.fit_loop.batch_idx + 1
+        if batch % trainer.accumulate_grad_batches == 0 or trainer.is_last_batch:
+            average_gradients(self.model.parameters())
 
 
 class GraphedLoss:
@@ -60,7 +121,7 @@ class GraphedLoss:
         self.averaged = self.averages
         return _Replay.apply(self, self.anchor)
 
-    def spread(self, factor: Tensor) -> None:
+    def add_gradients(self, factor: Tensor) -> None:
         """Add the gradients, times a factor, to those that the parameters have."""
         torch._foreach_mul_([gradient for _, gradient in self.gradients], factor)
         waiting = [(parameter.grad, gradient) for parameter, gradient in self.gradients if parameter.grad is not None]
@@ -81,8 +142,8 @@ class GraphedLoss:
         state, stream = torch.cuda.get_rng_state(device), torch.cuda.Stream(device)
         stream.wait_stream(torch.cuda.current_stream(device))
         # A cast that autocast keeps outside the graph would go stale in it.
-        autocast = {"dtype": torch.get_autocast_dtype("cuda"), "enabled": torch.is_autocast_enabled("cuda")}
-        with torch.autocast("cuda", cache_enabled=False, **autocast):
+        dtype, enabled = torch.get_autocast_dtype("cuda"), torch.is_autocast_enabled("cuda")
+        with torch.autocast("cuda", dtype, enabled, cache_enabled=False):
             with torch.cuda.stream(stream):
                 for _ in range(WARM_UP):
                     self._compute()
@@ -102,9 +163,9 @@ class GraphedLoss:
             value = self.loss(*self.inputs)
             if not self.averages:
                 return value.detach(), list(torch.autograd.grad(value, self.parameters, allow_unused=True))
-            with Means(self.parameters) as means:
+            with AllReducedGradients(self.parameters) as averaged:
                 torch.autograd.grad(value, self.parameters, allow_unused=True)
-            return value.detach(), means.gradients
+            return value.detach(), averaged.gradients
 
 
 class GraphedStep:
@@ -118,8 +179,8 @@ class GraphedStep:
 
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
-        self.take = optimizer.step
-        self.taken = False
+        self.plain_step = optimizer.step
+        self.has_state = False
         self.graph: torch.cuda.CUDAGraph | None = None
         self.places: list[int | None] = []
         self.rates: list[Tensor] = []
@@ -131,15 +192,15 @@ class GraphedStep:
             with torch.enable_grad():
                 loss = closure()
         places = [None if each.grad is None else each.grad.data_ptr() for each in self._parameters()]
-        if self.taken and self.graph is None:
+        if self.has_state and self.graph is None:
             self._capture(places)
         if places == self.places:
             for rate, group in zip(self.rates, self.optimizer.param_groups, strict=True):
                 rate.fill_(group["lr"])
             self.graph.replay()
         else:
-            self.take()
-        self.taken = True
+            self.plain_step()
+        self.has_state = True
         return loss
 
     def _parameters(self) -> Iterator[nn.Parameter]:
@@ -148,13 +209,15 @@ class GraphedStep:
     def _capture(self, places: list[int | None]) -> None:
         groups, device = self.optimizer.param_groups, next(self._parameters()).device
         self.places, self.rates = places, [torch.zeros((), device=device) for _ in groups]
-        kept = [{name: group[name] for name in ("lr", "capturable") if name in group} for group in groups]
+        kept: list[dict[str, Any]] = [
+            {name: group[name] for name in ("lr", "capturable") if name in group} for group in groups
+        ]
         self.graph = torch.cuda.CUDAGraph()
         for group, rate in zip(groups, self.rates, strict=True):
             group.update(lr=rate, capturable=True)
         try:
             with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
-                self.take()
+                self.plain_step()
         finally:
             for group, own in zip(groups, kept, strict=True):
                 group.pop("capturable")
@@ -164,10 +227,11 @@ class GraphedStep:
 def graph_steps(optimizer: Optimizer) -> None:
     """Let an optimiser take its steps from a CUDA graph (see GraphedStep)."""
     graphed = GraphedStep(optimizer)
-    optimizer.step = MethodType(lambda optimizer, closure=None: graphed(closure), optimizer)  # schedulers want a method
+    step = MethodType(lambda optimizer, closure=None: graphed(closure), optimizer)  # schedulers want a method
+    optimizer.step = step  # type: ignore[method-assign]
 
 
-class Means:
+class AllReducedGradients:
     """Gradients that are replaced by their means over the processes of a run, while a backward pass makes more.
 
     DDP's own hooks do not see a graph.
@@ -182,10 +246,10 @@ class Means:
         self._waiting: dict[int, Tensor] = {}
         self._sent: list[tuple[list[int], Tensor, torch.distributed.Work]] = []
 
-    def __enter__(self) -> "Means":
+    def __enter__(self) -> "AllReducedGradients":
         self._stream = torch.cuda.current_stream() if self.parameters[0].is_cuda else None
         self._hooks = [
-            parameter.register_hook(partial(self._take, place)) for place, parameter in enumerate(self.parameters)
+            parameter.register_hook(partial(self._collect, place)) for place, parameter in enumerate(self.parameters)
         ]
         return self
 
@@ -202,7 +266,7 @@ class Means:
             for place, mean in zip(places, means, strict=True):
                 self.gradients[place] = mean
 
-    def _take(self, place: int, gradient: Tensor) -> None:
+    def _collect(self, place: int, gradient: Tensor) -> None:
         self._waiting[place] = gradient
         if sum(each.nbytes for each in self._waiting.values()) >= BUCKET:
             self._send()
@@ -237,5 +301,5 @@ class _Replay(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[None, None]:
-        ctx.graphed.spread(grad)
+        ctx.graphed.add_gradients(grad)
         return None, None

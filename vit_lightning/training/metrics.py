@@ -1,8 +1,12 @@
 """Metrics that count each record exactly once and never make the device wait."""
 
+from collections.abc import Iterable
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torchmetrics import Metric
+
+from vit_lightning.evaluation.scores import Score
 
 
 class WeightedMean(Metric):
@@ -30,3 +34,9 @@ class WeightedMean(Metric):
     def compute(self) -> Tensor:
         """Return the mean so far; NaN before the first record."""
         return self.total / self.weight
+
+
+def split_metrics(scores: Iterable[Score]) -> nn.ModuleDict:
+    """Return a metric of each score, by name, for the validation and the test set: `metrics["val"]["loss"]`."""
+    names = [score.name for score in scores]
+    return nn.ModuleDict({split: nn.ModuleDict({name: WeightedMean() for name in names}) for split in ("val", "test")})

@@ -31,7 +31,9 @@ class Muon(AdamW):
     def __setstate__(self, state: dict[str, Any]) -> None:
         Optimizer.__setstate__(self, state)  # AdamW's looks for its own state in every parameter
 
-    def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
+    def step(  # type: ignore[override]  # torch returns what the closure gives, though it says float
+        self, closure: Callable[[], Tensor] | None = None
+    ) -> Tensor | None:
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -49,8 +51,8 @@ class Muon(AdamW):
 
     @torch.no_grad()
     def _learn(self, group: dict[str, Any]) -> None:
-        named = zip(group["parameter_names"], group["params"], strict=True)
-        named = [(name, parameter) for name, parameter in named if parameter.grad is not None]
+        pairs = zip(group["parameter_names"], group["params"], strict=True)
+        named = [(name, parameter) for name, parameter in pairs if parameter.grad is not None]
         if not named:
             return
         parameters, gradients = [each for _, each in named], [each.grad for _, each in named]

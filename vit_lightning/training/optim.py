@@ -1,9 +1,9 @@
-"""Recipes: the optimiser, its parameter groups, and the learning rate as a pure function of the step."""
+"""The optimiser, its parameter groups, and the learning rate as a pure function of the step."""
 
 import math
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from torch import nn
@@ -107,7 +107,7 @@ class Schedule:
         if not all(0 < share < 1 for share in self.milestones):
             raise InputError(f"model.schedule.milestones are {self.milestones}; each is a share of the run, 0 to 1")
 
-    def lr(self, step: int, base: float, total: int) -> float:
+    def lr(self, step: int, base: float, total: float) -> float:
         """Learning rate of optimiser step `step` (from 0) in a run of `total` steps with peak `base`.
 
         Source: vision_transformer's utils.py (linear, cosine), big_vision's utils.py (rsqrt, cooldown), BiT (step).
@@ -148,6 +148,14 @@ class Schedule:
                 f"warm-up of {self.warmup_steps} steps does not fit into a run of {total} optimiser steps; "
                 "lower --model.schedule.warmup_steps or train longer"
             )
+
+
+@runtime_checkable
+class LayersInOrder(Protocol):
+    """A module whose parameters lie in layers, one after another."""
+
+    def depth_of(self, name: str) -> int:
+        """Return the layer of the parameter called `name`, from 0."""
 
 
 def parameter_groups(net: nn.Module, optim: Optim) -> list[dict[str, Any]]:
@@ -227,6 +235,6 @@ def decay_line(optimizer: torch.optim.Optimizer) -> str | None:
 
 
 def _depths(net: nn.Module) -> dict[str, int]:
-    if not hasattr(net, "depth_of"):
+    if not isinstance(net, LayersInOrder):
         raise InputError(f"layer_decay needs a net with layers in order; {type(net).__name__} has none: use 1")
     return {name: net.depth_of(name) for name, _ in net.named_parameters()}

@@ -1,35 +1,31 @@
 """What every model shares: a net built from the data's facts, trained by a recipe, compared with its checkpoints."""
 
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import Any, ClassVar
 
 import torch
 from lightning.pytorch import Callback, LightningModule
-from lightning.pytorch.strategies import DDPStrategy
 from lightning.pytorch.utilities import rank_zero_info
+from lightning.pytorch.utilities.types import OptimizerLRSchedulerConfig
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.utils import clip_grads_with_norm_
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
 
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build, half_on_gpu, resolve
 from vit_lightning.models.recompute import recompute
+from vit_lightning.models.vit import ViT
 from vit_lightning.runs.differences import differences
-from vit_lightning.seeds import run_seed
-from vit_lightning.training.averaging import RAW, UPDATES, Averaging, WeightAverage, replicates
-from vit_lightning.training.cuda_graph import GraphedLoss, average_gradients, graph_steps
+from vit_lightning.training import resume
+from vit_lightning.training.averaging import Averaging, WeightAverage
+from vit_lightning.training.cuda_graph import GraphedTraining, graph_steps
 from vit_lightning.training.optim import Optim, Schedule, parameter_groups
 
 CENTRE = (0.5,)
 """Mean and standard deviation of a channel that map [0, 1] to the paper's [-1, 1]."""
-GROUPING = ("optim.name", "optim.layer_decay", "optim.decay_on", "freeze_trunk")
-"""Settings that decide which state an optimiser holds."""
-FREE = ("net.dropout", "net.stochastic_depth", "net.patch_dropout", "net.head_bias")
-"""Fields of the net that may change between a checkpoint and the run that goes on from it."""
-
-FIXES = {"image_size": "give --data.image_size {image_size}", "num_classes": "give data of {num_classes} classes"}
-"""What mends a difference that comes from the data, not from a flag of the model."""
 
 
 class RecipeModel(LightningModule):
@@ -48,6 +44,16 @@ class RecipeModel(LightningModule):
 
     fixed: ClassVar[tuple[str, ...]] = ("num_classes", "image_size")
     """Hyper-parameters that a checkpoint's tensors depend on, beside the net's fields."""
+    hparams: Any
+    """The constructor's arguments in plain types, as items and attributes."""
+    mean: Tensor
+    std: Tensor
+    scores: Any
+    """Metrics by split and name, which the subclass makes with `split_metrics`."""
+    scores_further_sets: ClassVar[bool] = False
+    """Whether the steps score sets beside the validation and test sets."""
+    weights: str | None = None
+    """Where the net's first weights come from, if from elsewhere."""
 
     def __init__(
         self,
@@ -65,7 +71,7 @@ class RecipeModel(LightningModule):
         recipe = {name: asdict(getattr(self, name)) for name in ("optim", "schedule", "averaging")}
         self.save_hyperparameters({"net": asdict(self.config)} | recipe | settings, logger=False)
         self.average: WeightAverage | None = None
-        self.graphed_loss: GraphedLoss | None = None
+        self.graphs = GraphedTraining(self, self.batch_loss) if settings["cuda_graph"] else None
         self.gradient_norms: Tensor | None = None
         self.net: nn.Module | None = None
         self.planned_steps: int | None = None
@@ -108,7 +114,7 @@ class RecipeModel(LightningModule):
 
     def shard(self, mesh: DeviceMesh) -> None:
         """Shard every block, then what is left, over the processes of a ModelParallelStrategy (FSDP2)."""
-        for block in getattr(self.net, "blocks", []):
+        for block in self.net.blocks if isinstance(self.net, ViT) else ():
             fully_shard(block, mesh=mesh, mp_policy=self.sharded_precision)
         fully_shard(self.net, mesh=mesh, mp_policy=self.sharded_precision)
 
@@ -136,60 +142,50 @@ class RecipeModel(LightningModule):
 
     # Steps -----------------------------------------------------------------------------------------------------------
 
-    def batch_loss(self, *batch: Tensor) -> Tensor:
+    @property
+    def objective(self) -> str:
+        """What training minimises, in words."""
+        return f"that of {type(self).__name__}"
+
+    @property
+    def score_names(self) -> list[str]:
+        """Names of the scores that are logged of each split."""
+        return list(self.scores["val"])
+
+    def smooth(self, targets: Tensor) -> Tensor:
+        """Return smoothed targets of one-hot ones `(b, classes)`; here as they are."""
+        return targets
+
+    def batch_loss(self, *args: Any, **kwargs: Any) -> Tensor:
         """Return the mean loss of a training batch."""
         raise NotImplementedError
 
     def training_loss(self, *batch: Tensor) -> Tensor:
         """Return `batch_loss`, from a CUDA graph where one is asked for."""
-        if not self.hparams.cuda_graph:
-            return self.batch_loss(*batch)
-        accumulates = self.trainer.accumulate_grad_batches > 1
-        if self.graphed_loss is None:
-            averages = self.trainer.world_size > 1 and not accumulates
-            self.graphed_loss = GraphedLoss(self, self.batch_loss, averages)
-        return self.graphed_loss(*batch, accumulates=accumulates)
+        return self.batch_loss(*batch) if self.graphs is None else self.graphs.loss(*batch)
 
     def log_training_loss(self, loss: Tensor, images: int) -> None:
-        """Log the loss, averaged over devices, where loggers will read it; logging takes 0.3 ms of every step else.
+        """Log the loss, averaged over devices, in the steps that loggers read: in every step it would cost 0.3 ms.
 
-        Not for the progress line, whose every value Lightning reads from the device after each step from then on;
-        Throughput shows it there.
+        Throughput shows it in the progress line. Lightning would read it from the device after every step for that.
         """
-        every = self.trainer.log_every_n_steps
+        every = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
         if every and (self.trainer.global_step + 1) % every == 0:
             self.log("train/loss", loss, batch_size=images, sync_dist=True)
 
     def on_fit_start(self) -> None:
-        """Say what a CUDA graph lacks, and average its gradients over devices here instead of in DDP."""
-        if self.graphed_loss is not None:  # the parameters of an earlier fit may have lain elsewhere
-            self.graphed_loss.release()
-            self.graphed_loss = None
-        if not self.hparams.cuda_graph:
-            return
-        strategy = self.trainer.strategy
-        hindrances = {
-            "a GPU": self.device.type != "cuda",
-            "one device, or a replica on each (--trainer.strategy ddp)": not replicates(strategy),
-            "no recomputation": self.hparams.recompute,
-            "a net that is not compiled": self.hparams.compile,
-        }
-        if missing := [need for need, lacks in hindrances.items() if lacks]:
-            raise InputError(f"--model.cuda_graph true needs {' and '.join(missing)}; drop it")
-        if isinstance(strategy, DDPStrategy):
-            strategy.model.require_backward_grad_sync = False
+        """Begin with new CUDA graphs, or say what they lack."""
+        if self.graphs is not None:
+            self.graphs.begin(recompute=self.hparams.recompute, compile=self.hparams.compile)
 
     def on_after_backward(self) -> None:
-        """Average the gradients once a step where neither DDP nor the graph does."""
-        if not self.hparams.cuda_graph or self.trainer.world_size == 1 or self.graphed_loss.averaged:
-            return
-        batch = self.trainer.fit_loop.batch_idx + 1
-        if batch % self.trainer.accumulate_grad_batches == 0 or self.trainer.is_last_batch:
-            average_gradients(self.parameters())
+        """Average the gradients over devices where CUDA graphs keep DDP from it."""
+        if self.graphs is not None:
+            self.graphs.average_gradients()
 
     def configure_gradient_clipping(
         self,
-        optimizer: torch.optim.Optimizer,
+        optimizer: Optimizer,
         gradient_clip_val: float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
@@ -207,14 +203,14 @@ class RecipeModel(LightningModule):
         """Module whose parameters the recipe trains; layer decay asks its `depth_of`."""
         return self.net
 
-    def configure_optimizers(self) -> dict[str, Any]:
+    def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
         total = self.trainer.estimated_stepping_batches
-        if not self.trainer.fast_dev_run:  # a try of one step has no room for any warm-up
+        if not self.trainer.fast_dev_run:  # type: ignore[attr-defined]  # one step has no room for any warm-up
             self.schedule.check(total)
         optimizer = self.optim.build(self.trainable())
         if self.hparams.cuda_graph and self.optim.name != "sgd" and self.trainer.precision != "16-mixed":
             graph_steps(optimizer)  # sgd's host reads its rate; fp16's scaler skips steps, which a graph cannot
-        scheduler = torch.optim.lr_scheduler.LambdaLR(
+        scheduler = LambdaLR(
             optimizer, lambda step: self.schedule.lr(step, self.optim.lr, total) / (self.optim.lr or 1.0)
         )
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step", "name": "lr"}}
@@ -228,128 +224,41 @@ class RecipeModel(LightningModule):
         """Write the recipe over what a restored optimiser brought back: flags beat checkpoints."""
         if self.trainer.global_step == 0:
             return
-        self._check_horizon()
+        step, total = self.trainer.global_step, self.trainer.estimated_stepping_batches
+        resume.check_horizon(self.schedule, self.optim.lr, step, self.planned_steps, total)
         optimizer, scheduler = self.optimizers(use_pl_optimizer=False), self.lr_schedulers()
-        for group, fresh in zip(optimizer.param_groups, parameter_groups(self.trainable(), self.optim), strict=True):
-            group.update({name: value for name, value in fresh.items() if name != "params"})
-        scheduler.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
-        for group, base, factor in zip(optimizer.param_groups, scheduler.base_lrs, scheduler.lr_lambdas, strict=True):
-            group["lr"] = base * factor(scheduler.last_epoch)
-
-    def _check_net(self, differences: dict[str, str], trained: dict[str, Any]) -> None:
-        """Another net cannot take over the checkpoint's weights."""
-        fixed = [key for key in differences if key in self.fixed or (key.startswith("net.") and key not in FREE)]
-        if fixed:
-            facts = {name: trained[name] for name in ("image_size", "num_classes")}
-            fixes = {FIXES.get(key, "drop the flag").format(**facts): None for key in fixed}
-            raise InputError(
-                f"the checkpoint holds another net: {'; '.join(differences[key] for key in fixed)} (checkpoint -> now);"
-                f" {' and '.join(fixes)}" + ", or start a new run without --ckpt_path" * self._fits
-            )
-
-    @property
-    def _fits(self) -> bool:
-        return self._trainer is not None and self.trainer.state.fn == "fit"
-
-    def _check_optimiser(self, differences: dict[str, str]) -> None:
-        """Another optimiser, or other parameter groups, cannot take over a restored state."""
-        fixed = [text for key, text in differences.items() if key in GROUPING]
-        if fixed:
-            raise InputError(
-                f"a resumed run keeps its optimiser: {'; '.join(fixed)} (checkpoint -> now); "
-                "drop the flag, or begin anew with --model.weights"
-            )
-
-    def _order(self) -> dict[str, Any]:
-        """What decides which images the batches of an epoch hold."""
-        batch_size = getattr(self.trainer.datamodule, "batch_size", None)
-        return {"images per batch": batch_size and batch_size * self.trainer.world_size, "seed": run_seed()}
-
-    def _check_order(self, checkpoint: dict[str, Any]) -> None:
-        """Inside an epoch another order would show images twice and leave others out."""
-        progress = checkpoint.get("loops", {}).get("fit_loop", {}).get("epoch_loop.batch_progress")
-        inside = progress and progress["current"]["ready"] > 0 and not progress["is_last_batch"]
-        for name, now in self._order().items():
-            then = checkpoint.get("order", {}).get(name, now)
-            if then != now and inside:
-                raise InputError(
-                    f"the checkpoint lies inside an epoch, which goes on with the same {name}: {then} -> {now} "
-                    "(checkpoint -> now); keep it, or begin anew with --model.weights"
-                )
-            if then != now:
-                rank_zero_info(f"differs from the checkpoint: {name}: {then} -> {now}")
-
-    def _check_horizon(self) -> None:
-        """A schedule that follows the run's length would jump if the length changed unnoticed."""
-        total, planned = self.trainer.estimated_stepping_batches, self.planned_steps or 0
-        if not planned or total == planned or not self.schedule.follows_horizon():
-            return
-        step = self.trainer.global_step
-        before, after = (self.schedule.lr(step, self.optim.lr, steps) for steps in (planned, total))
-        change = f"the run was planned for {planned} optimiser steps and now has {total}"
-        jump = f"lr at step {step}: {before:.3g} -> {after:.3g}"
-        if not self.schedule.allow_horizon_change:
-            raise InputError(
-                f"{change} ({jump}); keep its epochs and images per step "
-                "(--data.batch_size x devices x accumulation), or set --model.schedule.allow_horizon_change true"
-            )
-        rank_zero_info(f"{change}: {jump}")
+        assert isinstance(optimizer, Optimizer) and isinstance(scheduler, LambdaLR)
+        resume.write_settings(parameter_groups(self.trainable(), self.optim), optimizer, scheduler)
 
     # Checkpoints -----------------------------------------------------------------------------------------------------
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Name the class, so that a checkpoint alone rebuilds its model."""
-        checkpoint["model"] = self._class_path
+        """Name the class, so that a checkpoint alone rebuilds its model, and what a resumed run must keep."""
+        checkpoint["model"] = resume.class_path(self)
         checkpoint["planned_steps"] = self.trainer.estimated_stepping_batches
-        checkpoint["order"] = self._order()
+        checkpoint["order"] = resume.data_order(self.trainer)
         if self.average is not None:
             self.average.store(checkpoint)
 
-    @property
-    def _class_path(self) -> str:
-        return f"{type(self).__module__}.{type(self).__qualname__}"
-
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuse another model or architecture; print every other difference from the checkpoint's recipe."""
-        trained, own = checkpoint.get("model", self._class_path), self._class_path
-        if trained != own:
-            raise InputError(
-                f"--ckpt_path holds a {trained.rpartition('.')[2]}, not a {own.rpartition('.')[2]}; "
-                + ("to begin with its net, give it to --model.weights" if "weights" in self.hparams else "drop --model")
-            )
+        resume.check_class(checkpoint, resume.class_path(self), takes_weights="weights" in self.hparams)
         self.configure_model()
         self.planned_steps = checkpoint.get("planned_steps")
-        saved = checkpoint["hyper_parameters"] | {"net": _complete(checkpoint["hyper_parameters"]["net"])}
-        self._take_beginning(saved["net"]["attention_init"])
+        trains = self._trainer is not None and self.trainer.state.fn == "fit"
+        saved = resume.saved_settings(checkpoint)
+        self._keep_attention_init(saved["net"]["attention_init"], trains)
         found = differences(saved, dict(self.hparams))
-        self._check_net(found, saved)
-        if self._fits:
-            self._check_optimiser(found)
-            self._check_order(checkpoint)
-            self._take_averages(checkpoint)
+        resume.check_net(found, saved, self.fixed, trains)
+        if trains:
+            resume.check_optimizer(found)
+            resume.check_order(checkpoint, resume.data_order(self.trainer))
+            resume.restore_average(checkpoint, self.average)
         for text in found.values():
             rank_zero_info(f"differs from the checkpoint: model.{text}")
 
-    def _take_beginning(self, began: str) -> None:
+    def _keep_attention_init(self, saved: str, trains: bool) -> None:
         """Keep on record how attention began, which no flag changes later."""
-        asked, self.hparams["net"]["attention_init"] = self.hparams["net"]["attention_init"], began
-        if self._fits and asked != began:
-            rank_zero_info(f"--model.net.attention_init {asked} has no effect: the run began with {began}")
-
-    def _take_averages(self, checkpoint: dict[str, Any]) -> None:
-        """Train on with the trained weights, and average on from the averaged ones; without these, from here."""
-        if RAW not in checkpoint:
-            return
-        if self.average is None:
-            raise InputError(
-                "the checkpoint holds averaged weights beside the trained ones: a resumed run goes on averaging; "
-                "drop --model.averaging.decay 0, or begin anew with --model.weights"
-            )
-        self.average.restore(checkpoint["state_dict"], checkpoint[UPDATES])
-        checkpoint["state_dict"] = checkpoint[RAW]
-
-
-def _complete(net: dict[str, Any]) -> dict[str, Any]:
-    """A checkpoint's net with the fields that came after it, at what they were before there was a choice."""
-    known = {field.name for field in fields(NetConfig)}
-    return net | asdict(resolve(NetConfig(**{name: value for name, value in net.items() if name in known})))
+        given, self.hparams["net"]["attention_init"] = self.hparams["net"]["attention_init"], saved
+        if trains and given != saved:
+            rank_zero_info(f"--model.net.attention_init {given} has no effect: the run began with {saved}")

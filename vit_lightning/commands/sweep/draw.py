@@ -8,12 +8,11 @@ from typing import Any
 from vit_lightning.commands.sweep.plan import Figure, SweepPlan, are_numbers
 from vit_lightning.commands.sweep.results import SweepRow, grouped, mean_deviation
 from vit_lightning.errors import InputError, did_you_mean
+from vit_lightning.evaluation.scores import SCORES
 from vit_lightning.files import write_atomically
 
 AXIS_LABELS = {
-    "top1": "top-1 accuracy",
-    "top5": "top-5 accuracy",
-    "real": "top-1 accuracy, ReaL labels",
+    **{score.name: score.label for score in SCORES.values()},
     "exaflops": "training compute, exaFLOPs",
     "device_hours": "training time, device hours",
     "images_per_s": "training speed, images/s",
@@ -30,7 +29,7 @@ AXIS_LABELS = {
     "seed_everything": "seed",
 }
 SETS = {"test": "test", "val": "validation", "best val": "best validation", "train": "training"}
-SHARES = ("top1", "top5", "real", "mfu", "data_wait")
+SHARES = (*(score.name for score in SCORES.values() if score.is_share), "mfu", "data_wait")
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Okabe and Ito's, told apart by colour-blind readers."""
 MARKERS = "osD^vPX"

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from vit_lightning.errors import InputError, did_you_mean
+from vit_lightning.evaluation.scores import METRICS
 from vit_lightning.yaml_files import AsWritten, kind, read_mapping
 
 KEYS = ("fit", "then", "over", "figure")
 SCORING = ("validate", "test", "predict")
 CHECKPOINTS = ("last", "best")
-METRICS = ("test/", "val/", "best val/", "train/", "perf/", "cost/")
-"""How the names of metrics begin, in the order of a table."""
 SWEEP_FLAGS = {
     "--ckpt_path": "goes on with unfinished runs by itself",
     "--trainer.default_root_dir": "puts the runs below --runs",

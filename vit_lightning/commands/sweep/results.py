@@ -12,9 +12,10 @@ from typing import Any
 
 from rich.table import Table
 
-from vit_lightning.commands.sweep.plan import METRICS, Cell, SweepPlan
+from vit_lightning.commands.sweep.plan import Cell, SweepPlan
 from vit_lightning.commands.sweep.run import LOG, check_unchanged, is_finished
 from vit_lightning.errors import InputError
+from vit_lightning.evaluation.scores import MAIN_METRICS, METRICS, best_value
 from vit_lightning.files import write_atomically
 
 POINTS = 50
@@ -54,7 +55,7 @@ def read_row(cell: Cell, runs: Path) -> SweepRow:
         elif name.startswith(("val/", "train/", "cost/")):
             metrics[name] = values[-1]
         if name.startswith("val/"):
-            metrics[f"best {name}"] = min(values) if name.endswith("loss") else max(values)
+            metrics[f"best {name}"] = best_value(name, values)
     for number in range(1, len(cell.lines)):
         if cell.lines[number][0] == "predict":
             continue
@@ -147,7 +148,7 @@ def mean_deviation(rows: list[SweepRow], metric: str) -> tuple[float, float] | N
 
 def main_metric(plan: SweepPlan, rows: list[SweepRow]) -> str | None:
     """The metric that speaks for a run: the one drawn, else a score of the test set, else of the validation set."""
-    wanted = [*(figure.y for figure in plan.figures), "test/top1", "val/top1", "val/loss"]
+    wanted = [*(figure.y for figure in plan.figures), *MAIN_METRICS]
     return next((name for name in wanted if any(name in row.metrics for row in rows)), None)
 
 
@@ -155,7 +156,7 @@ def table(plan: SweepPlan, rows: list[SweepRow]) -> Table:
     """Means and standard deviations of scores and speed."""
     axes = [axis for axis in plan.axes if axis != plan.spread]
     found = {name for row in rows for name in row.metrics}
-    wanted = [*(figure.y for figure in plan.figures), "test/top1", "val/top1", "val/loss", "perf/images_per_s"]
+    wanted = [*(figure.y for figure in plan.figures), *MAIN_METRICS, "perf/images_per_s"]
     metrics = [name for name in dict.fromkeys(wanted) if name in found]
     shown = Table(title=plan.name)
     for name in (*axes, "runs", *metrics, "seconds"):

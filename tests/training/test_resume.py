@@ -1,0 +1,117 @@
+"""What a checkpoint may not change, apart from any run; tests/runs/test_resume.py resumes runs."""
+
+import logging
+
+import pytest
+import torch
+from torch import nn
+
+from vit_lightning.errors import InputError
+from vit_lightning.models import NetConfig, build
+from vit_lightning.runs.differences import differences
+from vit_lightning.training import resume
+from vit_lightning.training.averaging import RAW, UPDATES, Averaging, WeightAverage
+from vit_lightning.training.optim import Optim, Schedule, parameter_groups
+
+OLD = {"net": {"width": 32, "dropout": 0.0}, "image_size": (16, 16), "num_classes": 3, "optim": {"name": "adam"}}
+FIXED = ("num_classes", "image_size")
+
+
+def changed(**settings: object) -> dict[str, str]:
+    return differences(OLD, OLD | settings)
+
+
+@pytest.fixture
+def printed(caplog):
+    caplog.set_level(logging.INFO, logger="lightning.pytorch.utilities.rank_zero")
+    return caplog
+
+
+def test_another_class_is_refused():
+    checkpoint = {"model": "vit_lightning.masked_patch.MaskedPatch"}
+    resume.check_class(checkpoint, "vit_lightning.masked_patch.MaskedPatch", takes_weights=False)
+    resume.check_class({}, "vit_lightning.classifier.Classifier", takes_weights=True)
+    with pytest.raises(InputError, match="holds a MaskedPatch, not a Classifier; to begin with its net, give it to"):
+        resume.check_class(checkpoint, "vit_lightning.classifier.Classifier", takes_weights=True)
+    with pytest.raises(InputError, match=r"not a Own; drop --model$"):
+        resume.check_class(checkpoint, "mine.Own", takes_weights=False)
+
+
+@pytest.mark.parametrize(
+    ("settings", "trains", "said"),
+    [
+        ({"net": {"width": 64, "dropout": 0.0}}, False, r"net\.width: 32 -> 64 \(checkpoint -> now\); drop the flag$"),
+        ({"net": {"width": 64, "dropout": 0.0}}, True, "drop the flag, or start a new run without --ckpt_path$"),
+        ({"image_size": (8, 8)}, False, r"give --data\.image_size \(16, 16\)$"),
+        ({"num_classes": 5}, False, "give data of 3 classes$"),
+    ],
+)
+def test_another_net_is_refused(settings, trains, said):
+    with pytest.raises(InputError, match=said):
+        resume.check_net(changed(**settings), OLD, FIXED, trains)
+
+
+def test_what_may_change_may_change():
+    resume.check_net(changed(net={"width": 32, "dropout": 0.5}, optim={"name": "sgd"}), OLD, FIXED, trains=True)
+    resume.check_optimizer(changed(net={"width": 64, "dropout": 0.5}))
+    with pytest.raises(InputError, match=r"keeps its optimiser: optim\.name: adam -> sgd"):
+        resume.check_optimizer(changed(optim={"name": "sgd"}))
+
+
+def test_settings_of_an_older_checkpoint_are_completed():
+    """A field that came later has the value that its absence meant, and one that went is kept."""
+    net = {"variant": "mu/8", "gone": 1}
+    saved = resume.saved_settings({"hyper_parameters": {"net": net, "image_size": 16}})
+    assert saved["net"]["gone"] == 1 and saved["net"]["width"] == 32 and saved["image_size"] == 16
+    assert "width" not in net
+
+
+def test_the_order_must_stay_inside_an_epoch_alone(printed):
+    inside = {"current": {"ready": 3}, "is_last_batch": False}
+    checkpoint = {"order": {"seed": 0}, "loops": {"fit_loop": {"epoch_loop.batch_progress": inside}}}
+    resume.check_order(checkpoint, {"seed": 0, "images per batch": 8})  # a checkpoint that does not say holds the same
+    with pytest.raises(InputError, match="lies inside an epoch, which goes on with the same seed: 0 -> 7"):
+        resume.check_order(checkpoint, {"seed": 7})
+    for progress in (
+        {"current": {"ready": 0}, "is_last_batch": False},
+        {"current": {"ready": 9}, "is_last_batch": True},
+    ):
+        printed.clear()
+        checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"] = progress
+        resume.check_order(checkpoint, {"seed": 7})
+        assert "differs from the checkpoint: seed: 0 -> 7" in printed.text
+
+
+def test_the_horizon_must_stay_where_the_schedule_follows_it(printed):
+    resume.check_horizon(Schedule(), 1e-3, step=9, planned=None, total=18)
+    resume.check_horizon(Schedule(), 1e-3, step=9, planned=9, total=9)
+    resume.check_horizon(Schedule(decay="rsqrt"), 1e-3, step=9, planned=9, total=18)
+    with pytest.raises(
+        InputError, match=r"planned for 9 optimiser steps and now has 18 \(lr at step 9: 0 -> 0\.0005\)"
+    ):
+        resume.check_horizon(Schedule(), 1e-3, step=9, planned=9, total=18)
+    resume.check_horizon(Schedule(allow_horizon_change=True), 1e-3, step=9, planned=9, total=18)
+    assert "planned for 9 optimiser steps and now has 18: lr at step 9: 0 -> 0.0005" in printed.text
+
+
+def test_an_average_is_taken_back():
+    averaged, trained = {"weight": torch.zeros(1)}, {"weight": torch.ones(1)}
+    checkpoint = {"state_dict": averaged, RAW: trained, UPDATES: 5}
+    with pytest.raises(InputError, match=r"drop --model\.averaging\.decay 0"):
+        resume.restore_average(dict(checkpoint), None)
+    average = WeightAverage(Averaging(0.9))
+    resume.restore_average(checkpoint, average)
+    assert checkpoint["state_dict"] is trained and average.averaged is averaged and average.updates == 5
+    resume.restore_average({"state_dict": trained}, None)
+
+
+def test_the_recipe_is_written_over_what_the_optimiser_brought_back():
+    net = build(NetConfig("mu/8"), image_size=16, num_classes=3)
+    old = Optim(name="adamw", lr=1e-3, weight_decay=0.1, betas=(0.9, 0.99)).build(net)
+    new = Optim(name="adamw", lr=4e-3, weight_decay=0.2, betas=(0.8, 0.9))
+    scheduler = torch.optim.lr_scheduler.LambdaLR(old, lambda step: 0.5)
+    resume.write_settings(parameter_groups(net, new), old, scheduler)
+    assert {group["lr"] for group in old.param_groups} == {2e-3} and set(scheduler.base_lrs) == {4e-3}
+    assert {group["weight_decay"] for group in old.param_groups} == {0.2, 0.0}
+    assert {group["betas"] for group in old.param_groups} == {(0.8, 0.9)}
+    assert all(isinstance(parameter, nn.Parameter) for group in old.param_groups for parameter in group["params"])
