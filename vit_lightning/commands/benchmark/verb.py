@@ -12,6 +12,7 @@ from vit_lightning.commands.benchmark.contender import check_buildable
 from vit_lightning.commands.benchmark.measurements import Measurements, place_of
 from vit_lightning.commands.benchmark.rounds import BenchmarkRow
 from vit_lightning.compute.gpu_memory import is_exhausted
+from vit_lightning.contracts import RecipeTrained
 from vit_lightning.data.datamodule import LARGEST_SIDE
 from vit_lightning.errors import InputError
 from vit_lightning.files import check_place
@@ -65,7 +66,7 @@ def benchmark(
         json: File for all figures; where the measuring did not come to its end, "ended" is false in it.
         figure: File for a drawing of what --sizes measures (png, pdf or svg).
     """
-    if not hasattr(model, "config"):
+    if not isinstance(model, RecipeTrained):
         raise InputError(
             f"benchmark measures models that know their net, as Classifier does; {type(model).__name__} does not"
         )
@@ -86,7 +87,7 @@ def benchmark(
         check_place(json, "--json")
     if figure is not None:
         input_sizes.check_figure(figure)
-    if getattr(model, "weights", None):
+    if model.weights:
         model.configure_model()  # the weights may bring the net
     cap = cap or CAPS.get(trainer.strategy.root_device.type, CAPS["cpu"])
     measurements = Measurements(trainer, model, datamodule, cap, rounds, seconds)

@@ -17,6 +17,7 @@ from vit_lightning.commands.doctor import findings
 from vit_lightning.commands.doctor.findings import Finding
 from vit_lightning.commands.doctor.machine import Machine, machine
 from vit_lightning.commands.doctor.survey import Survey, survey
+from vit_lightning.contracts import RecipeTrained
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.images import is_hidden
 from vit_lightning.errors import InputError
@@ -130,18 +131,19 @@ def _data(data: ImageDataModule, surveys: list[Survey], refused: bool) -> list[F
 
 def _config(trainer: Trainer, model: LightningModule, data: ImageDataModule, surveys: list[Survey]) -> list[Finding]:
     """What building the net and planning the steps of a run would complain about."""
-    found = []
+    if not isinstance(model, RecipeTrained):
+        return []
     try:
         facts = [model.hparams.get(name) for name in ("image_size", "num_classes")]
-        if hasattr(model, "config") and None not in facts and not getattr(model, "weights", None):
+        if None not in facts and not model.weights:
             with torch.device("meta"):
                 build(model.config, *facts)
         steps = sum(_steps(trainer, len(one), data.batch_size) for one in surveys if one.split == "training")
-        if steps and math.isfinite(steps) and hasattr(model, "schedule"):
+        if steps and math.isfinite(steps):
             model.schedule.check(int(steps))
     except InputError as error:
-        found.append(Finding("error", "config", str(error)))
-    return found
+        return [Finding("error", "config", str(error))]
+    return []
 
 
 def _machine(hardware: Machine, data: ImageDataModule) -> list[Finding]:
