@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from lightning.fabric.utilities import move_data_to_device
 from lightning.pytorch.utilities import rank_zero_info
@@ -23,9 +22,9 @@ from vit_lightning.augment.per_image import Cut, RandomCut, Size
 from vit_lightning.data import images
 from vit_lightning.data.jpeg_headers import plain_sides
 from vit_lightning.data.records import ImageSet, Records
-from vit_lightning.data.sampling import Draw
+from vit_lightning.data.sampling import Draw, columns
 from vit_lightning.errors import InputError
-from vit_lightning.seeds import Dice, seeded
+from vit_lightning.seeds import StatelessRandom, seeded
 
 log = logging.getLogger(__name__)
 
@@ -100,8 +99,9 @@ class Undecoded(Records):
     def _batch(self, records: Records, draws: Sequence[Draw | int]) -> tuple[Encoded, Tensor]:
         draws = [draw if isinstance(draw, Draw) else Draw(draw, position=draw) for draw in draws]
         found, labels = zip(*(records[draw] for draw in draws), strict=True)
-        dice = Dice(self.seed, *(np.array([getattr(draw, name) for draw in draws]) for name in ("epoch", "position")))
-        return Encoded(found, draws, tuple(step.draw(dice) for step in self.steps)), torch.stack(labels)
+        places = columns(draws)
+        random = StatelessRandom(self.seed, places.epochs, places.positions)
+        return Encoded(found, draws, tuple(step.draw(random) for step in self.steps)), torch.stack(labels)
 
     def _open(self, image: Any, index: int) -> Jpeg | Tensor:
         if not isinstance(image, Tensor | Image.Image):

@@ -19,7 +19,7 @@ from vit_lightning.data.records import Records
 from vit_lightning.data.sampling import BROKEN, IGNORE, Draw, Draws, columns
 from vit_lightning.data.workers import shield_worker
 from vit_lightning.errors import InputError
-from vit_lightning.seeds import Dice
+from vit_lightning.seeds import StatelessRandom
 
 BUDGET = 2 * 2**30
 """Bytes of decoded images up to which a set is held unasked."""
@@ -131,7 +131,7 @@ class WholeBatches(Records):
             if device.type == "cuda":
                 chosen = chosen.pin_memory().to(device, non_blocking=True)
             pixels, labels = (each[chosen] for each in (self.source.images, self.source.labels))
-            return Drawn(pixels, labels, self.augment.draw(Dice(self.seed, draws.epochs, draws.positions)))
+            return Drawn(pixels, labels, self.augment.draw(StatelessRandom(self.seed, draws.epochs, draws.positions)))
         pixels, labels = (each[torch.from_numpy(draws.indices)] for each in (self.source.images, self.source.labels))
         pixels = self.transform(pixels)
         labels[torch.from_numpy(draws.padding)] = IGNORE
