@@ -16,7 +16,7 @@ from datamodules.reading import synsets
 from datamodules.reading.image_index import Index, IndexedData, IndexedImages
 from datamodules.reading.multihot import MultiHot
 from datamodules.reading.published import tfds_order
-from vit_lightning.data.datamodule import ImageSet
+from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.subsets import Subset, hold_out
 from vit_lightning.errors import InputError
 

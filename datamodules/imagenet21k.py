@@ -10,7 +10,7 @@ from datamodules.imagenet import wnid_labels
 from datamodules.reading import synsets
 from datamodules.reading.image_index import IndexedData, IndexedImages
 from datamodules.reading.multihot import MultiHot
-from vit_lightning.data.datamodule import ImageSet
+from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.subsets import Subset, hold_out
 from vit_lightning.errors import InputError
 

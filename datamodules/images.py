@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from datamodules.folder import Strings, _files, is_image
 from vit_lightning.data import ImageDataModule
-from vit_lightning.data.datamodule import OnError
+from vit_lightning.data.records import OnError
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 

@@ -19,7 +19,8 @@ from datamodules.reading.damaged_files import reading
 from datamodules.reading.image_index import IndexedImages
 from datamodules.reading.multihot import MultiHot
 from vit_lightning.data import ImageDataModule
-from vit_lightning.data.datamodule import MOST_CLASSES, ImageSet
+from vit_lightning.data.datamodule import MOST_CLASSES
+from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.subsets import check_share, hold_out
 from vit_lightning.errors import InputError
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from datamodules.reading.damaged_files import reason
 from vit_lightning.data import ImageDataModule
-from vit_lightning.data.datamodule import ImageSet, OnError
+from vit_lightning.data.image_set import ImageSet
+from vit_lightning.data.records import OnError
 from vit_lightning.data.subsets import hold_out
 from vit_lightning.errors import InputError
 

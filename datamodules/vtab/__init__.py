@@ -14,7 +14,7 @@ from datamodules.vtab.tasks import TASKS, Task, part_of, split_of, tfds_order
 from vit_lightning.augment import Augment
 from vit_lightning.augment import per_image as augmenting
 from vit_lightning.augment.per_image import Transform
-from vit_lightning.data.datamodule import ImageSet
+from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 

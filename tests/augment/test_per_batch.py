@@ -20,8 +20,8 @@ from vit_lightning.augment.per_batch import (
     Window,
     cut,
     inverse,
-    obstacle,
     paint,
+    unsupported,
 )
 from vit_lightning.augment.per_image import train_transform
 from vit_lightning.augment.randaugment import GREY
@@ -235,6 +235,6 @@ def test_the_whole_recipe_does_not_depend_on_the_batch():
 
 
 def test_what_needs_each_image_alone_is_named():
-    assert obstacle(Augment()) == "augment.crop inception"
-    assert obstacle(Augment(crop="none", trivial_augment=True)) == "augment.trivial_augment"
-    assert obstacle(Augment(crop="resmall", preset="strong2", erasing=0.1)) is None
+    assert unsupported(Augment()) == "augment.crop inception"
+    assert unsupported(Augment(crop="none", trivial_augment=True)) == "augment.trivial_augment"
+    assert unsupported(Augment(crop="resmall", preset="strong2", erasing=0.1)) is None

@@ -19,7 +19,7 @@ from vit_lightning.augment.per_image import Cover, Size
 from vit_lightning.seeds import StatelessRandom, below
 
 
-class Drawn(NamedTuple):
+class UnaugmentedBatch(NamedTuple):
     """A batch that is not varied yet, with the numbers that decide how it will be."""
 
     images: Tensor
@@ -41,7 +41,7 @@ class BatchAugment:
     """What `augment.train_transform` does, from the same distributions, with other numbers.
 
     Args:
-        augment: the recipe; `obstacle` says whether all of it can be done here.
+        augment: the recipe; `unsupported` says whether all of it can be done here.
         size: image size to end at (y, x).
     """
 
@@ -76,7 +76,7 @@ def later_steps(augment: Augment, size: Size) -> list[Step]:
     return steps
 
 
-def obstacle(augment: Augment) -> str | None:
+def unsupported(augment: Augment) -> str | None:
     """Say which part of a recipe needs each record alone, or return None."""
     if augment.crop == "inception":
         return "augment.crop inception"

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch.utils.data import DistributedSampler
 
+from vit_lightning.data.image_set import announce, blocks_of
 from vit_lightning.seeds import seed_from
 
 IGNORE = -100
@@ -22,8 +23,8 @@ BROKEN = -101
 WINDOW = 32
 """Blocks across which training records are mixed at a time, where a set lies in blocks."""
 
-AHEAD = 16_384
-"""Records that a set is told of before they come."""
+LOOKAHEAD = 16_384
+"""Records that are announced to a set before they come."""
 
 
 class Draw(NamedTuple):
@@ -84,9 +85,9 @@ class TrainSampler(DistributedSampler[Draw]):
 
     def _order(self, epoch: int) -> np.ndarray:
         generator = torch.Generator().manual_seed(seed_from(self.seed, epoch))
-        blocks = getattr(self.dataset, "blocks", None)
+        blocks = blocks_of(self.dataset)
         if blocks is not None:
-            return mixed(blocks, generator)
+            return block_shuffled(blocks, generator)
         return torch.randperm(len(self.dataset), generator=generator).numpy()
 
     def _positions(self, epoch: int) -> range:
@@ -112,7 +113,7 @@ class EvalSampler(DistributedSampler[Draw]):
             yield Draw(min(position, size - 1), position=position, padding=position >= size)
 
 
-def mixed(blocks: np.ndarray, generator: torch.Generator) -> np.ndarray:
+def block_shuffled(blocks: np.ndarray, generator: torch.Generator) -> np.ndarray:
     """Return a random order of records that goes through their blocks in a random order, some `WINDOW` at a time.
 
     Args:
@@ -125,9 +126,8 @@ def mixed(blocks: np.ndarray, generator: torch.Generator) -> np.ndarray:
 
 
 def _announced(dataset: Sized, order: np.ndarray, positions: range) -> Iterator[int]:
-    """Yield positions, and tell a set that wants to know it which records of the order come next."""
-    announce = getattr(dataset, "announce", None)
+    """Yield positions, and announce to the set which records of the order come next."""
     for count, position in enumerate(positions):
-        if announce and count % (AHEAD // 64) == 0:
-            announce(order[position : position + AHEAD])
+        if count % (LOOKAHEAD // 64) == 0:
+            announce(dataset, order[position : position + LOOKAHEAD])
         yield position
