@@ -12,7 +12,7 @@ from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor
 from torchvision.io import encode_jpeg
 
-from datamodules.reading.published import Labelled, Original, home
+from datamodules.reading.published import Labelled, PublishedSet, own_folder
 from vit_lightning.data import images
 
 RADIUS = 300
@@ -115,7 +115,7 @@ SPLITS = {
 
 
 def _read(root: Path, split: str) -> Labelled:
-    folder = home(root, "diabetic_retinopathy")
+    folder = own_folder(root, "diabetic_retinopathy")
     table, photographs, usage = SPLITS[split]
     with (folder / table).open(newline="") as lines:
         rows = [row for row in csv.DictReader(lines) if row.get("Usage") == usage]
@@ -128,7 +128,7 @@ def _read(root: Path, split: str) -> Labelled:
     return Labelled(Eyes(folder / photographs, names, kept), [int(row["level"]) for row in rows], names)
 
 
-RETINOPATHY = Original(
+RETINOPATHY = PublishedSet(
     "Diabetic Retinopathy",
     "{trainLabels,retinopathy_solution}.csv and {train,test}/<number>_{left,right}.jpeg, in a folder "
     "diabetic_retinopathy or loose,",

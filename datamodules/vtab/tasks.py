@@ -12,7 +12,7 @@ from datamodules.flowers import FLOWERS
 from datamodules.flowers import NAMES as FLOWER_NAMES
 from datamodules.pets import NAMES as PET_NAMES
 from datamodules.pets import PETS
-from datamodules.reading.published import Original, tfds_order
+from datamodules.reading.published import PublishedSet, tfds_order
 from datamodules.vtab import labels, names
 from datamodules.vtab.arrays import CIFAR100, PATCH_CAMELYON, SVHN, dsprites, smallnorb
 from datamodules.vtab.dmlab import DMLAB
@@ -44,7 +44,7 @@ class Task:
     group: str
     folder: str
     names: Sequence[str]
-    source: Original
+    source: PublishedSet
     train: str
     val: str
     test: str

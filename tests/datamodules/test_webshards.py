@@ -1,4 +1,4 @@
-"""WebDataset tars, near and afar, written here member by member and read beside the webdataset library's rules."""
+"""WebDataset tars, local and remote, written here member by member and read beside the webdataset library's rules."""
 
 import gzip
 import io
@@ -108,13 +108,13 @@ def test_samples_are_files_of_one_name(files, shards):
     assert data.val_set.labels.tolist() == [2] * 6
 
 
-def test_afar_as_near_and_read_once(files, website, shards, monkeypatch):
+def test_remote_as_local_and_read_once(files, website, shards, monkeypatch):
     near, far = ready(shards(files[0], val="val.tar")), ready(shards(website, val="val.tar"))
     for split in ("train_set", "val_set"):
         ours, theirs = getattr(far, split), getattr(near, split)
         assert [ours[number] for number in range(len(ours))] == [theirs[number] for number in range(len(theirs))]
     assert far.train_set.blocks.tolist() == [number // 5 for number in range(20)]
-    monkeypatch.setattr(module, "build", None)
+    monkeypatch.setattr(module, "index_samples", None)
     assert len(ready(shards(website, val="val.tar")).train_set) == 20
 
 
@@ -122,8 +122,9 @@ def test_afar_as_near_and_read_once(files, website, shards, monkeypatch):
 def test_an_epoch_resumes_with_the_very_next_image(website, shards, workers):
     whole = list(ready(shards(website, val="val.tar", num_workers=workers)).train_dataloader())
     data = ready(shards(website, val="val.tar", num_workers=workers))
-    data._batches_seen = lambda: 2
-    rest = list(data.train_dataloader())
+    loader = data.train_dataloader()
+    loader.batches_seen = lambda: 2
+    rest = list(loader)
     assert len(whole) == 5 and len(rest) == 3
     assert all(
         torch.equal(a, b) for one, other in zip(rest, whole[2:], strict=True) for a, b in zip(one, other, strict=True)
