@@ -17,6 +17,7 @@ from datamodules import webshards as module
 from datamodules.webshards import WebShards, expand
 from tests import servers
 from vit_lightning.augment import Augment
+from vit_lightning.data import loaders
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.errors import InputError
 from vit_lightning.testing import check_datamodule
@@ -135,7 +136,7 @@ def test_two_devices_share_the_samples_equally(website, shards, monkeypatch):
     seen = []
     for rank in (0, 1):
         data = ready(shards(website, val="val.tar"))
-        monkeypatch.setattr(WebShards, "_share", {"num_replicas": 2, "rank": rank})
+        monkeypatch.setattr(loaders, "_shard", lambda data, rank=rank: {"num_replicas": 2, "rank": rank})
         seen.append([draw.index for draw in data.train_dataloader().sampler])
     assert len(seen[0]) == len(seen[1]) == 10
     assert sorted(seen[0] + seen[1]) == list(range(20))
