@@ -41,7 +41,7 @@ class VTAB(PublishedData):
         image_size: height and width of the images given to the model; 384 in the paper, 224 in VTAB's own code.
         augment: how training images are varied. Whatever it says, images are not cropped in the tasks clevr_count,
             clevr_distance, dmlab, kitti_distance and dsprites_location, and not mirrored in dsprites_location,
-            dsprites_orientation and smallnorb_azimuth (spec 10.4).
+            dsprites_orientation and smallnorb_azimuth.
     """
 
     def __init__(

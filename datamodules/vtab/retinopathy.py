@@ -29,7 +29,7 @@ QUALITY = 72
 
 
 def btgraham(image: Tensor) -> Tensor:
-    """Bring out the vessels of an eye, as the winner of the competition on this set did (spec 10.3).
+    """Bring out the vessels of an eye, as the winner of the competition on this set did.
 
     The eye is scaled to a radius of 300 pixels, its local average is subtracted, and a disc of 0.9 of the radius is
     cut out. TensorFlow Datasets does the same with OpenCV, which now and then rounds the other way before the contrast

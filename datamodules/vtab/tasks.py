@@ -84,7 +84,7 @@ COUNT, DISTANCE = clevr(labels.clevr_count), clevr(labels.clevr_distance)
 LOCATION, ORIENTATION = dsprites(labels.dsprites_location), dsprites(labels.dsprites_orientation)
 AZIMUTH, ELEVATION = smallnorb(labels.smallnorb_azimuth), smallnorb(labels.smallnorb_elevation)
 
-# Source: spec 10.2 and 10.4, and section 5 of the spec's data.
+# Source: the tasks of google-research/task_adaptation (Zhai et al. 2019).
 # fmt: off
 TASKS = {task.name: task for task in (
     Task("caltech101", N, "caltech101", names.CALTECH101, CALTECH101, "train[:90%]", "train[90%:]", "test"),

@@ -47,8 +47,8 @@ class BatchAugment:
 
     def __init__(self, augment: Augment, size: Size) -> None:
         self.resize = _resize(augment, size)
-        pad = augment.crop == "pad"
-        window = Window(size, tuple(side // 8 if pad else 0 for side in size), augment.flip)
+        padding = (size[0] // 8, size[1] // 8) if augment.crop == "pad" else (0, 0)
+        window = Window(size, padding, augment.flip)
         self.steps: list[Step] = [window, *later_steps(augment, size)]
 
     def draw(self, random: StatelessRandom) -> tuple[Any, ...]:
@@ -205,19 +205,23 @@ class Operations:
 
         They are int64 `(layers + 1, b)`, float `(layers, b, 2)` and an array `(layers, groups)`.
         """
-        moves, places, counts = [], [], []
-        back = None
+        moves: list[np.ndarray] = []
+        backs: list[np.ndarray] = []
+        places, counts = [], []
         for layer in range(self.layers):
             group = _FIRST[below(random(f"operation {layer}"), len(_FIRST))]
             directed = np.array([name in randaugment.DIRECTED for name, _ in GROUPS])[group]
             group = group + directed * below(random(f"direction {layer}"), 2)
             order = np.argsort(group, kind="stable")
-            moves.append(order if back is None else back[order])
-            back = np.argsort(order)
+            moves.append(backs[-1][order] if backs else order)
+            backs.append(np.argsort(order))
             places.append(np.stack([random.uniform(f"place {axis} {layer}")[order] for axis in "yx"], axis=1))
             counts.append(np.bincount(group, minlength=len(GROUPS)))
-        moves = torch.from_numpy(np.stack([*moves, back]))
-        return moves, torch.from_numpy(np.stack(places).astype(np.float32)), np.stack(counts)
+        return (
+            torch.from_numpy(np.stack([*moves, backs[-1]])),
+            torch.from_numpy(np.stack(places).astype(np.float32)),
+            np.stack(counts),
+        )
 
     def __call__(self, images: Tensor, numbers: tuple[Tensor, Tensor, np.ndarray]) -> Tensor:
         moves, places, counts = numbers

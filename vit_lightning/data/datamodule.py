@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 
 import torch
-from lightning.pytorch import LightningDataModule
+from lightning.pytorch import LightningDataModule, Trainer
 from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor
 from torch.utils.data import DataLoader
@@ -72,8 +72,6 @@ class ImageDataModule(LightningDataModule, ABC):
     train_set: ImageSet | None = None
     val_set: ImageSet | None = None
     test_set: ImageSet | None = None
-    mending: str = "mend or remove them"
-    """What to do about records that cannot be read."""
 
     @property
     @abstractmethod
@@ -186,7 +184,7 @@ class ImageDataModule(LightningDataModule, ABC):
         if self._mixing is None or self.trainer is None or not self.trainer.training:
             return batch
         pixels, targets = F.to_dtype(batch[0], torch.float32, scale=True), self._targets(batch[1])
-        if self._mixing_is_over:
+        if self._mixing_is_over(self.trainer):
             return pixels, targets
         step = self.trainer.fit_loop.epoch_loop.batch_progress.current.ready
         with seeded(run_seed(), self.trainer.current_epoch, step, self.trainer.global_rank):
@@ -197,6 +195,11 @@ class ImageDataModule(LightningDataModule, ABC):
         if isinstance(exception, InputError):
             exception.args = (str(exception).rpartition(f".{type(exception).__name__}: ")[2].rstrip(),)
 
+    @property
+    def mending(self) -> str:
+        """What to do about records that cannot be read."""
+        return "mend or remove them"
+
     def report(self, fault: InputError) -> None:
         """Raise a fault of one file among many, unless all are wanted, as by the verb doctor."""
         if self.faults is None:
@@ -206,16 +209,19 @@ class ImageDataModule(LightningDataModule, ABC):
     @property
     def size(self) -> Size:
         """The image size as (height, width)."""
-        return (self.image_size, self.image_size) if isinstance(self.image_size, int) else tuple(self.image_size)
+        height, width = (self.image_size,) * 2 if isinstance(self.image_size, int) else self.image_size
+        return height, width
 
     @property
     def train_subset(self) -> ImageSet | None:
         """The training images that `fraction` or `per_class` leave; all without them."""
-        if self.train_set is None or (self.fraction == 1 and self.per_class is None):
-            return self.train_set
-        if self.per_class is None:
-            return subsets.take_fraction(self.train_set, self.fraction)
-        return subsets.take_per_class(self.train_set, self.per_class, self.class_names)
+        return None if self.train_set is None else self.subset(self.train_set)
+
+    def subset(self, images: ImageSet) -> ImageSet:
+        """Return what `fraction` or `per_class` leave of a training set."""
+        if self.per_class is not None:
+            return subsets.take_per_class(images, self.per_class, self.class_names)
+        return images if self.fraction == 1 else subsets.take_fraction(images, self.fraction)
 
     @property
     def workers(self) -> int:
@@ -234,15 +240,15 @@ class ImageDataModule(LightningDataModule, ABC):
 
     def _targets(self, labels: Tensor) -> Tensor:
         """Float targets `(b, classes)`: what is mixed cannot be smoothed by the loss, so labels are smoothed here."""
-        targets, model = to_targets(labels, self.num_classes), self.trainer.lightning_module
+        targets = to_targets(labels, self.num_classes or 0)
+        model = None if self.trainer is None else self.trainer.lightning_module
         return model.smooth(targets) if isinstance(model, SmoothsTargets) and labels.ndim == 1 else targets
 
-    @property
-    def _mixing_is_over(self) -> bool:
+    def _mixing_is_over(self, trainer: Trainer) -> bool:
         """Whether the part of the run has begun in which batches are not mixed."""
         unmixed = self.augment.unmixed
-        return unmixed > 0 and self.trainer.global_step >= (1 - unmixed) * self.trainer.estimated_stepping_batches
+        return unmixed > 0 and trainer.global_step >= (1 - unmixed) * trainer.estimated_stepping_batches
 
     @cached_property
     def _mixing(self) -> Callable[[Tensor, Tensor], Batch] | None:
-        return per_image.mixing(self.augment, self.num_classes)
+        return per_image.mixing(self.augment, self.num_classes or 0)

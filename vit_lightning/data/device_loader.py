@@ -81,8 +81,8 @@ class DeviceLoader(ResumableLoader):
 
     def _draws(self, epoch: int) -> Iterator[Draws]:
         """Yield the draws of an epoch, those of about as many batches each time."""
-        ours = isinstance(self.sampler, TrainSampler)
-        draws = self.sampler.draws(epoch) if ours else columns(self.sampler)
+        sampler = self.sampler
+        draws = sampler.draws(epoch) if isinstance(sampler, TrainSampler) else columns(sampler)
         batches = len(draws.indices) // self.batch_size
         for part in np.array_split(np.arange(batches), -(-batches // self.batches_at_once)):
             rows = slice(part[0] * self.batch_size, (part[-1] + 1) * self.batch_size)

@@ -58,7 +58,7 @@ class EncodedBatch:
         self.sides = [jpeg.sides for _, jpeg in jpegs]
         self.cuts = torch.tensor([jpeg.cut for _, jpeg in jpegs], dtype=torch.int64)
         self.places = torch.tensor([place for place, _ in jpegs], dtype=torch.int64)
-        self.pixels = torch.stack([records[place] for place in others]) if others else None
+        self.pixels = torch.stack([record for record in records if isinstance(record, Tensor)]) if others else None
         self.other_places = torch.tensor(others, dtype=torch.int64)
 
     def __len__(self) -> int:
@@ -98,11 +98,11 @@ class EncodedRecords(Records):
         return self._batch(self.on_host, draws)
 
     def _batch(self, records: Records, draws: Sequence[Draw | int]) -> tuple[EncodedBatch, Tensor]:
-        draws = [draw if isinstance(draw, Draw) else Draw(draw, position=draw) for draw in draws]
-        found, labels = zip(*(records[draw] for draw in draws), strict=True)
-        places = columns(draws)
+        drawn = [draw if isinstance(draw, Draw) else Draw(draw, position=draw) for draw in draws]
+        found, labels = zip(*(records[draw] for draw in drawn), strict=True)
+        places = columns(drawn)
         random = StatelessRandom(self.seed, places.epochs, places.positions)
-        return EncodedBatch(found, draws, tuple(step.draw(random) for step in self.steps)), torch.stack(labels)
+        return EncodedBatch(found, drawn, tuple(step.draw(random) for step in self.steps)), torch.stack(labels)
 
     def _open(self, image: Any, index: int) -> Jpeg | Tensor:
         if not isinstance(image, Tensor | Image.Image):

@@ -6,6 +6,14 @@ from typing import Any, Protocol
 import numpy as np
 
 
+class Numbered(Protocol):
+    """Anything that has items by number: a set of images, or the names of its records."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Any: ...
+
+
 class ImageSet(Protocol):
     """What `train_set`, `val_set` and `test_set` hold: pairs of image and label by number.
 

@@ -141,8 +141,12 @@ class InMemoryBatches(Records):
             index = int(draws.indices[place])
             pixels[place], labels[place] = 0, BROKEN
             if not draws.padding[place]:
-                self.skipped.add(index, self.source.faults[index])
+                self._skip(index)
         return UnaugmentedBatch(pixels, labels, ())
+
+    def _skip(self, index: int) -> None:
+        if self.skipped is not None:
+            self.skipped.add(index, self.source.faults[index])
 
     def _broken(self, indices: np.ndarray) -> np.ndarray:
         """Return the places of records that cannot be read."""
@@ -153,7 +157,7 @@ class InMemoryBatches(Records):
         indices = indices.copy()
         for place in self._broken(indices):
             while (index := int(indices[place])) in self.source.faults:
-                self.skipped.add(index, self.source.faults[index])
+                self._skip(index)
                 indices[place] = (index + 1) % len(self)
         return indices
 
@@ -202,6 +206,8 @@ def _decode(records: Records, shape: torch.Size, cores: int) -> InMemorySet:
             rank_zero_info(f"decoded {done:,} of {len(records):,} {records.split} images into memory")
     if faults and records.skipped is None:
         records[Draw(min(faults))]  # raises what it would in the middle of the run
+    if labels is None:
+        labels = torch.full((len(records),), IGNORE)
     return InMemorySet(pixels, labels, faults, records.keys)
 
 

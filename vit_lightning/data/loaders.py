@@ -86,7 +86,7 @@ def _training_records(data: "ImageDataModule") -> Records:
         return _encoded_records(data, data.trainer.strategy.root_device)
     transform = data.train_transform()
     settings = _settings(data, "train_set", transform)
-    source = _training_subset(data)
+    source = data.subset(_set(data, "train_set"))
     in_memory = _in_memory(data, "train_set", source, transform)
     reason = _one_by_one(data, in_memory)
     if data.augment_on_device and reason:
@@ -105,7 +105,7 @@ def _encoded_records(data: "ImageDataModule", device: torch.device) -> EncodedRe
         raise InputError(f"--data.decode_on_device true is impossible: {reason}; leave it out")
     gpu_decode.check(device)
     settings = _settings(data, "train_set", RandomCut(data.augment, data.size))
-    records = EncodedRecords(_training_subset(data), *settings, augment=data.augment)
+    records = EncodedRecords(data.subset(_set(data, "train_set")), *settings, augment=data.augment)
     data.jpeg_decoder = Decoder(records)
     return records
 
@@ -130,11 +130,6 @@ def _set(data: "ImageDataModule", attribute: str) -> ImageSet:
         split = SPLITS.get(attribute, attribute)
         raise InputError(f"{type(data).__name__} has no {split} images, which this command needs")
     return images
-
-
-def _training_subset(data: "ImageDataModule") -> ImageSet:
-    _set(data, "train_set")
-    return data.train_subset
 
 
 def _in_memory(data: "ImageDataModule", attribute: str, source: ImageSet, transform: Transform) -> InMemorySet | None:

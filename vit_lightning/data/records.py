@@ -168,14 +168,14 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
         label = self.label(label, draw.index)
         return varied, torch.full_like(label, IGNORE) if draw.padding else label
 
-    def _open(self, image: Any, index: int) -> Tensor:
+    def _open(self, image: Any, index: int) -> Any:
         """Return the pixels of an image, or raise BrokenImage."""
         try:
             return images.load(image, name="", strict=self.strict)
         except InputError:  # only now does a name matter, which some sets read from where the image lies
             return images.load(image, name=self.name(index), strict=self.strict)
 
-    def _vary(self, pixels: Tensor, draw: Draw) -> Tensor:
+    def _vary(self, pixels: Any, draw: Draw) -> Any:
         """Apply the transform with the random numbers of the draw."""
         with seeded(self.seed, draw.epoch, draw.position):
             pixels = self.transform(pixels)

@@ -26,6 +26,8 @@ class ResumableLoader(DataLoader):
         settings: DataLoader's own.
     """
 
+    batch_size: int
+
     def __init__(
         self, records: Records, batches_seen: Callable[[], int], device: torch.device, **settings: Any
     ) -> None:
@@ -33,7 +35,7 @@ class ResumableLoader(DataLoader):
         self.batches_seen = batches_seen
         self.device = device
 
-    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:  # type: ignore[override]
         if isinstance(self.sampler, TrainSampler):
             self.sampler.skip(self.batches_seen() * self.batch_size, self.sampler.epoch)
         yield from self.batches()

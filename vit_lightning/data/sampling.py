@@ -30,7 +30,7 @@ LOOKAHEAD = 16_384
 class Draw(NamedTuple):
     """One record to load, with its place in the run: all that its augmentation may depend on."""
 
-    index: int
+    index: int  # type: ignore[assignment]  # hides the method of tuples
     epoch: int = 0
     position: int = 0
     padding: bool = False
@@ -61,9 +61,11 @@ class TrainSampler(DistributedSampler[Draw]):
         seed: seed of the whole run.
     """
 
+    dataset: Sized  # type: ignore[assignment]  # torch's Dataset has no length
+
     def __init__(self, dataset: Sized, num_replicas: int = 1, rank: int = 0, seed: int = 0) -> None:
-        super().__init__(dataset, num_replicas, rank, shuffle=True, seed=seed, drop_last=True)
-        self._skipped = {}
+        super().__init__(dataset, num_replicas, rank, shuffle=True, seed=seed, drop_last=True)  # type: ignore[arg-type]
+        self._skipped: dict[int, int] = {}
 
     def skip(self, records: int, epoch: int) -> None:
         """Start `epoch` after this rank's first `records` records, for a run that resumes inside that epoch.
@@ -104,8 +106,10 @@ class EvalSampler(DistributedSampler[Draw]):
         rank: number of this process.
     """
 
+    dataset: Sized  # type: ignore[assignment]
+
     def __init__(self, dataset: Sized, num_replicas: int = 1, rank: int = 0) -> None:
-        super().__init__(dataset, num_replicas, rank, shuffle=False)
+        super().__init__(dataset, num_replicas, rank, shuffle=False)  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[Draw]:
         size = len(self.dataset)

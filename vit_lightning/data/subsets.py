@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from vit_lightning.data import image_set
+from vit_lightning.data.image_set import ImageSet, Numbered
 from vit_lightning.errors import InputError
 from vit_lightning.seeds import seed_from
 
@@ -22,11 +23,11 @@ class Subset:
         indices: numbers of the records.
     """
 
-    def __init__(self, source: Sequence[Any], indices: np.ndarray) -> None:
+    def __init__(self, source: Numbered, indices: np.ndarray) -> None:
         self.source = source
         self.indices = indices
         keys = image_set.keys_of(source)
-        self.keys = indices if isinstance(keys, range) else Subset(keys, indices)
+        self.keys: Numbered = indices if isinstance(keys, range) else Subset(keys, indices)
         labels, blocks = image_set.labels_of(source), image_set.blocks_of(source)
         if labels is not None:
             self.labels = labels[indices]
@@ -54,8 +55,8 @@ def check_share(fraction: float) -> float:
 
 
 def hold_out(
-    source: Sequence[Any], fraction: float, order: np.ndarray | None = None, seed: int = 0
-) -> tuple[Sequence[Any], Subset | None]:
+    source: ImageSet, fraction: float, order: np.ndarray | None = None, seed: int = 0
+) -> tuple[ImageSet, Subset | None]:
     """Split off a validation set, the same one on every machine and in every run.
 
     Args:
@@ -76,13 +77,13 @@ def hold_out(
     return Subset(source, np.sort(order[:stay])), Subset(source, np.sort(order[stay:]))
 
 
-def take_fraction(source: Sequence[Any], fraction: float) -> Subset:
+def take_fraction(source: ImageSet, fraction: float) -> Subset:
     """Return a share (0 to 1) of a set, at least one record; a smaller share is part of every larger one."""
     order = _permutation(len(source), STUDY)
     return Subset(source, np.sort(order[: max(1, round(fraction * len(source)))]))
 
 
-def take_per_class(source: Sequence[Any], count: int, class_names: Sequence[str]) -> Subset:
+def take_per_class(source: ImageSet, count: int, class_names: Sequence[str]) -> Subset:
     """Return `count` records of every class; fewer are part of more.
 
     Raises:
@@ -103,7 +104,7 @@ def take_per_class(source: Sequence[Any], count: int, class_names: Sequence[str]
     return Subset(source, np.sort(order[(turn < count) & (sorted_labels >= 0)]))
 
 
-def _labels(source: Sequence[Any]) -> np.ndarray:
+def _labels(source: ImageSet) -> np.ndarray:
     """Return the class of every record, from the records themselves where the set has no list of them."""
     labels = image_set.labels_of(source)
     if labels is None:
