@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader
 
 from vit_lightning.augment.per_image import InceptionCrop
 from vit_lightning.data import ImageDataModule
+from vit_lightning.data.image_set import keys_of
 from vit_lightning.errors import InputError
 
 PREFETCH = 2
@@ -106,7 +107,7 @@ class PillowImages:
                 image = Image.open(image)
             image = image.convert("RGB")
         except Exception as error:  # Pillow meets damaged bytes with almost any exception
-            key = getattr(self.source, "keys", range(len(self)))[index]
+            key = keys_of(self.source)[index]
             reason = " ".join(str(error).split())
             raise InputError(
                 f"training image {key} cannot be read by timm's and torchvision's loaders, which skip none ({reason}); "

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from vit_lightning.data import images
+from vit_lightning.data.image_set import keys_of
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
@@ -94,7 +95,7 @@ def survey(
         advance: called with the number of records that were examined since the last call.
     """
     size = len(source)
-    keys = getattr(source, "keys", range(size))
+    keys = keys_of(source)
     hashes, digests, sides = np.zeros(size, np.int64), np.zeros(size, np.uint64), np.zeros((size, 2), np.int32)
     found = Survey(split, keys, hashes, np.zeros(num_classes, np.int64), sides, digests)
     for start, batch in _examined(source, keys, num_workers):

@@ -25,7 +25,7 @@ from vit_lightning.files import check_place, write_atomically
 from vit_lightning.models import build
 from vit_lightning.terminal import progress
 
-SPLITS = {"training": "train_part", "validation": "val_set", "test": "test_set"}
+SPLITS = {"training": "train_subset", "validation": "val_set", "test": "test_set"}
 SEVERITIES = ("error", "warning", "note")
 SHOWN = 3
 """Files or classes that a finding names on the screen."""
@@ -116,7 +116,7 @@ def _examine(trainer: Trainer, model: LightningModule, data: ImageDataModule) ->
 
 def _data(data: ImageDataModule, surveys: list[Survey], refused: bool) -> list[Finding]:
     found = []
-    mending = getattr(data, "mending", findings.MENDING)
+    mending = data.mending
     for one in surveys:
         found += findings.unreadable(one, data.on_error, data.max_broken, mending, refused)
         found += findings.wrong_labels(one)

@@ -19,9 +19,9 @@ from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms.v2 import functional as F
 
 from vit_lightning.data import chunks, images
-from vit_lightning.data.datamodule import ImageSet, OnError
+from vit_lightning.data.image_set import ImageSet, keys_of, labels_of
 from vit_lightning.data.images import BrokenImage
-from vit_lightning.data.records import numeric
+from vit_lightning.data.records import OnError, numeric
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.data.workers import shield_worker
 from vit_lightning.errors import InputError
@@ -96,7 +96,7 @@ class Encoding(Dataset):
 
     def __init__(self, source: ImageSet, num_classes: int, form: Form, on_error: OnError) -> None:
         self.source = source
-        self.keys = getattr(source, "keys", range(len(source)))
+        self.keys = keys_of(source)
         self.num_classes = num_classes
         self.form = form
         self.on_error = on_error
@@ -265,7 +265,7 @@ class Packing:
         digest = hashlib.sha256()
         for key in self.encoding.keys:
             digest.update(f"{key}\n".encode(errors="surrogateescape"))
-        labels = getattr(self.encoding.source, "labels", None)
+        labels = labels_of(self.encoding.source)
         if labels is not None:
             digest.update(np.asarray(labels, dtype=np.int64).tobytes())
         return digest.hexdigest()

@@ -10,8 +10,7 @@ from filelock import FileLock, Timeout
 from lightning.pytorch import LightningDataModule, LightningModule, Trainer
 
 from vit_lightning.commands.prepare.packing import Encoding, Form, Packing
-from vit_lightning.data import ImageDataModule, chunks
-from vit_lightning.data.datamodule import ImageSet
+from vit_lightning.data import ImageDataModule, ImageSet, chunks
 from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 from vit_lightning.files import unwritable, write_atomically
@@ -103,7 +102,7 @@ def _prepare(data: ImageDataModule, out: Path, form: Form, mix: bool) -> None:
     if data.test_set is None:
         data.setup("test")
     splits: dict[str, Any] = {}
-    sets = dict(zip(SPLITS, (data.train_part, data.val_set, data.test_set), strict=True))
+    sets = dict(zip(SPLITS, (data.train_subset, data.val_set, data.test_set), strict=True))
     for split, source in sets.items():
         if source is None or not len(source):
             continue
