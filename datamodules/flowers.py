@@ -5,21 +5,21 @@ from typing import ClassVar
 
 from torchvision import datasets
 
-from datamodules.folder import Files
-from datamodules.reading.published import HeldOutData, Original
+from datamodules.reading.image_files import ImageFiles
+from datamodules.reading.published import HeldOutData, PublishedSet
 
 NAMES = datasets.Flowers102.classes
 SPLITS = {"train": "train", "validation": "val", "test": "test"}
 
 
-def _read(root: Path, split: str) -> Files:
+def _read(root: Path, split: str) -> ImageFiles:
     """Read a split; torchvision verifies the checksums of both label files first."""
     flowers = datasets.Flowers102(root, split=SPLITS[split], loader=Path)
     files, labels = zip(*(flowers[index] for index in range(len(flowers))), strict=True)
-    return Files(root / "flowers-102" / "jpg", [file.name for file in files], labels)
+    return ImageFiles(root / "flowers-102" / "jpg", [file.name for file in files], labels)
 
 
-FLOWERS = Original(
+FLOWERS = PublishedSet(
     "Oxford 102 Flowers",
     "flowers-102/{jpg/image_<number>.jpg,imagelabels.mat,setid.mat}",
     {"train": 1_020, "validation": 1_020, "test": 6_149},
@@ -40,6 +40,6 @@ class Flowers(HeldOutData):
     (table 4); the publisher's own validation split is not used.
     """
 
-    original = FLOWERS
+    published = FLOWERS
     num_classes = len(NAMES)
     class_names: ClassVar = NAMES

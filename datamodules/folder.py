@@ -1,65 +1,17 @@
 """A tree of image files in which folders name the classes."""
 
 import os
-from array import array
-from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading.class_map import read_class_map
+from datamodules.reading.image_files import ImageFiles, files_below, is_image
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.images import is_hidden
 from vit_lightning.data.subsets import check_share, hold_out
 from vit_lightning.errors import InputError
-
-ENDINGS = (".jpg", ".jpeg", ".jfif", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
-"""Endings, in any case, of the files that are taken for images; what they hold decides how they are decoded."""
-
-
-class Strings(Sequence[str]):
-    """Many strings in two arrays, which workers share; a list of millions would be copied into each of them.
-
-    Args:
-        items: the strings, file names among them.
-    """
-
-    def __init__(self, items: Iterable[str]) -> None:
-        text, ends = bytearray(), array("q", [0])
-        for item in items:
-            text += os.fsencode(item)
-            ends.append(len(text))
-        self.text = np.frombuffer(text, dtype=np.uint8)
-        self.ends = np.frombuffer(ends, dtype=np.int64)
-
-    def __len__(self) -> int:
-        return len(self.ends) - 1
-
-    def __getitem__(self, index: int) -> str:
-        return os.fsdecode(self.text[self.ends[index] : self.ends[index + 1]].tobytes())
-
-
-class Files:
-    """Image files with labels, opened one by one.
-
-    Args:
-        root: folder that the names start from.
-        names: paths of the files under root.
-        labels: one class per file.
-    """
-
-    def __init__(self, root: Path, names: Iterable[str], labels: Sequence[int]) -> None:
-        self.root = root
-        self.keys = Strings(names)
-        self.labels = np.asarray(labels, dtype=np.int64)
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def __getitem__(self, index: int) -> tuple[Path, int]:
-        return self.root / self.keys[index], int(self.labels[index])
 
 
 class ImageFolder(ImageDataModule):
@@ -108,7 +60,7 @@ class ImageFolder(ImageDataModule):
         if self.val_set is None and self.train_set is not None:
             self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction)
 
-    def _read(self, split: str) -> Files | None:
+    def _read(self, split: str) -> ImageFiles | None:
         folder = self.root / split
         if not folder.is_dir():
             return None
@@ -121,7 +73,7 @@ class ImageFolder(ImageDataModule):
             )
         names, labels, others = [], [], []
         for label, name in enumerate(self.class_names):
-            files = list(_files(folder, name))
+            files = list(files_below(folder, name))
             pictures = [file for file in files if is_image(file)]
             if not pictures and split == "train":
                 rank_zero_info(f"class {name!r} has no images in {folder}; it keeps its number {label}")
@@ -132,23 +84,10 @@ class ImageFolder(ImageDataModule):
             rank_zero_info(f"{folder}: ignored {len(others)} hidden or other files, such as {others[0]}")
         if not names:
             raise InputError(f"{folder} holds no <class>/<image>; images must lie in a folder named after their class")
-        return Files(folder, names, labels)
+        return ImageFiles(folder, names, labels)
 
 
 def _class_folders(folder: Path) -> list[str]:
     if not folder.is_dir():
         return []
     return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not is_hidden(entry.name))
-
-
-def _files(root: Path, name: str) -> Iterator[str]:
-    """Yield the paths under root of all files in its folder `name`, sorted, without those in hidden folders."""
-    for path, folders, files in os.walk(root / name):
-        folders[:] = sorted(folder for folder in folders if not is_hidden(folder))
-        start = os.path.relpath(path, root)
-        yield from (os.path.join(start, file) for file in sorted(files))
-
-
-def is_image(path: str) -> bool:
-    """Tell by its name whether a file is taken for an image."""
-    return path.lower().endswith(ENDINGS) and not is_hidden(os.path.basename(path))

@@ -10,13 +10,13 @@ import numpy as np
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 
 from datamodules import objectnet
-from datamodules.folder import Strings
-from datamodules.parquet import Rows, read_columns
 from datamodules.reading import synsets
 from datamodules.reading.image_index import Index, IndexedData, IndexedImages
 from datamodules.reading.multihot import MultiHot
+from datamodules.reading.parquet_rows import Rows, read_columns
 from datamodules.reading.published import tfds_order
-from vit_lightning.data.datamodule import ImageSet
+from datamodules.reading.shared_sequences import Strings
+from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.subsets import Subset, hold_out
 from vit_lightning.errors import InputError
 
@@ -147,7 +147,7 @@ def wnid_labels(index: Index, ids: Sequence[str]) -> np.ndarray:
     numbers = {wnid: label for label, wnid in enumerate(ids)}
     labels = []
     for folder, path in enumerate(index.folders):
-        wnid = synsets.home(path)
+        wnid = synsets.wnid_in(path)
         labels.append(numbers.get(wnid, -1))
         if wnid is None or index.prefixes[folder].startswith(f"{wnid}_"):
             continue

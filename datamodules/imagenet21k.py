@@ -8,9 +8,10 @@ from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 
 from datamodules.imagenet import wnid_labels
 from datamodules.reading import synsets
+from datamodules.reading.class_map import read_lines
 from datamodules.reading.image_index import IndexedData, IndexedImages
 from datamodules.reading.multihot import MultiHot
-from vit_lightning.data.datamodule import ImageSet
+from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.subsets import Subset, hold_out
 from vit_lightning.errors import InputError
 
@@ -76,11 +77,10 @@ class ImageNet21k(IndexedData):
         if self.label_set in LABEL_SETS:
             return synsets.wnids(self.label_set)
         try:
-            lines = Path(self.label_set).read_text().split()
-        except (OSError, UnicodeDecodeError) as error:
-            why = getattr(error, "strerror", "it is not UTF-8 text")
+            lines = " ".join(read_lines(self.label_set)).split()
+        except ValueError as error:
             raise InputError(
-                f"--data.label_set {self.label_set} is neither one of {', '.join(LABEL_SETS)} nor a text file ({why})"
+                f"--data.label_set {self.label_set} is neither one of {', '.join(LABEL_SETS)} nor a text file ({error})"
             ) from error
         wrong = next((line for line in lines if not synsets.WNID.fullmatch(line)), None)
         if wrong is not None or len(set(lines)) < len(lines) or not lines:
@@ -143,7 +143,7 @@ class ImageNet21k(IndexedData):
 
 
 def _winter21(root: Path) -> list[str]:
-    found = sorted({wnid for path in root.glob("n*") if (wnid := synsets.home(path.name))})
+    found = sorted({wnid for path in root.glob("n*") if (wnid := synsets.wnid_in(path.name))})
     if len(found) != WINTER21:
         raise InputError(
             f"{root} holds {len(found)} folders or tars named after WordNet ids, where the label set winter21 has "

@@ -6,9 +6,10 @@ from glob import glob
 from pathlib import Path
 from typing import ClassVar
 
-from datamodules.folder import Strings, _files, is_image
+from datamodules.reading.image_files import files_below, is_image
+from datamodules.reading.shared_sequences import Strings
 from vit_lightning.data import ImageDataModule
-from vit_lightning.data.datamodule import OnError
+from vit_lightning.data.records import OnError
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 
@@ -82,7 +83,7 @@ def _matches(root: Path, given: str, may_list: bool = True) -> list[str]:
     if (root / given).is_file():
         return [given]
     if (root / given).is_dir():
-        found = [os.path.normpath(os.path.join(given, file)) for file in _files(root / given, "")]
+        found = [os.path.normpath(os.path.join(given, file)) for file in files_below(root / given, "")]
     else:
         found = sorted(glob(given, root_dir=root, recursive=True))
     images = [path for path in found if is_image(path)]

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules.folder import Strings
-from datamodules.parquet import open_table
 from datamodules.reading import array_cache
-from datamodules.reading.array_cache import Mapped, Ragged
-from datamodules.reading.class_map import read_class_map
+from datamodules.reading.array_cache import MappedStrings
+from datamodules.reading.class_map import class_numbers, classes_of, read_class_map
 from datamodules.reading.damaged_files import reading
 from datamodules.reading.image_index import IndexedImages
 from datamodules.reading.multihot import MultiHot
+from datamodules.reading.parquet_rows import open_table
+from datamodules.reading.shared_sequences import Ragged, Strings
 from vit_lightning.data import ImageDataModule
-from vit_lightning.data.datamodule import MOST_CLASSES, ImageSet
+from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.subsets import check_share, hold_out
 from vit_lightning.errors import InputError
 
@@ -27,7 +27,7 @@ VERSION = "manifest 1"
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
-class Paths(Mapped):
+class Paths(MappedStrings):
     """Paths of image files that start from a folder.
 
     Args:
@@ -104,7 +104,7 @@ class Manifest(ImageDataModule):
     @cached_property
     def class_names(self) -> list[str]:
         if self.class_map is None:
-            return _classes(list(Mapped(self._file("train"), "names")))
+            return classes_of(list(MappedStrings(self._file("train"), "names")), self.root / self.tables["train"])
         return read_class_map(self.class_map)
 
     def prepare_data(self) -> None:
@@ -123,8 +123,8 @@ class Manifest(ImageDataModule):
         """Return the file that keeps the content of a split's table, which is read if need be."""
         table = (self.root / self.tables[split]).resolve()
         version = "\n".join((VERSION, *self.columns, self.separator * self.multi_label))
-        file = array_cache.place(self.cache, table, version)
-        state = array_cache.stamp(table)
+        file = array_cache.cache_file(self.cache, table, version)
+        state = array_cache.file_state(table)
         if not any(state):
             raise InputError(f"{table} is missing; give --data.root and --data.{split}")
         if not file.exists() or tuple(array_cache.load(file)["stamp"]) != state:
@@ -174,26 +174,26 @@ class Manifest(ImageDataModule):
         arrays = array_cache.load(file)
         rows = Ragged(arrays["labels.values"], arrays["labels.ends"])
         paths = Paths(file, self.root)
-        place = self._places(list(Mapped(file, "names")), rows, split, paths)
-        if not np.array_equal(place, np.arange(len(place))):
-            rows = Ragged(place[rows.values], rows.ends)
+        numbers = self._numbers(list(MappedStrings(file, "names")), rows, split, paths)
+        if not np.array_equal(numbers, np.arange(len(numbers))):
+            rows = Ragged(numbers[rows.values], rows.ends)
         if not self.multi_label:
             return IndexedImages(paths, rows.values)
         return MultiHot(IndexedImages(paths, np.zeros(len(paths), np.int8)), rows, range(len(rows)), self.num_classes)
 
-    def _places(self, names: Sequence[str], rows: Ragged, split: str, paths: Paths) -> np.ndarray:
+    def _numbers(self, names: Sequence[str], rows: Ragged, split: str, paths: Paths) -> np.ndarray:
         """Return the class of each name in a table."""
-        classes = {name: label for label, name in enumerate(self.class_names)}
-        for name in names:
-            if name not in classes and not (name.isdecimal() and int(name) < len(classes)):
-                first = np.argmax(rows.values == names.index(name))
-                row = int(np.searchsorted(rows.ends, first, side="right")) - 1
-                split_at = f"; labels are split at --data.separator {self.separator!r}" if self.multi_label else ""
-                raise InputError(
-                    f"{self.root / self.tables[split]} has the label {name!r} in row {row + 1} ({paths[row]}), which "
-                    f"{self.class_map or self.root / self.tables['train']} lacks{split_at}"
-                )
-        return np.array([classes[name] if name in classes else int(name) for name in names], dtype=np.int32)
+        numbers = class_numbers(names, self.class_names, or_numbers=True)
+        unknown = np.flatnonzero(numbers < 0)
+        if len(unknown):
+            first = np.argmax(rows.values == unknown[0])
+            row = int(np.searchsorted(rows.ends, first, side="right")) - 1
+            split_at = f"; labels are split at --data.separator {self.separator!r}" if self.multi_label else ""
+            raise InputError(
+                f"{self.root / self.tables[split]} has the label {names[unknown[0]]!r} in row {row + 1} "
+                f"({paths[row]}), which {self.class_map or self.root / self.tables['train']} lacks{split_at}"
+            )
+        return numbers
 
 
 class WebScale(Manifest):
@@ -225,16 +225,6 @@ class WebScale(Manifest):
             val_fraction=val_fraction,
             **kwargs,
         )
-
-
-def _classes(labels: list[str]) -> list[str]:
-    """Return the classes that a table's labels stand for: themselves, or all whole numbers up to the greatest."""
-    if not all(map(str.isdecimal, labels)):
-        return labels
-    greatest = max(map(int, labels))
-    if greatest >= MOST_CLASSES:
-        raise InputError(f"label {greatest} is no class number below {MOST_CLASSES}; give --data.class_map for names")
-    return [str(label) for label in range(greatest + 1)]
 
 
 def _rows(table: Path, columns: tuple[str, str]) -> Iterator[tuple[str, Any]]:

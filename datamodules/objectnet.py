@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from datamodules.reading.array_cache import Ragged
 from datamodules.reading.damaged_files import reading
 from datamodules.reading.image_index import Index, IndexedImages
 from datamodules.reading.multihot import MultiHot
+from datamodules.reading.shared_sequences import Ragged
 from vit_lightning.data import images
 from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 from torchvision import datasets
 
-from datamodules.folder import Files
-from datamodules.reading.published import HeldOutData, Original
+from datamodules.reading.image_files import ImageFiles
+from datamodules.reading.published import HeldOutData, PublishedSet
 
 LISTS = {"train": "trainval.txt", "test": "test.txt"}
 
@@ -19,14 +19,14 @@ NAMES = (  # noqa: SIM905
 ).split()
 
 
-def _read(root: Path, split: str) -> Files:
+def _read(root: Path, split: str) -> ImageFiles:
     folder = root / "oxford-iiit-pet"
     lines = (folder / "annotations" / LISTS[split]).read_text().splitlines()
     names, breeds, *_ = zip(*(line.split() for line in lines), strict=True)
-    return Files(folder / "images", [f"{name}.jpg" for name in names], [int(breed) - 1 for breed in breeds])
+    return ImageFiles(folder / "images", [f"{name}.jpg" for name in names], [int(breed) - 1 for breed in breeds])
 
 
-PETS = Original(
+PETS = PublishedSet(
     "Oxford-IIIT Pet",
     "oxford-iiit-pet/{images/<breed>_<number>.jpg,annotations/{trainval,test}.txt}",
     {"train": 3_680, "test": 3_669},
@@ -44,9 +44,9 @@ class Pets(HeldOutData):
         oxford-iiit-pet/annotations/trainval.txt, test.txt
 
     The last 10 % of the training images, in the order of TensorFlow Datasets, are for validation as in the paper
-    (table 4). Files are decoded by what they hold: one is a PNG with transparency and one a GIF, both named .jpg.
+    (table 4). ImageFiles are decoded by what they hold: one is a PNG with transparency and one a GIF, both named .jpg.
     """
 
-    original = PETS
+    published = PETS
     num_classes = len(NAMES)
     class_names: ClassVar = NAMES

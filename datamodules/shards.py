@@ -12,7 +12,8 @@ import torch
 from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor
 
-from datamodules.reading.remote_files import Piece, Pieces, cache_folder, content, is_remote, sha256
+from datamodules.reading.class_map import read_class_map
+from datamodules.reading.remote_files import RemoteFile, RemoteFiles, cache_folder, content, is_remote, sha256
 from vit_lightning.data import ImageDataModule, chunks
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.subsets import hold_out
@@ -21,11 +22,11 @@ from vit_lightning.errors import InputError
 SPLITS = ("train", "val", "test")
 
 
-class Chunks:
+class ChunkRecords:
     """Records of LitData chunks by number, in the order in which they were written.
 
     Args:
-        pieces: the chunks.
+        files: the chunks.
         sizes: number of records in each.
         layout: what a record is made of.
         num_classes: length of label vectors, where images may show several classes.
@@ -33,17 +34,22 @@ class Chunks:
     """
 
     def __init__(
-        self, pieces: Pieces, sizes: Sequence[int], layout: chunks.Layout, num_classes: int, labels: np.ndarray | None
+        self,
+        files: RemoteFiles,
+        sizes: Sequence[int],
+        layout: chunks.Layout,
+        num_classes: int,
+        labels: np.ndarray | None,
     ) -> None:
-        self.pieces = pieces
+        self.files = files
         self.starts = np.cumsum([0, *sizes])
         self.layout = layout
         self.num_classes = num_classes
         if labels is not None:
             self.labels = labels
         if layout.key is not None:
-            self.keys = Keys(self)
-        if pieces.remote:
+            self.keys = ChunkKeys(self)
+        if files.remote:
             self.blocks = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
 
     def __len__(self) -> int:
@@ -68,13 +74,13 @@ class Chunks:
             BrokenImage: if it does not lie where its chunk says.
         """
         chunk, place = self._place(number)
-        begin, end = np.frombuffer(self.pieces.read(chunk, 4 + 4 * place, 8).ljust(8, b"\0"), np.uint32).tolist()
-        file = self.pieces.pieces[chunk]
+        begin, end = np.frombuffer(self.files.read(chunk, 4 + 4 * place, 8).ljust(8, b"\0"), np.uint32).tolist()
+        file = self.files[chunk]
         if begin == end and file.sha256 is None:
             raise InputError(f"{file.url} holds no records but Arrow rows, which LitData alone reads")
         end = min(end, file.size or end)  # a damaged place may ask for gigabytes
         try:
-            fields = chunks.fields(self.pieces.read(chunk, begin, max(0, end - begin)), len(self.layout.formats))
+            fields = chunks.fields(self.files.read(chunk, begin, max(0, end - begin)), len(self.layout.formats))
             size = len(fields[self.layout.label])
             if size % 4 if self.layout.several else size != 8:
                 raise ValueError(f"its label has {size} bytes")
@@ -85,7 +91,7 @@ class Chunks:
     def name(self, number: int) -> str:
         """Return what a record is called whose own name cannot be had."""
         chunk, place = self._place(number)
-        return f"record {place} of {self.pieces.pieces[chunk].url}"
+        return f"record {place} of {self.files[chunk].url}"
 
     def _place(self, number: int) -> tuple[int, int]:
         """Return the chunk of a record, and its number there."""
@@ -95,13 +101,13 @@ class Chunks:
     def announce(self, numbers: np.ndarray) -> None:
         """Begin to fetch what records that come soon lie in."""
         found = np.searchsorted(self.starts, numbers, side="right") - 1
-        self.pieces.announce(dict.fromkeys(found.tolist()))
+        self.files.announce(dict.fromkeys(found.tolist()))
 
 
-class Keys(Sequence[str]):
+class ChunkKeys(Sequence[str]):
     """Names of the records, which the chunks hold; where one is damaged or missing, its place."""
 
-    def __init__(self, source: Chunks) -> None:
+    def __init__(self, source: ChunkRecords) -> None:
         self.source = source
 
     def __len__(self) -> int:
@@ -125,9 +131,9 @@ class Shards(ImageDataModule):
         manifest.json
         train/{index.json, chunk-0-0.bin, chunk-0-1.bin, ...}   and likewise val/, test/
 
-    Shards from afar are fetched ahead of their use, compared with their checksums, and kept on this machine for the
+    Remote shards are fetched ahead of their use, compared with their checksums, and kept on this machine for the
     next epoch. Every record can be read by its number, so that a run resumes with the very next image, whatever the
-    number of workers. Training images from a folder come in any order; those from afar are mixed across about 32
+    number of workers. Training images from a folder come in any order; remote ones are mixed across about 32
     shards at a time, which wants shards in a random order: `prepare --mix true`. An endpoint and keys come from the
     environment (AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID ...). S3 needs `pip install 'vit-lightning[s3]'`, GCS `[gcs]`.
 
@@ -138,7 +144,7 @@ class Shards(ImageDataModule):
         root: folder or address.
         val_fraction: share of the training images held out for validation if there are no val shards; 0: none.
         class_map: text file with one class per line, for a set without a manifest.json.
-        cache: folder for shards from afar; unset: vit_lightning in the user's cache folder.
+        cache: folder for remote shards; unset: vit_lightning in the user's cache folder.
         cache_limit: GiB to keep there; what was used longest ago makes room. Unset: everything.
         verify: compare all shards in a folder with their checksums before anything else; the verb doctor always does.
     """
@@ -168,10 +174,7 @@ class Shards(ImageDataModule):
     @cached_property
     def class_names(self) -> list[str]:
         if self.class_map is not None:
-            data = content(str(self.class_map))
-            if data is None:
-                raise InputError(f"--data.class_map {self.class_map} does not exist")
-            return [line.strip() for line in data.decode().splitlines() if line.strip()]
+            return read_class_map(self.class_map)
         if "classes" not in self._manifest:
             self._check_whole()
             raise InputError(
@@ -194,9 +197,9 @@ class Shards(ImageDataModule):
     def prepare_data(self) -> None:
         wanted = self.verify or self.faults is not None
         sets = filter(None, map(self._read, SPLITS)) if wanted else ()
-        pieces = [piece for found in sets if not found.pieces.remote for piece in found.pieces.pieces]
-        whole = [piece for piece in pieces if piece.sha256 and _state(piece) is None]  # setup names the others
-        damaged = [piece.url for piece in whole if sha256(Path(piece.url)) != piece.sha256]
+        files = [file for found in sets if not found.files.remote for file in found.files]
+        whole = [file for file in files if file.sha256 and _state(file) is None]  # setup names the others
+        damaged = [file.url for file in whole if sha256(Path(file.url)) != file.sha256]
         if damaged:
             them, are = ("them", "are") if len(damaged) > 1 else ("it", "is")
             self.report(InputError(f"{', '.join(damaged)} {are} damaged; remove {them} and run prepare again"))
@@ -213,10 +216,10 @@ class Shards(ImageDataModule):
         made = self._manifest.get("splits", {}).get("train", {})
         if is_remote(self.address) and made and not made["mixed"]:
             rank_zero_info(
-                "the training shards are in the order of their source, and from afar a batch mixes some 32 of them; "
+                "the training shards are in the order of their source, and a batch mixes some 32 remote ones; "
                 "prepare them with --mix true, or copy them to a folder"
             )
-        _check(piece for one in found if one is not None for piece in one.pieces.pieces)
+        _check(file for one in found if one is not None for file in one.files)
 
     def _check_whole(self) -> None:
         """Tell a set that prepare has not finished from a folder that holds none."""
@@ -227,7 +230,7 @@ class Shards(ImageDataModule):
             if begun or (shards and not Path(folder, chunks.INDEX).exists()):
                 raise InputError(f"{self.address}: prepare was stopped before its end: run it again")
 
-    def _read(self, split: str) -> Chunks | None:
+    def _read(self, split: str) -> ChunkRecords | None:
         folder = f"{self.address}/{self._manifest.get('splits', {}).get(split, {}).get('folder', split)}"
         index = _read_json(f"{folder}/{chunks.INDEX}")
         if index is None:
@@ -237,13 +240,13 @@ class Shards(ImageDataModule):
         except ValueError as error:
             raise InputError(f"{folder}/{chunks.INDEX} cannot be read as images with classes: {error}") from error
         ours = [entry for entry in index["chunks"] if "sha256" in entry]
-        pieces = [
-            Piece(f"{folder}/{entry['filename']}", entry["chunk_bytes"] if ours else None, entry.get("sha256"))
+        files = [
+            RemoteFile(f"{folder}/{entry['filename']}", entry["chunk_bytes"] if ours else None, entry.get("sha256"))
             for entry in index["chunks"]
         ]
         labels = content(f"{folder}/labels.npy")
-        return Chunks(
-            Pieces(pieces, cache_folder(self.cache, self.address), self.cache_limit),
+        return ChunkRecords(
+            RemoteFiles(files, cache_folder(self.cache, self.address), self.cache_limit),
             [entry["chunk_size"] for entry in index["chunks"]],
             layout,
             self.num_classes,
@@ -259,19 +262,19 @@ def _read_json(url: str) -> dict[str, Any] | None:
         raise InputError(f"{url} is damaged: {error}") from error
 
 
-def _check(pieces: Iterable[Piece]) -> None:
+def _check(files: Iterable[RemoteFile]) -> None:
     """Find shards in a folder that are missing or incomplete, before the first step."""
-    for piece in pieces:
-        if is_remote(piece.url):
+    for file in files:
+        if is_remote(file.url):
             return
-        if state := _state(piece):
+        if state := _state(file):
             removed = "remove it and " if state == "incomplete" else ""
-            raise InputError(f"{piece.url} is {state}; copy it again, or {removed}run prepare again")
+            raise InputError(f"{file.url} is {state}; copy it again, or {removed}run prepare again")
 
 
-def _state(piece: Piece) -> str | None:
+def _state(file: RemoteFile) -> str | None:
     """What a shard in a folder is that does not have its size."""
-    file = Path(piece.url)
-    if not file.is_file():
+    local = Path(file.url)
+    if not local.is_file():
         return "missing"
-    return "incomplete" if piece.size not in (None, file.stat().st_size) else None
+    return "incomplete" if file.size not in (None, local.stat().st_size) else None

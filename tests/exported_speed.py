@@ -11,7 +11,7 @@ from pathlib import Path
 import onnxruntime
 import torch
 
-from vit_lightning.commands.benchmark.rounds import Row, Task, alternate, ratio
+from vit_lightning.commands.benchmark.rounds import BenchmarkRow, BenchmarkTask, alternate, ratio
 from vit_lightning.compute.clock import WallClock
 from vit_lightning.models import NetConfig, build, resolve
 from vit_lightning.weights.deploy import INPUT, OUTPUT, to_onnx
@@ -65,7 +65,7 @@ def main() -> None:
         f"{chosen.peer} compiled": lambda: compiled(chosen.peer, images, classes),
     }
     size = (chosen.image_size, chosen.image_size)
-    tasks = [Task(Row("inference", name, size, chosen.batch), each) for name, each in builds.items()]
+    tasks = [BenchmarkTask(BenchmarkRow("inference", name, size, chosen.batch), each) for name, each in builds.items()]
     alternate(tasks, WallClock(), chosen.rounds, seconds=2)
     for task in tasks:
         middle, least, most = ratio(task.row, tasks[-1].row)

@@ -18,7 +18,7 @@ from vit_lightning.augment import Augment
 from vit_lightning.augment.per_image import train_transform
 from vit_lightning.cli.arguments import LINKED, load_plugins
 from vit_lightning.cli.vit_cli import ViTCLI
-from vit_lightning.commands.sweep.plan import Plan, read_plan
+from vit_lightning.commands.sweep.plan import SweepPlan, read_plan
 from vit_lightning.compute.cost import macs
 from vit_lightning.models import NetConfig
 
@@ -128,7 +128,7 @@ def test_the_table_lists_every_experiment():
     assert sorted(set(listed)) == [path.name for path in EXPERIMENTS]
 
 
-def plan(path: Path) -> Plan:
+def plan(path: Path) -> SweepPlan:
     """A shipped plan, with what the command of its note sets."""
     command = shlex.split(dict(note(path))["Command"])
     words = command[command.index("--set") + 1 :] if "--set" in command else []

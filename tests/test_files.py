@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vit_lightning.errors import InputError
-from vit_lightning.files import check_place, unwritable, write_atomically, written
+from vit_lightning.files import check_place, remove, replace, unwritable, write_atomically, written
 
 
 @pytest.mark.parametrize("place", ["/proc/x", "/dev/null/x"])
@@ -61,3 +61,36 @@ def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="file is no folder; name another place"):
         check_place(tmp_path / "file" / "x.json", "--json")
+
+
+def test_files_are_replaced_whole(tmp_path):
+    path = tmp_path / "a.json"
+    write_atomically(path, "old")
+    write_atomically(path, "new")
+    assert path.read_text() == "new" and list(tmp_path.iterdir()) == [path]
+
+
+def test_bytes_are_written_as_they_are(tmp_path):
+    write_atomically(tmp_path / "a.png", b"\x89PNG\r\n")
+    assert (tmp_path / "a.png").read_bytes() == b"\x89PNG\r\n"
+
+
+@pytest.mark.parametrize("old", ["file", "folder", None])
+@pytest.mark.parametrize("new", ["file", "folder"])
+def test_a_file_or_folder_replaces_either(tmp_path, old, new):
+    for name, kind in (("old", old), ("new", new)):
+        if kind == "folder":
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "part").write_text(name)
+        elif kind:
+            (tmp_path / name).write_text(name)
+    replace(tmp_path / "new", tmp_path / "old")
+    left = tmp_path / "old" / "part" if new == "folder" else tmp_path / "old"
+    assert left.read_text() == "new" and [path.name for path in tmp_path.iterdir()] == ["old"]
+
+
+def test_what_is_not_there_needs_no_removal(tmp_path):
+    remove(tmp_path / "none")
+    (tmp_path / "folder").mkdir()
+    remove(tmp_path / "folder")
+    assert not list(tmp_path.iterdir())

@@ -17,7 +17,7 @@ FLOORS = (
     ("datamodules", "training", "weights", "testing", "evaluation", "inspection"),
     ("data", "runs", "compute"),
     ("augment", "models", "files", "yaml_files"),
-    ("seeds", "terminal", "errors", "contracts"),
+    ("seeds", "terminal", "errors", "contracts", "private_api"),
 )
 """Rooms from the top floor down; a room may import those of its own floor and of the floors below."""
 FLOOR = {room: -floor for floor, rooms in enumerate(FLOORS) for room in rooms}
@@ -125,6 +125,7 @@ def test_names_say_what_a_file_is_for():
     [
         ("vit_lightning", ["torch", "lightning"]),
         ("vit_lightning.commands.sweep", ["torch", "lightning"]),
+        ("vit_lightning.runs.folders", ["torch", "lightning"]),
         ("vit_lightning.models", ["lightning", "torchvision"]),
         ("vit_lightning.cli.vit_cli", ["datamodules", "sklearn", "pyarrow"]),
     ],

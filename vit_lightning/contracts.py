@@ -40,14 +40,24 @@ class RecipeTrained(Protocol):
 
 
 @runtime_checkable
+class SmoothsTargets(Protocol):
+    """A model that smooths labels: the data ask it to before they mix them, after which its loss no longer can."""
+
+    def smooth(self, targets: Tensor) -> Tensor:
+        """Return smoothed targets of one-hot ones `(b, classes)`."""
+
+
+@runtime_checkable
 class ImageData(Protocol):
-    """Data that knows its classes and its sets."""
+    """Data with known classes, as a model, a callback or a verb reads them."""
 
     batch_size: int
+    """Images per device and step."""
     train_set: Any
+    """The whole training set, of which a run may use a part; None before `setup`, or if there is none."""
     further_sets: Mapping[str, Any]
     """Sets that are scored beside the validation and test sets, by name."""
 
     @property
     def class_names(self) -> Sequence[str]:
-        """A name per class, in the order of the labels."""
+        """A name per class, in the order of the labels; empty for unlabelled images."""

@@ -1,6 +1,7 @@
-"""Files and folders that are written whole or not at all, and the sentence where they cannot be."""
+"""Files and folders: written whole or not at all, replaced, removed; and the sentence where they cannot be written."""
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -37,14 +38,19 @@ def unwritable(what: str | Path, error: Exception) -> InputError | None:
     return InputError(f"{what} cannot be written: {reason}; {'free space there' if full else 'name another place'}")
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write a text file so that a reader sees the old content or the new, never a part."""
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write a file, text as UTF-8, so that a reader sees the old content or the new, never a part.
+
+    Raises:
+        InputError: the system does not let it be written.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    data = content.encode() if isinstance(content, str) else content
     try:
         if _is_device(path):
-            path.write_text(text, encoding="utf-8")
+            path.write_bytes(data)
             return
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_bytes(data)
         temporary.replace(path)
     except OSError as error:
         raise unwritable(path, error) from error
@@ -56,6 +62,21 @@ def write_atomically(path: Path, text: str) -> None:
 def _is_device(path: Path) -> bool:
     """Whether a path is a device or a pipe, which is written in place: a file would take its name."""
     return path.exists() and not path.is_file()
+
+
+def replace(source: Path, target: Path) -> None:
+    """Rename over what is there, be it a file or a folder."""
+    if source.is_dir() or target.is_dir():
+        remove(target)
+    os.replace(source, target)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder with all that it holds, if it is there."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 @contextmanager

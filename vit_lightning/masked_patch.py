@@ -15,7 +15,7 @@ from vit_lightning.evaluation.scores import SCORES
 from vit_lightning.models import NetConfig
 from vit_lightning.models.dense import Dense
 from vit_lightning.models.vit import ViT
-from vit_lightning.seeds import run_seed, seed_from
+from vit_lightning.seeds import GOLDEN_GAMMA, run_seed, seed_from, shift_right, split_mix64
 from vit_lightning.training.averaging import Averaging
 from vit_lightning.training.metrics import split_metrics
 from vit_lightning.training.optim import Optim, Schedule
@@ -26,8 +26,6 @@ CELLS = {"mean_colour": 1, "mean_colour_4x4": 4}
 """Rows, and columns, of mean colours that a patch is described by."""
 SHADES = 8
 """Values that three bits give a channel."""
-GOLDEN_GAMMA = 0x9E3779B97F4A7C15 - 2**64
-"""Step of SplitMix64, as a signed integer."""
 
 
 class MaskedPatch(RecipeModel):
@@ -240,10 +238,7 @@ def random_bits(seed: int, places: Tensor, n: int) -> Tensor:
     number, which need no state and never make the host wait for the device.
     """
     number = 3 * n * rearrange(places, "b -> 1 b 1") + torch.arange(3 * n, device=places.device).reshape(3, 1, n)
-    z = seed % 2**63 + (number + 1) * GOLDEN_GAMMA
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        z = (z ^ _shift(z, shift)) * (factor - 2**64)
-    return _shift(z ^ _shift(z, 31), 1)
+    return shift_right(split_mix64(seed % 2**63 + (number + 1) * GOLDEN_GAMMA), 1)
 
 
 def colour_classes(images: Tensor, patch: int, cells: int = 1) -> Tensor:
@@ -268,11 +263,6 @@ def colour_classes(images: Tensor, patch: int, cells: int = 1) -> Tensor:
 def _take(values: Tensor, chosen: Tensor) -> Tensor:
     """Rows (b, m, d) of values (b, n, d) by their numbers (b, m)."""
     return values.take_along_dim(rearrange(chosen, "b m -> b m 1"), dim=1)
-
-
-def _shift(z: Tensor, bits: int) -> Tensor:
-    """Shift right as if the integers had no sign."""
-    return (z >> bits) & (2 ** (64 - bits) - 1)
 
 
 def _check(config: NetConfig, target: Target) -> None:

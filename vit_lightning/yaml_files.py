@@ -8,7 +8,7 @@ import yaml
 from vit_lightning.errors import InputError
 
 
-class _Strict:
+class _Strict(yaml.constructor.BaseConstructor):
     """A key written twice is an error; YAML's own loaders keep the last one without a word."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from stat import S_ISDIR
 
@@ -11,14 +11,14 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from datamodules.folder import Strings
+from datamodules.reading.shared_sequences import Ragged, Strings
 from vit_lightning.errors import InputError
 
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "vit_lightning"
+CACHE_FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "vit_lightning"
 """Folder of such files unless the user names another one."""
 
 
-class Mapped(Strings):
+class MappedStrings(Strings):
     """Strings in a file that `save` has written.
 
     Args:
@@ -34,44 +34,19 @@ class Mapped(Strings):
         self.ends = arrays[f"{name}.ends"]
 
     def __reduce__(self) -> tuple:
-        return Mapped, (self.file, self.name)
+        return MappedStrings, (self.file, self.name)
 
 
-class Ragged(Sequence[np.ndarray]):
-    """Rows of different lengths in two arrays.
-
-    Args:
-        values: all rows, one after the other.
-        ends: 0, and where each row ends in values.
-    """
-
-    def __init__(self, values: np.ndarray, ends: np.ndarray) -> None:
-        self.values = values
-        self.ends = ends
-
-    @classmethod
-    def of(cls, rows: Sequence[Sequence[int]]) -> "Ragged":
-        """Pack rows of whole numbers."""
-        ends = np.cumsum([0, *map(len, rows)])
-        return cls(np.fromiter((value for row in rows for value in row), np.int32, ends[-1]), ends)
-
-    def __len__(self) -> int:
-        return len(self.ends) - 1
-
-    def __getitem__(self, index: int) -> np.ndarray:
-        return self.values[self.ends[index] : self.ends[index + 1]]
-
-
-def place(cache: Path | None, source: Path, version: str) -> Path:
+def cache_file(cache: Path | None, source: Path, version: str) -> Path:
     """Return the file that keeps what was computed from a source.
 
     Args:
-        cache: folder of such files; None: `CACHE`.
+        cache: folder of such files; None: `CACHE_FOLDER`.
         source: the folder or file, absolute.
         version: what was computed and how, so that a later version does not meet an earlier one's file.
     """
     digest = hashlib.sha256(f"{version}\n{source}".encode(errors="surrogateescape")).hexdigest()
-    return (CACHE if cache is None else Path(cache).expanduser()) / f"{source.name}-{digest[:12]}.safetensors"
+    return (CACHE_FOLDER if cache is None else Path(cache).expanduser()) / f"{source.name}-{digest[:12]}.safetensors"
 
 
 def save(file: Path, arrays: Mapping[str, np.ndarray | Strings | Ragged]) -> None:
@@ -80,9 +55,9 @@ def save(file: Path, arrays: Mapping[str, np.ndarray | Strings | Ragged]) -> Non
     for name, value in arrays.items():
         match value:
             case Strings():
-                plain |= {f"{name}.text": value.text, f"{name}.ends": narrow(value.ends)}
+                plain |= {f"{name}.text": value.text, f"{name}.ends": compact(value.ends)}
             case Ragged():
-                plain |= {f"{name}.values": value.values, f"{name}.ends": narrow(value.ends)}
+                plain |= {f"{name}.values": value.values, f"{name}.ends": compact(value.ends)}
             case _:
                 plain[name] = value
     try:
@@ -111,7 +86,7 @@ def load(file: Path) -> dict[str, np.ndarray]:
         raise InputError(f"{file} is damaged ({error}); remove it to have it made anew") from error
 
 
-def stamp(path: Path) -> tuple[int, int]:
+def file_state(path: Path) -> tuple[int, int]:
     """Return what changes with a file's content or with a folder's entries; (0, 0) if nothing is there."""
     try:
         status = path.stat()
@@ -120,6 +95,6 @@ def stamp(path: Path) -> tuple[int, int]:
     return status.st_mtime_ns, 0 if S_ISDIR(status.st_mode) else status.st_size
 
 
-def narrow(values: np.ndarray) -> np.ndarray:
+def compact(values: np.ndarray) -> np.ndarray:
     """Return whole numbers from 0 in 32 bits if they fit."""
     return values.astype(np.uint32) if values.max(initial=0) < 2**32 else values

@@ -12,13 +12,13 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
-from rich.console import Console
-from rich.progress import Progress
 
-from datamodules.folder import Strings, is_hidden, is_image
 from datamodules.reading import array_cache, tars
+from datamodules.reading.image_files import is_hidden, is_image
+from datamodules.reading.shared_sequences import Strings
 from vit_lightning.data import ImageDataModule
 from vit_lightning.errors import InputError
+from vit_lightning.terminal import stderr_bar
 
 VERSION = "index 1"
 
@@ -38,13 +38,13 @@ class Index(Sequence[str]):
         self.file = file
         self.root = root
         arrays = array_cache.load(file)
-        self.sources = array_cache.Mapped(file, "sources")
+        self.sources = array_cache.MappedStrings(file, "sources")
         self.stamps = arrays["stamps"]
-        self.folders = array_cache.Mapped(file, "folders")
+        self.folders = array_cache.MappedStrings(file, "folders")
         self.starts = arrays["starts"]
-        self.prefixes = array_cache.Mapped(file, "prefixes")
-        self.suffixes = array_cache.Mapped(file, "suffixes")
-        self.middles = array_cache.Mapped(file, "middles")
+        self.prefixes = array_cache.MappedStrings(file, "prefixes")
+        self.suffixes = array_cache.MappedStrings(file, "suffixes")
+        self.middles = array_cache.MappedStrings(file, "middles")
         self.places = arrays["blocks"]
 
     def __reduce__(self) -> tuple:
@@ -83,7 +83,7 @@ class Index(Sequence[str]):
         batches = [sources[first : first + 256] for first in range(0, len(sources), 256)]
         with ThreadPoolExecutor(32) as pool:  # a network file system answers each question late
             now = chain.from_iterable(
-                pool.map(lambda some: [array_cache.stamp(self.root / each) for each in some], batches)
+                pool.map(lambda some: [array_cache.file_state(self.root / each) for each in some], batches)
             )
             for source, then, state in zip(sources, self.stamps.tolist(), now, strict=True):
                 if tuple(then) != state:
@@ -99,7 +99,7 @@ class Index(Sequence[str]):
         return self.prefixes[folder] + self.middles[number] + self.suffixes[folder]
 
 
-class Located(Protocol):
+class NamedImages(Protocol):
     """Images by number, each with a name."""
 
     def __getitem__(self, number: int, /) -> str: ...
@@ -117,7 +117,7 @@ class IndexedImages:
         labels: one class per image.
     """
 
-    def __init__(self, index: Located, labels: np.ndarray) -> None:
+    def __init__(self, index: NamedImages, labels: np.ndarray) -> None:
         self.keys = index
         self.labels = labels
 
@@ -179,11 +179,11 @@ def open_index(
             since it was built.
     """
     place = place.resolve()
-    file = array_cache.place(cache, place, VERSION)
+    file = array_cache.cache_file(cache, place, VERSION)
     if anew or not file.exists():
         rank_zero_info(f"indexing {place}, once")
         began = time.monotonic()
-        file = _build_what_is_sound(place, file, cache, report) if report else build(_find(place), file)
+        file = _build_what_is_sound(place, file, cache, report) if report else build(_list_images(place), file)
         rank_zero_info(f"indexed {place} in {time.monotonic() - began:.0f} s: {file}")
     index = Index(file, place.parent if place.is_file() else place)
     index.check()
@@ -193,13 +193,13 @@ def open_index(
 def _build_what_is_sound(place: Path, file: Path, cache: Path | None, report: Callable[[InputError], None]) -> Path:
     """Write an index, which takes the place of a whole one only if it is whole."""
     faults = []
-    made = build(_find(place, faults.append), array_cache.place(cache, place, f"{VERSION} in part"))
+    made = build(_list_images(place, faults.append), array_cache.cache_file(cache, place, f"{VERSION} in part"))
     for fault in faults:
         report(fault)
     return made if faults else made.replace(file)
 
 
-class Found(NamedTuple):
+class FolderImages(NamedTuple):
     """The images of one folder, or of one tar."""
 
     source: str
@@ -211,7 +211,7 @@ class Found(NamedTuple):
     blocks: list[int]
 
 
-def build(found: Iterable[Found], file: Path) -> Path:
+def build(found: Iterable[FolderImages], file: Path) -> Path:
     """Write an index, and return its file.
 
     Args:
@@ -238,7 +238,7 @@ def build(found: Iterable[Found], file: Path) -> Path:
         "prefixes": Strings(prefixes),
         "suffixes": Strings(suffixes),
         "starts": np.array(starts),
-        "blocks": array_cache.narrow(np.frombuffer(blocks, dtype=np.int64)),
+        "blocks": array_cache.compact(np.frombuffer(blocks, dtype=np.int64)),
         "sources": Strings(stamps),
         "stamps": np.array(list(stamps.values()), dtype=np.int64).reshape(-1, 2),
     }
@@ -246,7 +246,7 @@ def build(found: Iterable[Found], file: Path) -> Path:
     return file
 
 
-def _find(place: Path, report: Callable[[InputError], None] | None = None) -> Iterator[Found]:
+def _list_images(place: Path, report: Callable[[InputError], None] | None = None) -> Iterator[FolderImages]:
     if place.is_file():
         return _in_tars([place], report)
     _, below = _listing(place, "")
@@ -254,10 +254,10 @@ def _find(place: Path, report: Callable[[InputError], None] | None = None) -> It
     return _in_tars(packed, report) if packed else _in_folders(place)
 
 
-def _in_folders(root: Path) -> Iterator[Found]:
+def _in_folders(root: Path) -> Iterator[FolderImages]:
     here, below = _listing(root, "")
     yield here
-    with _bar(disable=not below) as bar:
+    with stderr_bar(disable=not below) as bar:
         for folder in bar.track(below, description=root.name):
             waiting = [folder]
             while waiting:
@@ -266,9 +266,9 @@ def _in_folders(root: Path) -> Iterator[Found]:
                 waiting += reversed(below)
 
 
-def _listing(root: Path, folder: str) -> tuple[Found, list[str]]:
+def _listing(root: Path, folder: str) -> tuple[FolderImages, list[str]]:
     """Return the images in a folder, and the folders in it."""
-    state = array_cache.stamp(root / folder)
+    state = array_cache.file_state(root / folder)
     names, below = [], []
     with os.scandir(root / folder) as entries:
         for entry in entries:
@@ -276,23 +276,19 @@ def _listing(root: Path, folder: str) -> tuple[Found, list[str]]:
                 names.append(entry.name)
             elif entry.is_dir() and not is_hidden(entry.name):
                 below.append(os.path.join(folder, entry.name))
-    return Found(folder, state, folder, sorted(names), []), sorted(below)
+    return FolderImages(folder, state, folder, sorted(names), []), sorted(below)
 
 
-def _in_tars(files: Sequence[Path], report: Callable[[InputError], None] | None) -> Iterator[Found]:
-    with _bar() as bar:
+def _in_tars(files: Sequence[Path], report: Callable[[InputError], None] | None) -> Iterator[FolderImages]:
+    with stderr_bar() as bar:
         task = bar.add_task(files[0].parent.name, total=sum(file.stat().st_size for file in files))
         for file in files:
-            state = array_cache.stamp(file)
+            state = array_cache.file_state(file)
             start = bar.tasks[task].completed
             for folder, names, blocks in tars.scan(file, report):
-                yield Found(file.name, state, folder, names, blocks)
+                yield FolderImages(file.name, state, folder, names, blocks)
                 bar.update(task, completed=start + tars.BLOCK * max(blocks, default=0))
             bar.update(task, completed=start + file.stat().st_size)
-
-
-def _bar(disable: bool = False) -> Progress:
-    return Progress(console=Console(stderr=True), disable=disable)
 
 
 def _split(names: list[str]) -> tuple[str, list[str], str]:

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vit_lightning.data.datamodule import ImageSet
+from vit_lightning.data.image_set import ImageSet
 
 
 class MultiHot:

@@ -10,7 +10,8 @@ import numpy as np
 
 from datamodules.reading.damaged_files import reason
 from vit_lightning.data import ImageDataModule
-from vit_lightning.data.datamodule import ImageSet, OnError
+from vit_lightning.data.image_set import ImageSet
+from vit_lightning.data.records import OnError
 from vit_lightning.data.subsets import hold_out
 from vit_lightning.errors import InputError
 
@@ -37,7 +38,7 @@ class Labelled:
 
 
 @dataclass(frozen=True)
-class Original:
+class PublishedSet:
     """A published data set: where its files lie, how many images they hold, and how they are read.
 
     Args:
@@ -69,7 +70,7 @@ class Original:
             found = self.read(root, split)
         except ImportError as error:
             raise InputError(f"{self.name} needs {error.name}: pip install 'vit-lightning[vtab]'") from error
-        except Exception as error:  # see damage.reading
+        except Exception as error:  # see damaged_files.reading
             raise InputError(
                 f"{self.name} is missing or damaged ({reason(error)}): expected {self.layout} under {root}; "
                 "give --data.root"
@@ -96,7 +97,7 @@ class Original:
             raise InputError(f"{self.name} could not be downloaded ({reason(error)}); {by_hand}") from error
 
 
-class OriginalData(ImageDataModule):
+class PublishedData(ImageDataModule):
     """A published data set under root.
 
     Args:
@@ -107,7 +108,7 @@ class OriginalData(ImageDataModule):
             count in everyone's figures.
     """
 
-    original: Original
+    published: PublishedSet
 
     def __init__(
         self,
@@ -123,14 +124,14 @@ class OriginalData(ImageDataModule):
 
     def prepare_data(self) -> None:
         if self.download:
-            self.original.download(self.root)
+            self.published.download(self.root)
 
     def read(self, split: str) -> ImageSet:
         """Read a split of the set, named as in TensorFlow Datasets."""
-        return self.original.open(self.root, split, self.allow_incomplete)
+        return self.published.open(self.root, split, self.allow_incomplete)
 
 
-class HeldOutData(OriginalData):
+class HeldOutData(PublishedData):
     """A published data set with train and test splits, of which the last training images validate (paper, table 4).
 
     Args:
@@ -148,7 +149,7 @@ class HeldOutData(OriginalData):
         self.test_set = self.read("test")
 
 
-def home(root: Path, folder: str) -> Path:
+def own_folder(root: Path, folder: str) -> Path:
     """Return the set's own folder in root, or root itself where the files lie loose in it."""
     return root / folder if (root / folder).is_dir() else root
 

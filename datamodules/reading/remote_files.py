@@ -1,4 +1,4 @@
-"""Large files that make up a set, near or afar: fetched ahead of their use into a cache, checked, and read in parts."""
+"""Large files that make up a set, local or remote: fetched ahead of their use, checked, kept, and read in parts."""
 
 import gzip
 import hashlib
@@ -22,15 +22,15 @@ THREADS = 4
 """Files that a process fetches at once, ahead of their use."""
 UPLOAD = "upload it again, with the index.json beside it, from the folder that prepare has written"
 """What to do about a shard that does not arrive as it was written."""
-PAUSES = (1.0, 5.0, 15.0)
+RETRY_PAUSES = (1.0, 5.0, 15.0)
 """Seconds before each further attempt to fetch a file."""
 
 
-class MissingPiece(InputError):  # noqa: N818
+class MissingFile(InputError):  # noqa: N818
     """A file is not where it must be."""
 
 
-class Piece(NamedTuple):
+class RemoteFile(NamedTuple):
     """One file."""
 
     url: str
@@ -40,44 +40,47 @@ class Piece(NamedTuple):
     """Checksum that it must have."""
 
 
-class Pieces:
-    """Files by number. Those that lie afar, and packed ones, are kept in a folder, which all processes share.
+class RemoteFiles(Sequence[RemoteFile]):
+    """Files by number. Remote and packed ones are kept in a folder, which all processes share.
 
     Args:
-        pieces: the files.
+        files: the files.
         folder: where to keep them.
         limit: GiB to keep; what was used longest ago makes room. None: all.
     """
 
-    def __init__(self, pieces: Sequence[Piece], folder: Path, limit: float | None = None) -> None:
-        self.pieces = pieces
+    def __init__(self, files: Sequence[RemoteFile], folder: Path, limit: float | None = None) -> None:
+        self.files = files
         self.folder = folder
         self.limit = limit
-        self.remote = any(is_remote(piece.url) for piece in pieces)
-        self._files: dict[int, BinaryIO] = {}
+        self.remote = any(is_remote(file.url) for file in files)
+        self._opened: dict[int, BinaryIO] = {}
         self._threads: dict[int, Thread] = {}
-        sizes = [piece.size or 0 for piece in pieces]
+        sizes = [file.size or 0 for file in files]
         least = min(sum(sizes), max(sizes, default=0) * (WINDOW + 2 * THREADS)) / 2**30
         if limit is not None and limit < least:
             raise InputError(f"--data.cache_limit is {limit} GiB, but {least:.2f} are read at a time; give more")
 
     def __len__(self) -> int:
-        return len(self.pieces)
+        return len(self.files)
+
+    def __getitem__(self, number: int) -> RemoteFile:
+        return self.files[number]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_files": {}, "_threads": {}}
+        return {**self.__dict__, "_opened": {}, "_threads": {}}
 
     def read(self, number: int, start: int, size: int) -> bytes:
         """Return a part of a file; less, if the file ends before."""
-        return os.pread(self.file(number).fileno(), size, start)
+        return os.pread(self.open(number).fileno(), size, start)
 
-    def file(self, number: int) -> BinaryIO:
+    def open(self, number: int) -> BinaryIO:
         """Return a file, open; another may read it at the same time."""
-        if number not in self._files:
-            if len(self._files) >= OPEN:
-                self._files.pop(next(iter(self._files)))
-            self._files[number] = self.path(number).open("rb")
-        return self._files[number]
+        if number not in self._opened:
+            if len(self._opened) >= OPEN:
+                self._opened.pop(next(iter(self._opened)))
+            self._opened[number] = self.path(number).open("rb")
+        return self._opened[number]
 
     def path(self, number: int) -> Path:
         """Return where a file lies on this machine, after fetching it if need be.
@@ -90,7 +93,7 @@ class Pieces:
             if place.parent == self.folder:
                 os.utime(place)
         elif place.parent != self.folder:
-            raise MissingPiece(f"{place} is missing; put it there again, or correct --data.root")
+            raise MissingFile(f"{place} is missing; put it there again, or correct --data.root")
         else:
             self._fetch(number, place)
         return place
@@ -106,7 +109,7 @@ class Pieces:
                 self._threads[number].start()
 
     def _place(self, number: int) -> Path:
-        url, _, digest = self.pieces[number]
+        url, _, digest = self.files[number]
         if not is_remote(url) and not is_packed(url):
             return Path(url)
         tag = hashlib.sha256(f"{url} {digest}".encode()).hexdigest()[:16]  # a shard that was made anew is another one
@@ -124,15 +127,15 @@ class Pieces:
             if place.exists():  # another process was faster
                 return
             part = place.with_name(f".{place.name}.part")
-            for pause in (*PAUSES, None):
+            for pause in (*RETRY_PAUSES, None):
                 try:
-                    _get(self.pieces[number], part)
+                    _get(self.files[number], part)
                     break
                 except (InputError, FileNotFoundError):
                     raise
                 except Exception as error:
                     if pause is None:
-                        raise InputError(f"{self.pieces[number].url} cannot be fetched: {_reason(error)}") from error
+                        raise InputError(f"{self.files[number].url} cannot be fetched: {_reason(error)}") from error
                     time.sleep(pause)
             part.replace(place)
         self._make_room(place)
@@ -169,7 +172,7 @@ def is_packed(url: str) -> bool:
 def cache_folder(cache: Path | None, root: str) -> Path:
     """Return the folder that keeps files of a root, in `cache` or the user's own cache."""
     name = f"{root.rpartition('/')[2]}-{hashlib.sha256(root.encode()).hexdigest()[:12]}"
-    return (array_cache.CACHE if cache is None else Path(cache).expanduser()) / name
+    return (array_cache.CACHE_FOLDER if cache is None else Path(cache).expanduser()) / name
 
 
 def content(url: str) -> bytes | None:
@@ -205,22 +208,22 @@ def file_system(url: str) -> tuple[Any, str]:
         raise InputError(f"{url}: {error}") from error
 
 
-def _get(piece: Piece, part: Path) -> None:
-    if is_remote(piece.url):
-        system, path = file_system(piece.url)
+def _get(file: RemoteFile, part: Path) -> None:
+    if is_remote(file.url):
+        system, path = file_system(file.url)
         try:
             system.get_file(path, str(part))
         except FileNotFoundError as error:
-            raise MissingPiece(f"{piece.url} does not exist; upload it, or correct --data.root") from error
+            raise MissingFile(f"{file.url} does not exist; upload it, or correct --data.root") from error
     else:
-        shutil.copyfile(piece.url, part)
+        shutil.copyfile(file.url, part)
     size = part.stat().st_size
-    if piece.size is not None and size != piece.size:
-        fix = UPLOAD if piece.sha256 else "fetch it with another --data.cache if it was changed"
-        raise OSError(f"it has {size:,} bytes where {piece.size:,} are expected; {fix}")
-    if piece.sha256 is not None and sha256(part) != piece.sha256:
+    if file.size is not None and size != file.size:
+        fix = UPLOAD if file.sha256 else "fetch it with another --data.cache if it was changed"
+        raise OSError(f"it has {size:,} bytes where {file.size:,} are expected; {fix}")
+    if file.sha256 is not None and sha256(part) != file.sha256:
         raise OSError(f"its checksum is not the one that its index gives; {UPLOAD}")
-    if is_packed(piece.url):
+    if is_packed(file.url):
         unpacked = part.with_name(f"{part.name}.unpacked")
         with gzip.open(part) as source, unpacked.open("wb") as target:
             shutil.copyfileobj(source, target, 2**20)

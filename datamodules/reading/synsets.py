@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from datamodules.reading.array_cache import Ragged
+from datamodules.reading.shared_sequences import Ragged
 
 LABEL_SETS = ("1k", "google", "fall11", "miil-p", "miil-p-winter21")
 """Published label sets. google: 21,843 classes, those of the released weights; fall11: the 21,841 of them that have
@@ -55,7 +55,7 @@ def fingerprint(ids: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(ids).encode()).hexdigest()[:12]
 
 
-def home(path: str) -> str | None:
+def wnid_in(path: str) -> str | None:
     """Return the WordNet id that a folder or tar in a path is named after."""
     found = (part.removesuffix(".tar") for part in path.split("/"))
     return next((part for part in found if WNID.fullmatch(part)), None)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from datamodules.folder import is_image
+from datamodules.reading.image_files import is_image
 from vit_lightning.errors import InputError
 
 BLOCK = tarfile.BLOCKSIZE

@@ -8,13 +8,13 @@ from typing import Literal
 import numpy as np
 from torch.utils.data import ConcatDataset
 
-from datamodules.folder import Files
-from datamodules.reading.published import Original, OriginalData
+from datamodules.reading.image_files import ImageFiles
+from datamodules.reading.published import PublishedData, PublishedSet
 from datamodules.vtab.tasks import TASKS, Task, part_of, split_of, tfds_order
 from vit_lightning.augment import Augment
 from vit_lightning.augment import per_image as augmenting
 from vit_lightning.augment.per_image import Transform
-from vit_lightning.data.datamodule import ImageSet
+from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 
@@ -22,7 +22,7 @@ TRAIN, VAL = 800, 200
 """Images of VTAB-1k for training and for choosing a recipe."""
 
 
-class VTAB(OriginalData):
+class VTAB(PublishedData):
     """One of the 19 tasks of the Visual Task Adaptation Benchmark, tested on its whole test split.
 
     The splits are slices of the order of TensorFlow Datasets, which the keys of the images alone decide. Choose a
@@ -41,7 +41,7 @@ class VTAB(OriginalData):
         image_size: height and width of the images given to the model; 384 in the paper, 224 in VTAB's own code.
         augment: how training images are varied. Whatever it says, images are not cropped in the tasks clevr_count,
             clevr_distance, dmlab, kitti_distance and dsprites_location, and not mirrored in dsprites_location,
-            dsprites_orientation and smallnorb_azimuth (spec 10.4).
+            dsprites_orientation and smallnorb_azimuth.
     """
 
     def __init__(
@@ -74,12 +74,12 @@ class VTAB(OriginalData):
         return list(self.row.names)
 
     @property
-    def original(self) -> Original:
+    def published(self) -> PublishedSet:
         lists = self.root / self.row.folder / "train800val200.txt"
         return reencoded(self.row) if lists.is_file() else self.row.source
 
     def setup(self, stage: str) -> None:
-        if self.original is not self.row.source:
+        if self.published is not self.row.source:
             self._setup_reencoded()
         else:
             self._setup_original()
@@ -126,16 +126,16 @@ class Joined(ConcatDataset):
         self.keys = [key for part in sets for key in part.keys]
 
 
-def reencoded(row: Task) -> Original:
+def reencoded(row: Task) -> PublishedSet:
     """Return a task of the shared copy of VTAB-1k, whose images go by their place in the order of each split."""
 
-    def read(root: Path, split: str) -> Files:
+    def read(root: Path, split: str) -> ImageFiles:
         lines = (root / row.folder / f"{split}.txt").read_text().splitlines()
         files, labels = zip(*(line.rsplit(maxsplit=1) for line in lines), strict=True)
-        return Files(root / row.folder, files, [int(label) for label in labels])
+        return ImageFiles(root / row.folder, files, [int(label) for label in labels])
 
     test = len(part_of(row.test, np.arange(row.source.sizes[split_of(row.test)])))
-    return Original(
+    return PublishedSet(
         f"VTAB-1k's {row.folder}",
         f"{row.folder}/{{images/<split>/<number>.jpg,train800.txt,val200.txt,train800val200.txt,test.txt}}",
         {"train800": TRAIN, "val200": VAL, "train800val200": TRAIN + VAL, "test": test},

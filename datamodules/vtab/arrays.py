@@ -13,10 +13,10 @@ from torchvision import datasets
 
 from datamodules.cifar import CIFARImages
 from datamodules.reading.damaged_files import reason
-from datamodules.reading.published import Labelled, Original, home
+from datamodules.reading.published import Labelled, PublishedSet, own_folder
 from vit_lightning.data.images import BrokenImage
 
-CIFAR100 = Original(
+CIFAR100 = PublishedSet(
     "CIFAR-100",
     "cifar-100-python/{train,test,meta}",
     {"train": 50_000, "test": 10_000},
@@ -31,11 +31,11 @@ def _rows(cifar: CIFARImages) -> Labelled:
 
 def _svhn(root: Path, split: str) -> Labelled:
     """Read one split; torchvision verifies its checksum first and makes label 10, which means the digit 0, a 0."""
-    svhn = datasets.SVHN(home(root, "svhn"), split)
+    svhn = datasets.SVHN(own_folder(root, "svhn"), split)
     return Labelled(torch.from_numpy(np.ascontiguousarray(svhn.data)), svhn.labels, range(len(svhn)))
 
 
-SVHN = Original(
+SVHN = PublishedSet(
     "SVHN",
     "{train,test}_32x32.mat, in a folder svhn or loose,",
     {"train": 73_257, "test": 26_032},
@@ -62,7 +62,7 @@ class HDF5Images:
         try:
             with h5py.File(self.file) as archive:
                 return rearrange(torch.from_numpy(archive[self.name][index]), "y x c -> c y x")
-        except Exception as error:  # see damage.reading
+        except Exception as error:  # see damaged_files.reading
             raise BrokenImage(f"image {index} in {self.file}", reason(error)) from error
 
 
@@ -73,7 +73,7 @@ def _patch_camelyon(root: Path, split: str) -> Labelled:
     import h5py
 
     short = PCAM_SPLITS[split]
-    pixels, answers = (home(root, "pcam") / f"camelyonpatch_level_2_split_{short}_{part}.h5" for part in "xy")
+    pixels, answers = (own_folder(root, "pcam") / f"camelyonpatch_level_2_split_{short}_{part}.h5" for part in "xy")
     with h5py.File(pixels) as images, h5py.File(answers) as targets:
         found = targets["y"][:].ravel()
         if len(images["x"]) != len(found):
@@ -81,7 +81,7 @@ def _patch_camelyon(root: Path, split: str) -> Labelled:
     return Labelled(HDF5Images(pixels, "x"), found, [f"{short}_{row}" for row in range(len(found))])
 
 
-PATCH_CAMELYON = Original(
+PATCH_CAMELYON = PublishedSet(
     "PatchCamelyon",
     "camelyonpatch_level_2_split_{train,valid,test}_{x,y}.h5, in a folder pcam or loose,",
     {"train": 262_144, "validation": 32_768, "test": 32_768},
@@ -125,11 +125,11 @@ def sprites_of_hdf5(images) -> Iterator[np.ndarray]:
         yield images[start : start + 8192]
 
 
-def dsprites(label: Callable[[np.ndarray], np.ndarray]) -> Original:
+def dsprites(label: Callable[[np.ndarray], np.ndarray]) -> PublishedSet:
     """Return dSprites with the labels that a function gives to the latent classes `(n, 6)`."""
 
     def read(root: Path, split: str) -> Labelled:
-        file = home(root, "dsprites") / f"{SPRITES}.npz"
+        file = own_folder(root, "dsprites") / f"{SPRITES}.npz"
         if file.exists():
             latents = np.load(file)["latents_classes"]
             images = Sprites(sprites_of_npz(file))
@@ -141,7 +141,7 @@ def dsprites(label: Callable[[np.ndarray], np.ndarray]) -> Original:
                 images = Sprites(sprites_of_hdf5(archive["imgs"]))
         return Labelled(images, label(latents), range(len(latents)))
 
-    return Original("dSprites", f"{SPRITES}.{{npz,hdf5}}, in a folder dsprites or loose,", {"train": 737_280}, read)
+    return PublishedSet("dSprites", f"{SPRITES}.{{npz,hdf5}}, in a folder dsprites or loose,", {"train": 737_280}, read)
 
 
 NORB = {
@@ -190,16 +190,18 @@ class NORBImages:
         return repeat(torch.from_numpy(self.pairs[index][0]), "y x -> c y x", c=3)
 
 
-def smallnorb(label: Callable[[np.ndarray], np.ndarray]) -> Original:
+def smallnorb(label: Callable[[np.ndarray], np.ndarray]) -> PublishedSet:
     """Return smallNORB with the labels that a function gives to instance, elevation, azimuth, lighting `(n, 4)`."""
 
     def read(root: Path, split: str) -> Labelled:
-        pairs, info = (NORBArray(home(root, "smallnorb") / f"{NORB[split]}-{part}.mat") for part in ("dat", "info"))
+        pairs, info = (
+            NORBArray(own_folder(root, "smallnorb") / f"{NORB[split]}-{part}.mat") for part in ("dat", "info")
+        )
         if len(pairs) != len(info):
             raise ValueError(f"{pairs.file.name} has {len(pairs)} images, {info.file.name} {len(info)} labels")
         return Labelled(NORBImages(pairs), label(info[:]), range(len(info)))
 
-    return Original(
+    return PublishedSet(
         "smallNORB",
         "{" + ",".join(NORB.values()) + "}-{dat,info}.mat, in a folder smallnorb or loose and unpacked,",
         {"train": 24_300, "test": 24_300},

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from datamodules.reading.published import Labelled, Original, home
+from datamodules.reading.published import Labelled, PublishedSet, own_folder
 from datamodules.vtab.tfrecord import checked, example, records
 from vit_lightning.data.images import BrokenImage
 
@@ -27,7 +27,7 @@ class Frames:
 
 def _read(root: Path, split: str) -> Labelled:
     places, labels, keys = [], [], []
-    for file in sorted(home(root, "dmlab").glob(f"dmlab-{split}.tfrecord*")):
+    for file in sorted(own_folder(root, "dmlab").glob(f"dmlab-{split}.tfrecord*")):
         for start, record in records(file):
             features = example(record)
             places.append((file, start))
@@ -36,7 +36,7 @@ def _read(root: Path, split: str) -> Labelled:
     return Labelled(Frames(places), labels, keys)
 
 
-DMLAB = Original(
+DMLAB = PublishedSet(
     "DMLab",
     "dmlab-{train,validation,test}.tfrecord*, in a folder dmlab or loose,",
     {"train": 65_550, "validation": 22_628, "test": 22_735},

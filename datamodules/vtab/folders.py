@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from torchvision import datasets
 
-from datamodules.reading.published import Labelled, Original, home
+from datamodules.reading.published import Labelled, PublishedSet, own_folder
 from datamodules.vtab import names
 
 PER_CLASS = 30
@@ -49,7 +49,7 @@ def _caltech101(root: Path, split: str) -> Labelled:
     return labelled(folder, [record for record in found if (record[0] in chosen) == (split == "train")])
 
 
-CALTECH101 = Original(
+CALTECH101 = PublishedSet(
     "Caltech-101",
     "caltech101/101_ObjectCategories/<class>/image_<number>.jpg with BACKGROUND_Google among the classes",
     {"train": 3_060, "test": 6_084},
@@ -65,7 +65,7 @@ def _dtd(root: Path, split: str) -> Labelled:
     return labelled(folder / "images", found)
 
 
-DTD = Original(
+DTD = PublishedSet(
     "Describable Textures",
     "dtd/dtd/{images/<class>/<image>.jpg,labels/{train1,val1,test1}.txt}",
     {"train": 1_880, "validation": 1_880, "test": 1_880},
@@ -90,7 +90,7 @@ def sun397_keys(split: str) -> list[str]:
     return lists[("train", "validation", "test").index(split)].split()
 
 
-SUN397 = Original(
+SUN397 = PublishedSet(
     "SUN397",
     "SUN397/<letter>/<class>/sun_<letters>.jpg",
     {"train": 76_128, "validation": 10_875, "test": 21_750},
@@ -105,7 +105,7 @@ def _one_split(place: Callable[[Path], Path], classes: Sequence[str], root: Path
     return labelled(folder, by_class(folder, classes), key=lambda name: name.replace("/", "_"))
 
 
-EUROSAT = Original(
+EUROSAT = PublishedSet(
     "EuroSAT",
     "eurosat/2750/<class>/<class>_<number>.jpg",
     {"train": 27_000},
@@ -113,15 +113,15 @@ EUROSAT = Original(
     fetch=lambda root: datasets.EuroSAT(root, download=True),
 )
 
-RESISC45 = Original(
+RESISC45 = PublishedSet(
     "RESISC45",
     "NWPU-RESISC45/<class>/<class>_<number>.jpg",
     {"train": 31_500},
-    partial(_one_split, lambda root: home(root, "resisc45") / "NWPU-RESISC45", names.RESISC45),
+    partial(_one_split, lambda root: own_folder(root, "resisc45") / "NWPU-RESISC45", names.RESISC45),
 )
 
 
-def clevr(label: Callable[[dict], int]) -> Original:
+def clevr(label: Callable[[dict], int]) -> PublishedSet:
     """Return CLEVR with the label that a function gives to each scene."""
 
     def read(root: Path, split: str) -> Labelled:
@@ -131,7 +131,7 @@ def clevr(label: Callable[[dict], int]) -> Original:
         found = [(scene["image_filename"], label(scene)) for scene in scenes]
         return labelled(folder / "images" / short, found)
 
-    return Original(
+    return PublishedSet(
         "CLEVR",
         "clevr/CLEVR_v1.0/{images/{train,val}/CLEVR_<split>_<number>.png,scenes/CLEVR_{train,val}_scenes.json}",
         {"train": 70_000, "validation": 15_000},

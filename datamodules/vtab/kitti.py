@@ -7,7 +7,7 @@ import numpy as np
 from torchvision import datasets
 from torchvision.datasets.utils import download_and_extract_archive
 
-from datamodules.reading.published import Labelled, Original
+from datamodules.reading.published import Labelled, PublishedSet
 from datamodules.vtab.folders import labelled
 from datamodules.vtab.labels import kitti_distance
 
@@ -67,7 +67,7 @@ def _fetch(root: Path) -> None:
         download_and_extract_archive(f"{datasets.Kitti.data_url}devkit_object.zip", root / "Kitti" / "raw")
 
 
-KITTI = Original(
+KITTI = PublishedSet(
     "KITTI",
     "Kitti/raw/{training/{image_2/<number>.png,label_2/<number>.txt},mapping/{train_mapping,train_rand}.txt}, where "
     "mapping comes from devkit_object.zip",

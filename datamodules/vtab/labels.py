@@ -1,6 +1,6 @@
 """VTAB's own labels: what is asked about images that were published for something else.
 
-Source: the task definitions of google-research/task_adaptation, restated in the spec, section 10.3.
+Source: the task definitions of google-research/task_adaptation.
 """
 
 from bisect import bisect_left

@@ -12,7 +12,7 @@ from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor
 from torchvision.io import encode_jpeg
 
-from datamodules.reading.published import Labelled, Original, home
+from datamodules.reading.published import Labelled, PublishedSet, own_folder
 from vit_lightning.data import images
 
 RADIUS = 300
@@ -29,7 +29,7 @@ QUALITY = 72
 
 
 def btgraham(image: Tensor) -> Tensor:
-    """Bring out the vessels of an eye, as the winner of the competition on this set did (spec 10.3).
+    """Bring out the vessels of an eye, as the winner of the competition on this set did.
 
     The eye is scaled to a radius of 300 pixels, its local average is subtracted, and a disc of 0.9 of the radius is
     cut out. TensorFlow Datasets does the same with OpenCV, which now and then rounds the other way before the contrast
@@ -115,7 +115,7 @@ SPLITS = {
 
 
 def _read(root: Path, split: str) -> Labelled:
-    folder = home(root, "diabetic_retinopathy")
+    folder = own_folder(root, "diabetic_retinopathy")
     table, photographs, usage = SPLITS[split]
     with (folder / table).open(newline="") as lines:
         rows = [row for row in csv.DictReader(lines) if row.get("Usage") == usage]
@@ -128,7 +128,7 @@ def _read(root: Path, split: str) -> Labelled:
     return Labelled(Eyes(folder / photographs, names, kept), [int(row["level"]) for row in rows], names)
 
 
-RETINOPATHY = Original(
+RETINOPATHY = PublishedSet(
     "Diabetic Retinopathy",
     "{trainLabels,retinopathy_solution}.csv and {train,test}/<number>_{left,right}.jpeg, in a folder "
     "diabetic_retinopathy or loose,",

@@ -12,7 +12,7 @@ from datamodules.flowers import FLOWERS
 from datamodules.flowers import NAMES as FLOWER_NAMES
 from datamodules.pets import NAMES as PET_NAMES
 from datamodules.pets import PETS
-from datamodules.reading.published import Original, tfds_order
+from datamodules.reading.published import PublishedSet, tfds_order
 from datamodules.vtab import labels, names
 from datamodules.vtab.arrays import CIFAR100, PATCH_CAMELYON, SVHN, dsprites, smallnorb
 from datamodules.vtab.dmlab import DMLAB
@@ -44,7 +44,7 @@ class Task:
     group: str
     folder: str
     names: Sequence[str]
-    source: Original
+    source: PublishedSet
     train: str
     val: str
     test: str
@@ -84,7 +84,7 @@ COUNT, DISTANCE = clevr(labels.clevr_count), clevr(labels.clevr_distance)
 LOCATION, ORIENTATION = dsprites(labels.dsprites_location), dsprites(labels.dsprites_orientation)
 AZIMUTH, ELEVATION = smallnorb(labels.smallnorb_azimuth), smallnorb(labels.smallnorb_elevation)
 
-# Source: spec 10.2 and 10.4, and section 5 of the spec's data.
+# Source: the tasks of google-research/task_adaptation (Zhai et al. 2019).
 # fmt: off
 TASKS = {task.name: task for task in (
     Task("caltech101", N, "caltech101", names.CALTECH101, CALTECH101, "train[:90%]", "train[90%:]", "test"),

@@ -20,18 +20,18 @@ from vit_lightning.augment.per_batch import (
     Window,
     cut,
     inverse,
-    obstacle,
     paint,
+    unsupported,
 )
 from vit_lightning.augment.per_image import train_transform
 from vit_lightning.augment.randaugment import GREY
-from vit_lightning.seeds import Dice, below
+from vit_lightning.seeds import StatelessRandom, below
 
 MANY = 20_000
 
 
-def dice(count: int = MANY, seed: int = 0, epoch: int = 0, first: int = 0) -> Dice:
-    return Dice(seed, np.full(count, epoch), np.arange(first, first + count))
+def random(count: int = MANY, seed: int = 0, epoch: int = 0, first: int = 0) -> StatelessRandom:
+    return StatelessRandom(seed, np.full(count, epoch), np.arange(first, first + count))
 
 
 def pictures(count: int, *sides: int) -> torch.Tensor:
@@ -48,15 +48,15 @@ def evenly(values, outcomes: int) -> bool:
 
 @given(st.integers(0, 2**31), st.integers(0, 1000), st.lists(st.integers(0, 2**40), min_size=1, max_size=20))
 def test_a_records_numbers_depend_on_its_own_place_alone(seed, epoch, positions):
-    together = Dice(seed, np.full(len(positions), epoch), np.array(positions))("crop")
-    alone = [Dice(seed, np.array([epoch]), np.array([position]))("crop")[0] for position in positions]
+    together = StatelessRandom(seed, np.full(len(positions), epoch), np.array(positions))("crop")
+    alone = [StatelessRandom(seed, np.array([epoch]), np.array([position]))("crop")[0] for position in positions]
     assert together.tolist() == alone
     assert 0 <= together.min() <= together.max() < 2**32
 
 
 def test_seeds_epochs_positions_and_names_all_matter():
     draws = [
-        dice(4, seed, epoch, first)(name) for seed in (0, 1) for epoch in (0, 1) for first in (0, 4) for name in "ab"
+        random(4, seed, epoch, first)(name) for seed in (0, 1) for epoch in (0, 1) for first in (0, 4) for name in "ab"
     ]
     assert len(set(np.concatenate(draws).tolist())) == 64
 
@@ -64,11 +64,11 @@ def test_seeds_epochs_positions_and_names_all_matter():
 @pytest.mark.parametrize("vary", ["position", "epoch", "seed"])
 def test_numbers_are_uniform_and_independent(vary):
     if vary == "position":
-        numbers = dice()
+        numbers = random()
     elif vary == "epoch":
-        numbers = Dice(0, np.arange(MANY), np.zeros(MANY, dtype=np.int64))
+        numbers = StatelessRandom(0, np.arange(MANY), np.zeros(MANY, dtype=np.int64))
     else:
-        numbers = Dice(0, np.zeros(MANY, dtype=np.int64), np.arange(MANY) << 20)
+        numbers = StatelessRandom(0, np.zeros(MANY, dtype=np.int64), np.arange(MANY) << 20)
     one, other = numbers("one"), numbers("other")
     for count in (2, 7, 256):
         assert evenly(below(one, count), count)
@@ -92,7 +92,7 @@ def test_a_window_is_what_torchvision_cuts(padding):
 
 def test_windows_are_everywhere_and_half_are_mirrored():
     window = Window((32, 32), (4, 4), True)
-    numbers = window.draw(dice())
+    numbers = window.draw(random())
     y, x = (below(numbers[axis], 9) for axis in (0, 1))
     assert evenly(y * 9 + x, 81)
     assert evenly(below(numbers[2], 2), 2)
@@ -112,7 +112,7 @@ def test_pad_crop_and_flip_reach_what_the_transform_reaches():
     transform, whole = train_transform(augment, (32, 32)), BatchAugment(augment, (32, 32))
     torch.manual_seed(0)
     expected = {transform(image).numpy().tobytes() for _ in range(3000)}
-    out = whole(image.expand(3000, -1, -1, -1), whole.draw(dice(3000)))
+    out = whole(image.expand(3000, -1, -1, -1), whole.draw(random(3000)))
     assert {one.numpy().tobytes() for one in out} == expected
     assert len(expected) == 162
 
@@ -147,7 +147,7 @@ def test_affine_is_torchvisions():
 
 
 def test_affine_draws_are_torchvisions():
-    ours = Affine(10, 0.07, 0.1, (32, 32)).draw(dice())
+    ours = Affine(10, 0.07, 0.1, (32, 32)).draw(random())
     transform = v2.RandomAffine(10, translate=(0.07, 0.07), scale=(0.9, 1.1))
     torch.manual_seed(0)
     theirs = [transform.make_params([torch.zeros(3, 32, 32)]) for _ in range(4000)]
@@ -170,7 +170,7 @@ def test_affine_draws_are_torchvisions():
 def test_each_record_gets_its_own_operations():
     step = Operations(3, 12)
     images = pictures(40, 16, 16)
-    numbers = step.draw(dice(40))
+    numbers = step.draw(random(40))
     out = step(images, numbers)
     moves, places, counts = numbers
     order = torch.arange(40)
@@ -184,13 +184,13 @@ def test_each_record_gets_its_own_operations():
     assert order[moves[3]].tolist() == list(range(40))
     assert torch.equal(out, expected)
     halves = [
-        step(images[part], step.draw(dice(20, first=first))) for part, first in ((slice(20), 0), (slice(20, 40), 20))
+        step(images[part], step.draw(random(20, first=first))) for part, first in ((slice(20), 0), (slice(20, 40), 20))
     ]
     assert torch.equal(torch.cat(halves), out)
 
 
 def test_operations_and_directions_are_even():
-    _, places, counts = Operations(2, 10).draw(dice())
+    _, places, counts = Operations(2, 10).draw(random())
     for layer in range(2):
         names = np.repeat([name for name, _ in GROUPS], counts[layer])
         assert evenly(np.unique(names, return_inverse=True)[1], 16)
@@ -210,7 +210,7 @@ def test_a_box_is_what_torchvision_erases():
 
 
 def test_boxes_are_drawn_as_torchvision_does():
-    y, x, height, width = Erasing(0.25, (32, 32)).draw(dice())
+    y, x, height, width = Erasing(0.25, (32, 32)).draw(random())
     assert abs((height > 0).float().mean() - 0.25) < 5 * math.sqrt(0.25 * 0.75 / MANY)
     erased = height > 0
     transform = v2.RandomErasing(1.0, value=GREY)
@@ -227,14 +227,14 @@ def test_the_whole_recipe_does_not_depend_on_the_batch():
     augment = Augment(crop="pad", rotate=5, shift=0.1, scale=0.1, rand_augment=(2, 15), erasing=0.5)
     whole, images = BatchAugment(augment, (16, 16)), pictures(30, 16, 16)
     state = torch.get_rng_state()
-    out = whole(images, whole.draw(dice(30, epoch=3)))
-    alone = [whole(images[i : i + 1], whole.draw(dice(1, epoch=3, first=i))) for i in range(30)]
+    out = whole(images, whole.draw(random(30, epoch=3)))
+    alone = [whole(images[i : i + 1], whole.draw(random(1, epoch=3, first=i))) for i in range(30)]
     assert torch.equal(out, torch.cat(alone))
     assert torch.equal(torch.get_rng_state(), state)
     assert out.dtype == torch.uint8
 
 
 def test_what_needs_each_image_alone_is_named():
-    assert obstacle(Augment()) == "augment.crop inception"
-    assert obstacle(Augment(crop="none", trivial_augment=True)) == "augment.trivial_augment"
-    assert obstacle(Augment(crop="resmall", preset="strong2", erasing=0.1)) is None
+    assert unsupported(Augment()) == "augment.crop inception"
+    assert unsupported(Augment(crop="none", trivial_augment=True)) == "augment.trivial_augment"
+    assert unsupported(Augment(crop="resmall", preset="strong2", erasing=0.1)) is None

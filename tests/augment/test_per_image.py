@@ -118,8 +118,8 @@ def test_evaluation_resizes_as_pillow_does():
 @pytest.mark.parametrize(
     ("shape", "size", "zoom", "expected"),
     [
-        ((600, 800), (384, 384), 448 / 384, (448, 597)),  # spec 4.2: short side 448
-        ((800, 600), (224, 224), 256 / 224, (341, 256)),  # spec 3.3: short side 256
+        ((600, 800), (384, 384), 448 / 384, (448, 597)),  # fine-tuning: short side 448
+        ((800, 600), (224, 224), 256 / 224, (341, 256)),  # before: short side 256
         ((100, 100), (32, 64), 1.0, (64, 64)),
         ((100, 300), (32, 64), 1.0, (32, 96)),
     ],

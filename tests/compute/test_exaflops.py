@@ -1,4 +1,4 @@
-"""Pre-training compute as the paper's table 6 counts it: 6 x multiply-accumulates x images (spec 8.1)."""
+"""Pre-training compute as the paper's table 6 counts it: 6 x multiply-accumulates x images."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def exaflops(variant: str, epochs: int) -> float:
 
 
 @pytest.mark.parametrize(("variant", "epochs"), FORMULA)
-def test_exaflops_of_the_spec(variant, epochs):
+def test_exaflops_of_table_6(variant, epochs):
     assert exaflops(variant, epochs) == pytest.approx(FORMULA[variant, epochs], abs=0.0501 * epochs / 7)
 
 

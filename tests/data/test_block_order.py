@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from vit_lightning.data.records import Records
-from vit_lightning.data.sampling import AHEAD, WINDOW, EvalSampler, TrainSampler, mixed
+from vit_lightning.data.sampling import LOOKAHEAD, WINDOW, EvalSampler, TrainSampler, block_shuffled
 from vit_lightning.data.subsets import Subset
 
 BLOCKS = np.repeat(np.arange(200, dtype=np.int32), 10)
@@ -29,14 +29,14 @@ class Blocks:
 
 
 def test_every_record_comes_once_and_few_blocks_at_a_time():
-    order = mixed(BLOCKS, torch.Generator().manual_seed(1))
+    order = block_shuffled(BLOCKS, torch.Generator().manual_seed(1))
     assert sorted(order) == list(range(2000))
     places = np.empty(2000, int)
     places[order] = np.arange(2000)
     spans = np.ptp(places.reshape(200, 10), axis=1)  # from a block's first record to its last
     assert 10 * WINDOW * 0.5 < np.median(spans) <= spans.max() < 10 * (WINDOW + 1)
     assert len(set(BLOCKS[order[500:600]])) > 25
-    assert not np.array_equal(order, mixed(BLOCKS, torch.Generator().manual_seed(2)))
+    assert not np.array_equal(order, block_shuffled(BLOCKS, torch.Generator().manual_seed(2)))
 
 
 def test_ranks_and_a_resumed_epoch_share_one_order():
@@ -54,7 +54,7 @@ def test_a_set_is_told_what_comes_through_all_that_wraps_it():
     records = Records(Subset(source, numbers), lambda image: image, (8, 8), 1, "training")
     assert np.array_equal(records.blocks, BLOCKS[::2])
     order = [int(numbers[draw.index]) for draw in TrainSampler(records)]
-    step = AHEAD // 64
+    step = LOOKAHEAD // 64
     assert [told[0] for told in source.told] == order[::step]
     assert source.told[0].tolist() == order
     source.told.clear()

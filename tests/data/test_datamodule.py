@@ -11,6 +11,7 @@ from torch import nn
 from torchvision.transforms import v2
 
 from vit_lightning.augment import Augment
+from vit_lightning.contracts import ImageData
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
@@ -108,6 +109,10 @@ def test_ranks_share_the_global_batches(world):
     for batch, *shares in zip(whole, *ranks, strict=True):
         shared = torch.cat([images for images, _ in shares])[:, 0, 0, 0]
         assert sorted(shared.tolist()) == sorted(batch[0][:, 0, 0, 0].tolist())
+
+
+def test_models_find_what_they_read_of_data():
+    assert isinstance(tiny(), ImageData)
 
 
 def test_case_c4_padding_of_a_short_rank_is_ignored():
@@ -373,4 +378,4 @@ def test_mixed_labels_are_smoothed_once_and_finished_targets_never(run, monkeypa
     finished = torch.eye(3)[torch.zeros(4, dtype=torch.int64)]
     data.trainer = Trainer(logger=False, accelerator="cpu")
     data.trainer.strategy.connect(Recorder())
-    assert torch.equal(data._goals(finished), finished)
+    assert torch.equal(data._targets(finished), finished)

@@ -18,7 +18,7 @@ from datamodules.folder import ImageFolder
 from tests.data.test_images_damaged import cut_and_ended, damaged, photo
 from vit_lightning.augment import Augment
 from vit_lightning.data import ImageDataModule, gpu_decode
-from vit_lightning.data.gpu_decode import Encoded, Undecoded
+from vit_lightning.data.gpu_decode import EncodedBatch, EncodedRecords
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.records import Records
 from vit_lightning.errors import InputError
@@ -95,7 +95,7 @@ def test_images_and_labels_are_the_loaders(crop, num_workers):
 
 def test_workers_leave_plain_jpegs_alone():
     images, labels = next(iter(pictures(batch_size=COUNT).train_dataloader()))
-    assert isinstance(images, Encoded) and len(images) == len(labels) == COUNT
+    assert isinstance(images, EncodedBatch) and len(images) == len(labels) == COUNT
     plain = sum(index % 7 < 3 for index in range(COUNT))
     assert len(images.lengths) == len(images.cuts) == plain
     assert images.pixels.shape == (COUNT - plain, 3, 32, 32)
@@ -159,7 +159,7 @@ def test_what_a_worker_cannot_read_ends_the_run_or_is_skipped(num_workers, data)
     expected = shown(pictures(found, decode_on_device=False, **skipping))
     data = pictures(found, num_workers=num_workers, **skipping)
     assert same(shown(data), expected)
-    assert data._decoder.records.skipped.count == 1
+    assert data.jpeg_decoder.records.skipped.count == 1
 
 
 def refuse(monkeypatch, batches: int) -> None:
@@ -193,7 +193,7 @@ def test_damage_inside_is_treated_as_wished_where_the_device_refuses_it(monkeypa
     skipping = {"on_error": "skip", "max_broken": 0.1}
     data = pictures(found, **skipping)
     assert same(shown(data), shown(pictures(found, decode_on_device=False, **skipping)))
-    assert data._decoder.records.skipped.count == 1
+    assert data.jpeg_decoder.records.skipped.count == 1
     assert same(shown(pictures(found, on_error="fix")), shown(pictures(found, decode_on_device=False, on_error="fix")))
 
 
@@ -272,7 +272,7 @@ def test_torchvision_without_nvjpeg(monkeypatch):
 def test_records_and_batches_can_be_pickled():
     loader = pictures().train_dataloader()
     records = pickle.loads(pickle.dumps(loader.dataset))
-    assert isinstance(records, Undecoded)
+    assert isinstance(records, EncodedRecords)
     assert len(pickle.loads(pickle.dumps(next(iter(loader))))[0]) == BATCH
 
 

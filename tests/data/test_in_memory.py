@@ -15,7 +15,7 @@ from vit_lightning.augment import Augment
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data import in_memory as memory
 from vit_lightning.data.images import BrokenImage
-from vit_lightning.data.in_memory import WholeBatches
+from vit_lightning.data.in_memory import InMemoryBatches
 from vit_lightning.data.records import Records
 from vit_lightning.data.sampling import BROKEN, IGNORE
 from vit_lightning.errors import InputError
@@ -101,7 +101,7 @@ def test_evaluation_is_the_same_from_memory(kind, evaluation, image_size):
             augment = Augment(evaluation=evaluation)
             data = tiny(val=kind(9, broken={3, 8}), augment=augment, **options)
             loaders.append(on_rank(data, rank, world).val_dataloader())
-        assert [type(loader.dataset) for loader in loaders] == [Records, WholeBatches]
+        assert [type(loader.dataset) for loader in loaders] == [Records, InMemoryBatches]
         assert same(*loaders)
         assert loaders[0].dataset.skipped.flags.tolist() == loaders[1].dataset.skipped.flags.tolist()
         labels = joined(loaders[1])[1].flatten().tolist()
@@ -154,29 +154,29 @@ def test_a_resumed_run_goes_on_with_the_same_batches():
     assert same(loader, whole[2:])
 
 
-def test_small_sets_of_one_size_are_held_unasked(monkeypatch):
-    def held(train, **options):
-        return isinstance(tiny(train, batch_size=1, **options).train_dataloader().dataset, WholeBatches)
+def test_small_sets_of_one_size_are_loaded_unasked(monkeypatch):
+    def in_memory(train, **options):
+        return isinstance(tiny(train, batch_size=1, **options).train_dataloader().dataset, InMemoryBatches)
 
-    assert held(Encoded(20))
-    assert not held(Encoded(20), in_memory=False)
-    assert not held(Encoded(20, others={0}))
-    assert not held(Encoded(40, others={37}))  # between those that are looked at first
+    assert in_memory(Encoded(20))
+    assert not in_memory(Encoded(20), in_memory=False)
+    assert not in_memory(Encoded(20, others={0}))
+    assert not in_memory(Encoded(40, others={37}))  # between those that are looked at first
     large = Encoded(2, sides=(memory.SIDE + 1, 8))
-    assert not held(large)
-    assert held(large, in_memory=True)
+    assert not in_memory(large)
+    assert in_memory(large, in_memory=True)
     monkeypatch.setattr(memory, "BUDGET", 20 * 3 * 8 * 8 - 1)
-    assert not held(Encoded(20))
-    assert held(Encoded(19))
-    assert held(Encoded(20), in_memory=True)
+    assert not in_memory(Encoded(20))
+    assert in_memory(Encoded(19))
+    assert in_memory(Encoded(20), in_memory=True)
 
 
 @pytest.fixture
 def several(monkeypatch):
     """Lets processes decode small sets: two take three and two pieces of four images."""
-    monkeypatch.setattr(memory, "PIECE", 4 * 3 * 8 * 8)
-    monkeypatch.setattr(memory, "LEAST", 2)
-    monkeypatch.setattr(Tiny, "_cores", 2)
+    monkeypatch.setattr(memory, "CHUNK_BYTES", 4 * 3 * 8 * 8)
+    monkeypatch.setattr(memory, "CHUNKS_PER_WORKER", 2)
+    monkeypatch.setattr(Tiny, "cores_per_device", 2)
 
 
 @pytest.mark.parametrize("kind", [Encoded, MultiHot])
@@ -186,7 +186,7 @@ def test_processes_decode_what_one_does(several, kind):
     held = tiny(source, on_error="skip").train_dataloader().dataset.source
     assert torch.equal(torch.get_rng_state(), state)
     assert 13 not in source.asked  # by this process, which looked at the sizes of some alone
-    memory.LEAST = 100
+    memory.CHUNKS_PER_WORKER = 100
     alone = tiny(source, on_error="skip").train_dataloader().dataset.source
     assert 13 in source.asked
     assert torch.equal(held.images, alone.images) and torch.equal(held.labels, alone.labels)
@@ -210,7 +210,7 @@ def test_a_set_is_decoded_once(monkeypatch):
     assert data.train_dataloader().dataset.source is not first
 
 
-def test_images_of_other_sizes_cannot_be_held():
+def test_images_of_other_sizes_cannot_be_in_memory():
     with pytest.raises(InputError, match=r"one size, but training image 7.png has \(3, 9, 8\) and others \(3, 8, 8\)"):
         tiny(Encoded(20, others={7}), in_memory=True).train_dataloader()
 

@@ -133,5 +133,5 @@ def test_seeds_of_neighbouring_keys_differ():
 
 
 def test_tfds_order_of_cifar():
-    # Published order of CIFAR-10's and CIFAR-100's training records (spec data.md, section 5).
+    # Published order of CIFAR-10's and CIFAR-100's training records.
     assert tfds_order("train", range(50_000))[:5].tolist() == [16399, 1680, 47917, 17307, 27051]

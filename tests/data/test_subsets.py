@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vit_lightning.data.sampling import IGNORE
-from vit_lightning.data.subsets import Subset, hold_out, share_of, some_of_each
+from vit_lightning.data.subsets import Subset, hold_out, take_fraction, take_per_class
 from vit_lightning.errors import InputError
 
 NAMES = ["ant", "bee", "cow"]
@@ -64,7 +64,7 @@ def test_subset_keeps_labels_and_names():
 
 @given(st.integers(1, 200), st.floats(0.001, 1), st.floats(0.001, 1))
 def test_a_smaller_share_is_part_of_a_larger_one(size, one, other):
-    small, large = (share_of(Numbered(size), fraction).indices.tolist() for fraction in sorted((one, other)))
+    small, large = (take_fraction(Numbered(size), fraction).indices.tolist() for fraction in sorted((one, other)))
     assert set(small) <= set(large)
     assert len(small) == max(1, round(min(one, other) * size))
     assert small == sorted(set(small))
@@ -73,34 +73,34 @@ def test_a_smaller_share_is_part_of_a_larger_one(size, one, other):
 @given(st.lists(st.integers(0, 2), max_size=60), st.integers(1, 5), st.integers(0, 3))
 def test_so_many_of_each_class_are_balanced_and_nested(extra, count, more):
     labels = [0, 1, 2] * (count + more) + extra
-    small, large = (some_of_each(Labelled(labels), number, NAMES) for number in (count, count + more))
+    small, large = (take_per_class(Labelled(labels), number, NAMES) for number in (count, count + more))
     assert set(small.indices) <= set(large.indices)
     assert np.bincount(small.labels).tolist() == [count] * 3
     assert np.bincount(large.labels).tolist() == [count + more] * 3
 
 
 def test_the_choice_is_no_slice_and_does_not_follow_the_runs_seed(monkeypatch):
-    chosen = share_of(Numbered(1000), 0.1).indices
+    chosen = take_fraction(Numbered(1000), 0.1).indices
     assert abs(chosen.mean() - 500) < 4 * 1000 / np.sqrt(12 * 100)
-    each = some_of_each(Numbered(999), 20, NAMES).indices
+    each = take_per_class(Numbered(999), 20, NAMES).indices
     assert each.max() > 900
     monkeypatch.setenv("PL_GLOBAL_SEED", "7")
-    assert share_of(Numbered(1000), 0.1).indices.tolist() == chosen.tolist()
-    assert some_of_each(Numbered(999), 20, NAMES).indices.tolist() == each.tolist()
+    assert take_fraction(Numbered(1000), 0.1).indices.tolist() == chosen.tolist()
+    assert take_per_class(Numbered(999), 20, NAMES).indices.tolist() == each.tolist()
 
 
 def test_labels_are_read_where_no_list_is_known():
-    assert [label for _, label in some_of_each(Numbered(30), 2, NAMES)].count(1) == 2
+    assert [label for _, label in take_per_class(Numbered(30), 2, NAMES)].count(1) == 2
     multi_hot = [(0, np.array([1.0, 0.0, 1.0]))] * 4
     with pytest.raises(InputError, match=r"one class per image.*use --data\.fraction"):
-        some_of_each(multi_hot, 1, NAMES)
+        take_per_class(multi_hot, 1, NAMES)
 
 
 def test_a_class_with_too_few_is_named():
     with pytest.raises(InputError, match="per_class is 3, but class bee has 2 training images; give 2 or less"):
-        some_of_each(Labelled([0, 0, 0, 1, 1, 2, 2, 2]), 3, NAMES)
+        take_per_class(Labelled([0, 0, 0, 1, 1, 2, 2, 2]), 3, NAMES)
     with pytest.raises(InputError, match="class cow has 0 training images, so no count would do"):
-        some_of_each(Labelled([0, 1, IGNORE]), 1, NAMES)
+        take_per_class(Labelled([0, 1, IGNORE]), 1, NAMES)
 
 
 WORDS = ("fit", "--data", "Digits", "--data.batch_size", 16, "--model.net.variant", "mu/8")

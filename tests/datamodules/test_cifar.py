@@ -68,7 +68,7 @@ def test_validation_is_the_end_in_tfds_order(cifar, tmp_path):
 
 
 def test_real_sizes_of_the_papers_split():
-    assert len(tfds_order("train", range(50_000))[: 50_000 - round(0.02 * 50_000)]) == 49_000  # [:98 %], spec 4.1
+    assert len(tfds_order("train", range(50_000))[: 50_000 - round(0.02 * 50_000)]) == 49_000  # [:98 %], appendix B.1.1
 
 
 def test_a_changed_file_is_not_unpickled(cifar, tmp_path):

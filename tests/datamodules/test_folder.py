@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from datamodules.folder import Files, ImageFolder, Strings
+from datamodules.folder import ImageFolder
+from datamodules.reading.image_files import ImageFiles
+from datamodules.reading.shared_sequences import Strings
 from vit_lightning.augment import Augment
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.errors import InputError
@@ -159,7 +161,7 @@ def test_many_names_are_kept_in_two_arrays():
     strings = Strings(iter(names))
     assert list(strings) == names
     assert len(pickle.dumps(Strings(f"class/{number:08d}.jpg" for number in range(10_000)))) < 10_000 * 27
-    files = pickle.loads(pickle.dumps(Files(Path("root"), names, [0, 1, 2, 3])))
+    files = pickle.loads(pickle.dumps(ImageFiles(Path("root"), names, [0, 1, 2, 3])))
     assert files[0] == (Path("root/a/b.jpg"), 0)
 
 

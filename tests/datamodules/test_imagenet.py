@@ -14,8 +14,8 @@ from torch.nn.functional import one_hot
 
 from datamodules.imagenet import V2, ImageNet1k
 from datamodules.reading import synsets
-from datamodules.reading.array_cache import Ragged
 from datamodules.reading.published import tfds_order
+from datamodules.reading.shared_sequences import Ragged
 from vit_lightning.augment import Augment
 from vit_lightning.classifier import Classifier
 from vit_lightning.data.images import BrokenImage

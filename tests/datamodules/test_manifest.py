@@ -92,7 +92,9 @@ def test_whole_numbers_are_class_numbers(root):
     assert data.num_classes == 11
     assert data.train_set.labels.tolist() == [10, 2]
     write(root / "train.csv", [("images/0.png", "20190101"), ("images/1.png", "2")])
-    with pytest.raises(InputError, match=r"label 20190101 is no class number below 1000000; give --data\.class_map"):
+    with pytest.raises(
+        InputError, match=r"train\.csv has the label 20190101, which is no class below 1000000; give --data\.class_map"
+    ):
         ready(root)
 
 

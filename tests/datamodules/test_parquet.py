@@ -69,7 +69,7 @@ def test_rows_in_order_across_files_and_groups(tmp_path, as_struct):
 
 
 def test_few_groups_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr("datamodules.parquet.CACHE_BYTES", 0)
+    monkeypatch.setattr("datamodules.reading.parquet_rows.CACHE_BYTES", 0)
     write(tmp_path / "train.parquet", [0] * 12, group=2)
     data = ready(tmp_path, val_fraction=0.0)
     for index in (0, 11, 5, 0, 7):

@@ -136,8 +136,9 @@ def test_an_epoch_resumes_with_the_very_next_image(website, tmp_path, workers):
     whole = list(ready(website, **options).train_dataloader())
     shutil.rmtree(tmp_path)
     data = ready(website, **options)
-    data._batches_seen = lambda: 6
-    rest = list(data.train_dataloader())
+    loader = data.train_dataloader()
+    loader.batches_seen = lambda: 6
+    rest = list(loader)
     assert len(whole) == 16 and len(rest) == 10
     for (images, labels), (theirs, their_labels) in zip(rest, whole[6:], strict=True):
         assert torch.equal(images, theirs) and torch.equal(labels, their_labels)

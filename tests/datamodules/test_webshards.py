@@ -1,4 +1,4 @@
-"""WebDataset tars, near and afar, written here member by member and read beside the webdataset library's rules."""
+"""WebDataset tars, local and remote, written here member by member and read beside the webdataset library's rules."""
 
 import gzip
 import io
@@ -17,6 +17,7 @@ from datamodules import webshards as module
 from datamodules.webshards import WebShards, expand
 from tests import servers
 from vit_lightning.augment import Augment
+from vit_lightning.data import loaders
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.errors import InputError
 from vit_lightning.testing import check_datamodule
@@ -108,13 +109,13 @@ def test_samples_are_files_of_one_name(files, shards):
     assert data.val_set.labels.tolist() == [2] * 6
 
 
-def test_afar_as_near_and_read_once(files, website, shards, monkeypatch):
+def test_remote_as_local_and_read_once(files, website, shards, monkeypatch):
     near, far = ready(shards(files[0], val="val.tar")), ready(shards(website, val="val.tar"))
     for split in ("train_set", "val_set"):
         ours, theirs = getattr(far, split), getattr(near, split)
         assert [ours[number] for number in range(len(ours))] == [theirs[number] for number in range(len(theirs))]
     assert far.train_set.blocks.tolist() == [number // 5 for number in range(20)]
-    monkeypatch.setattr(module, "build", None)
+    monkeypatch.setattr(module, "index_samples", None)
     assert len(ready(shards(website, val="val.tar")).train_set) == 20
 
 
@@ -122,8 +123,9 @@ def test_afar_as_near_and_read_once(files, website, shards, monkeypatch):
 def test_an_epoch_resumes_with_the_very_next_image(website, shards, workers):
     whole = list(ready(shards(website, val="val.tar", num_workers=workers)).train_dataloader())
     data = ready(shards(website, val="val.tar", num_workers=workers))
-    data._batches_seen = lambda: 2
-    rest = list(data.train_dataloader())
+    loader = data.train_dataloader()
+    loader.batches_seen = lambda: 2
+    rest = list(loader)
     assert len(whole) == 5 and len(rest) == 3
     assert all(
         torch.equal(a, b) for one, other in zip(rest, whole[2:], strict=True) for a, b in zip(one, other, strict=True)
@@ -134,7 +136,7 @@ def test_two_devices_share_the_samples_equally(website, shards, monkeypatch):
     seen = []
     for rank in (0, 1):
         data = ready(shards(website, val="val.tar"))
-        monkeypatch.setattr(WebShards, "_share", {"num_replicas": 2, "rank": rank})
+        monkeypatch.setattr(loaders, "_shard", lambda data, rank=rank: {"num_replicas": 2, "rank": rank})
         seen.append([draw.index for draw in data.train_dataloader().sampler])
     assert len(seen[0]) == len(seen[1]) == 10
     assert sorted(seen[0] + seen[1]) == list(range(20))

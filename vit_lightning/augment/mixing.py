@@ -33,8 +33,8 @@ def mixer(mixup_alpha: float, cutmix_alpha: float, num_classes: int) -> Mix | No
     choice = v2.RandomChoice(kinds)
 
     def mix(images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        goals = targets(labels, num_classes)
-        return choice(images, goals) if len(images) > 1 else (images, goals)
+        targets = to_targets(labels, num_classes)
+        return choice(images, targets) if len(images) > 1 else (images, targets)
 
     return mix
 
@@ -51,7 +51,7 @@ class MixUp(v2.MixUp):
         return torch.lerp(inpt.roll(1, 0), inpt, params["lam"])
 
 
-def targets(labels: Tensor, num_classes: int) -> Tensor:
+def to_targets(labels: Tensor, num_classes: int) -> Tensor:
     """Return float targets `(b, classes)`. Labels on an accelerator are not looked at: that would wait for it."""
     if labels.ndim == 2:
         return labels.float()

@@ -16,10 +16,10 @@ from torchvision.transforms import v2
 
 from vit_lightning.augment import Augment, randaugment
 from vit_lightning.augment.per_image import Cover, Size
-from vit_lightning.seeds import Dice, below
+from vit_lightning.seeds import StatelessRandom, below
 
 
-class Drawn(NamedTuple):
+class UnaugmentedBatch(NamedTuple):
     """A batch that is not varied yet, with the numbers that decide how it will be."""
 
     images: Tensor
@@ -30,7 +30,7 @@ class Drawn(NamedTuple):
 class Step(Protocol):
     """One random change."""
 
-    def draw(self, dice: Dice) -> Any:
+    def draw(self, random: StatelessRandom) -> Any:
         """Return the numbers for a batch, as CPU tensors or arrays in any nest of tuples."""
 
     def __call__(self, images: Tensor, numbers: Any) -> Tensor:
@@ -41,19 +41,19 @@ class BatchAugment:
     """What `augment.train_transform` does, from the same distributions, with other numbers.
 
     Args:
-        augment: the recipe; `obstacle` says whether all of it can be done here.
+        augment: the recipe; `unsupported` says whether all of it can be done here.
         size: image size to end at (y, x).
     """
 
     def __init__(self, augment: Augment, size: Size) -> None:
         self.resize = _resize(augment, size)
-        pad = augment.crop == "pad"
-        window = Window(size, tuple(side // 8 if pad else 0 for side in size), augment.flip)
+        padding = (size[0] // 8, size[1] // 8) if augment.crop == "pad" else (0, 0)
+        window = Window(size, padding, augment.flip)
         self.steps: list[Step] = [window, *later_steps(augment, size)]
 
-    def draw(self, dice: Dice) -> tuple[Any, ...]:
+    def draw(self, random: StatelessRandom) -> tuple[Any, ...]:
         """Return the numbers of every step."""
-        return tuple(step.draw(dice) for step in self.steps)
+        return tuple(step.draw(random) for step in self.steps)
 
     def __call__(self, images: Tensor, numbers: Sequence[Any]) -> Tensor:
         """Return uint8 images `(b, c, y, x)` of any one size varied, at the size that the recipe ends at."""
@@ -76,7 +76,7 @@ def later_steps(augment: Augment, size: Size) -> list[Step]:
     return steps
 
 
-def obstacle(augment: Augment) -> str | None:
+def unsupported(augment: Augment) -> str | None:
     """Say which part of a recipe needs each record alone, or return None."""
     if augment.crop == "inception":
         return "augment.crop inception"
@@ -107,9 +107,9 @@ class Window:
     padding: Size
     flip: bool
 
-    def draw(self, dice: Dice) -> Tensor:
+    def draw(self, random: StatelessRandom) -> Tensor:
         """Return int64 `(3, b)`: the place's row and column, and the mirroring, from 0 to below 2**32 each."""
-        return torch.from_numpy(np.stack([dice("crop y"), dice("crop x"), dice("flip")]))
+        return torch.from_numpy(np.stack([random("crop y"), random("crop x"), random("flip")]))
 
     def __call__(self, images: Tensor, numbers: Tensor) -> Tensor:
         y, x = (
@@ -158,13 +158,13 @@ class Affine:
     scale: float
     size: Size
 
-    def draw(self, dice: Dice) -> Tensor:
+    def draw(self, random: StatelessRandom) -> Tensor:
         """Return for each image the matrix `(b, 2, 3)` from a place seen from the middle to where it is taken from."""
         height, width = self.size
-        angle = np.radians(dice.uniform("rotate", -self.rotate, self.rotate))
-        x = np.round(dice.uniform("shift x", -1, 1) * self.shift * width)
-        y = np.round(dice.uniform("shift y", -1, 1) * self.shift * height)
-        return inverse(angle, x, y, dice.uniform("scale", 1 - self.scale, 1 + self.scale))
+        angle = np.radians(random.uniform("rotate", -self.rotate, self.rotate))
+        x = np.round(random.uniform("shift x", -1, 1) * self.shift * width)
+        y = np.round(random.uniform("shift y", -1, 1) * self.shift * height)
+        return inverse(angle, x, y, random.uniform("scale", 1 - self.scale, 1 + self.scale))
 
     def __call__(self, images: Tensor, numbers: Tensor) -> Tensor:
         height, width = images.shape[-2:]
@@ -200,24 +200,28 @@ class Operations:
     layers: int
     magnitude: float
 
-    def draw(self, dice: Dice) -> tuple[Tensor, Tensor, np.ndarray]:
+    def draw(self, random: StatelessRandom) -> tuple[Tensor, Tensor, np.ndarray]:
         """Return who goes where before each layer and at the end, Cutout's places, and the size of each group.
 
         They are int64 `(layers + 1, b)`, float `(layers, b, 2)` and an array `(layers, groups)`.
         """
-        moves, places, counts = [], [], []
-        back = None
+        moves: list[np.ndarray] = []
+        backs: list[np.ndarray] = []
+        places, counts = [], []
         for layer in range(self.layers):
-            group = _FIRST[below(dice(f"operation {layer}"), len(_FIRST))]
+            group = _FIRST[below(random(f"operation {layer}"), len(_FIRST))]
             directed = np.array([name in randaugment.DIRECTED for name, _ in GROUPS])[group]
-            group = group + directed * below(dice(f"direction {layer}"), 2)
+            group = group + directed * below(random(f"direction {layer}"), 2)
             order = np.argsort(group, kind="stable")
-            moves.append(order if back is None else back[order])
-            back = np.argsort(order)
-            places.append(np.stack([dice.uniform(f"place {axis} {layer}")[order] for axis in "yx"], axis=1))
+            moves.append(backs[-1][order] if backs else order)
+            backs.append(np.argsort(order))
+            places.append(np.stack([random.uniform(f"place {axis} {layer}")[order] for axis in "yx"], axis=1))
             counts.append(np.bincount(group, minlength=len(GROUPS)))
-        moves = torch.from_numpy(np.stack([*moves, back]))
-        return moves, torch.from_numpy(np.stack(places).astype(np.float32)), np.stack(counts)
+        return (
+            torch.from_numpy(np.stack([*moves, backs[-1]])),
+            torch.from_numpy(np.stack(places).astype(np.float32)),
+            np.stack(counts),
+        )
 
     def __call__(self, images: Tensor, numbers: tuple[Tensor, Tensor, np.ndarray]) -> Tensor:
         moves, places, counts = numbers
@@ -256,20 +260,20 @@ class Erasing:
     aspect: tuple[float, float] = (0.3, 3.3)
     attempts: int = 10
 
-    def draw(self, dice: Dice) -> Tensor:
+    def draw(self, random: StatelessRandom) -> Tensor:
         """Return int64 `(4, b)`: first row and column, height and width of each box; no height, no box."""
-        wanted = dice.uniform("erasing") < self.probability
+        wanted = random.uniform("erasing") < self.probability
         sides = np.zeros((2, len(wanted)), dtype=np.int64)
         for attempt in range(self.attempts):
-            area = dice.uniform(f"erasing area {attempt}", *self.area) * self.size[0] * self.size[1]
-            aspect = np.exp(dice.uniform(f"erasing aspect {attempt}", *np.log(self.aspect)))
+            area = random.uniform(f"erasing area {attempt}", *self.area) * self.size[0] * self.size[1]
+            aspect = np.exp(random.uniform(f"erasing aspect {attempt}", *np.log(self.aspect)))
             box = np.round(np.sqrt([area * aspect, area / aspect])).astype(np.int64)
             fits = (box < rearrange(np.array(self.size), "side -> side 1")).all(axis=0)
             sides = np.where(wanted & fits & (sides[0] == 0), box, sides)
             if (sides[0] > 0)[wanted].all():
                 break
         room = [side - own + 1 for side, own in zip(self.size, sides, strict=True)]
-        corners = [below(dice(f"erasing {axis}"), count) for axis, count in zip("yx", room, strict=True)]
+        corners = [below(random(f"erasing {axis}"), count) for axis, count in zip("yx", room, strict=True)]
         return torch.from_numpy(np.stack([*corners, *sides]))
 
     def __call__(self, images: Tensor, numbers: Tensor) -> Tensor:

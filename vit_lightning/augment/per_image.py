@@ -30,7 +30,7 @@ PRESETS: dict[Preset, tuple[tuple[int, float], float]] = {
     "strong1": ((2, 20), 0.5),
     "strong2": ((2, 20), 0.8),
 }
-"""RandAugment's layers and magnitude and MixUp's alpha. Source: "How to train your ViT?", section 3 (spec 3.5)."""
+"""RandAugment's layers and magnitude and MixUp's alpha. Source: "How to train your ViT?", section 3."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class RandomCut:
 
     @property
     def antialias(self) -> bool:
-        """Whether resizing is antialiased: in the recipes that keep the aspect it is (spec 3.3)."""
+        """Whether resizing is antialiased: in the recipes that keep the aspect it is."""
         return self.augment.crop not in ("inception", "resize")
 
     def draw(self, height: int, width: int) -> Cut:
@@ -192,9 +192,10 @@ class RandomCut:
                 window = cover.window(height, width)
                 cut = *window, *self._place(cover.sides(*window[2:]))
             case "resize":
-                cut = *whole, *self._place(tuple(round(side * self.augment.zoom) for side in self.size))
+                zoom = self.augment.zoom
+                cut = *whole, *self._place((round(self.size[0] * zoom), round(self.size[1] * zoom)))
             case "pad":
-                cut = *whole, *self._place(self.size, tuple(side // 8 for side in self.size))
+                cut = *whole, *self._place(self.size, (self.size[0] // 8, self.size[1] // 8))
             case "none":
                 cut = *whole, *self.size, 0, 0
         return Cut(*cut, self.augment.flip and bool(torch.rand(1) < 0.5))
@@ -241,7 +242,7 @@ class InceptionCrop:
 
     The aspect is uniform (torchvision's is log-uniform), the height a uniform integer between those of the smallest
     and the largest area that fit, the place uniform, and the resizing bilinear without antialiasing. After 100 windows
-    that do not fit, the whole image is taken. Source: spec 3.3 (big_vision `ops_image.py`, TensorFlow's kernel).
+    that do not fit, the whole image is taken. Source: big_vision's `ops_image.py` and TensorFlow's kernel.
     """
 
     size: Size

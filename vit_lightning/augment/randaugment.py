@@ -2,7 +2,7 @@
 
 The levels are TensorFlow's, not torchvision's: a magnitude of 10 is full strength, AugReg goes on to 20, and a
 magnitude of 0 is not the identity. Rotations, shears and translations take the nearest pixel; what comes in is grey
-(128). Source: spec 3.5 (big_vision's archived `autoaugment.py`). Its translations and cutouts are in pixels and made
+(128). Source: big_vision's archived `autoaugment.py`. Its translations and cutouts are in pixels and made
 for images of 224; smaller images have smaller ones here, since at 32 pixels full strength would leave nothing of every
 second one.
 """

@@ -14,6 +14,7 @@ from torch.distributed.tensor import DTensor
 from torch.utils.data import DataLoader
 
 from vit_lightning.contracts import RecipeTrained
+from vit_lightning.data.image_set import keys_of
 from vit_lightning.data.sampling import TrainSampler
 from vit_lightning.errors import InputError
 from vit_lightning.files import write_atomically
@@ -151,7 +152,7 @@ def _keys(trainer: Trainer, batches: list[int]) -> list[str | int] | None:
     sampler = copy(loader.sampler)
     sampler.set_epoch(trainer.current_epoch)
     sampler.skip(batches[0] * loader.batch_size, trainer.current_epoch)
-    keys = getattr(loader.dataset, "keys", range(len(loader.dataset)))
+    keys = keys_of(loader.dataset)
     draws = islice(sampler, len(batches) * loader.batch_size)
     return [_name(keys[draw.index]) for draw in draws]
 

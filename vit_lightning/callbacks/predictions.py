@@ -9,6 +9,7 @@ import torch
 from einops import rearrange
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from vit_lightning.data.image_set import keys_of
 from vit_lightning.data.sampling import BROKEN
 from vit_lightning.errors import InputError
 from vit_lightning.files import check_place, write_atomically
@@ -73,7 +74,7 @@ class Predictions(Callback):
         broken: list[bool],
     ) -> None:
         names = model.class_names or [str(index) for index in range(model.hparams.num_classes)]
-        keys = getattr(dataset, "keys", range(len(dataset)))
+        keys = keys_of(dataset)
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         columns = [f"{what}{k + 1}" for k in range(len(values[0])) for what in ("class", "probability")]

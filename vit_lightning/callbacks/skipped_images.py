@@ -32,6 +32,6 @@ class SkippedImages(Callback):
         flags = skipped.flags.to(trainer.strategy.root_device, torch.uint8)
         skipped.flags.copy_(trainer.strategy.reduce(flags, reduce_op="max"))
         skipped.check()
-        if skipped.count > skipped.told:
-            skipped.told = skipped.count
+        if skipped.count > skipped.reported:
+            skipped.reported = skipped.count
             rank_zero_info(f"skipped {skipped.count} of {len(flags)} {skipped.split} images, which cannot be read")

@@ -18,6 +18,7 @@ from vit_lightning.augment import Augment
 from vit_lightning.errors import InputError, did_you_mean
 from vit_lightning.models import NetConfig
 from vit_lightning.runs import sharded
+from vit_lightning.runs.checkpoint_files import is_sharded
 from vit_lightning.yaml_files import kind, read_mapping
 
 PLUGINS = "vit_lightning.datamodules"
@@ -208,7 +209,7 @@ def refuse_linked_keys(argv: list[str], configs: Iterable[dict[str, Any]]) -> No
 def read_facts(path: Path) -> dict[str, Any]:
     """Hyper-parameters and step of a checkpoint, without reading its tensors."""
     try:
-        if sharded.is_sharded(path):
+        if is_sharded(path):
             checkpoint = sharded.read_facts(path) | {"state_dict": None}
         else:
             checkpoint = torch.load(path, map_location="cpu", weights_only=True, mmap=True)

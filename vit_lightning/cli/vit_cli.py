@@ -52,11 +52,11 @@ from vit_lightning.commands.doctor.verb import doctor
 from vit_lightning.commands.prepare.verb import prepare
 from vit_lightning.errors import InputError
 from vit_lightning.runs import folders
+from vit_lightning.runs.checkpoint_files import is_sharded, is_whole
 from vit_lightning.runs.checkpoints import CheckpointFiles, LastCheckpoint, WholeCheckpoints
 from vit_lightning.runs.loggers import MetricsCSV, TensorBoard
 from vit_lightning.runs.random_state import RandomState
 from vit_lightning.runs.record import RunRecord
-from vit_lightning.runs.sharded import is_sharded, is_whole
 
 set_parsing_settings(docstring_parse_attribute_docstrings=True)
 

@@ -38,7 +38,7 @@ def macs(config: NetConfig, image_size: int | tuple[int, int], num_classes: int,
 def training_flops(
     config: NetConfig, image_size: int | tuple[int, int], num_classes: int, frozen_trunk: bool = False
 ) -> int:
-    """Returns the FLOPs of training on one image: the backward pass costs twice the forward pass (spec 8.1).
+    """Returns the FLOPs of training on one image: the backward pass costs twice the forward pass.
 
     Args:
         config: variant and overridden fields.

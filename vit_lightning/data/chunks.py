@@ -112,7 +112,7 @@ class Layout:
 
 def index(chunks: Sequence[dict[str, Any]], several: bool) -> str:
     """Return the text of `index.json` for chunks given by filename, chunk_size, chunk_bytes and more."""
-    leaf = {"type": None, "context": None, "children_spec": []}
+    leaf: dict[str, Any] = {"type": None, "context": None, "children_spec": []}
     spec = [1, {"type": "builtins.dict", "context": json.dumps(FIELDS), "children_spec": [leaf] * len(FIELDS)}]
     config = {
         "chunk_bytes": None,

@@ -1,32 +1,27 @@
 """The data contract: what a datamodule must offer, and everything that it then gets for free."""
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
-from inspect import signature
 from pathlib import Path
-from typing import Any
 
 import torch
-from lightning.pytorch import LightningDataModule
+from lightning.pytorch import LightningDataModule, Trainer
 from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor
 from torch.utils.data import DataLoader
 from torchvision.transforms.v2 import functional as F
 
-from vit_lightning.augment import Augment
-from vit_lightning.augment import per_image as augmenting
-from vit_lightning.augment.mixing import targets
-from vit_lightning.augment.per_batch import BatchAugment, obstacle
-from vit_lightning.augment.per_image import RandomCut, Size, Transform
-from vit_lightning.data import gpu_decode, subsets
-from vit_lightning.data.gpu_decode import Decoder, Encoded, Undecoded
-from vit_lightning.data.in_memory import Held, WholeBatches, as_it_is, hold
-from vit_lightning.data.loaders import DeviceLoader, ResumableLoader
-from vit_lightning.data.records import ImageSet, OnError, Records
-from vit_lightning.data.sampling import EvalSampler, TrainSampler
-from vit_lightning.data.workers import shield_worker
+from vit_lightning.augment import Augment, per_image
+from vit_lightning.augment.mixing import to_targets
+from vit_lightning.augment.per_image import Size, Transform
+from vit_lightning.contracts import SmoothsTargets
+from vit_lightning.data import loaders, subsets
+from vit_lightning.data.gpu_decode import Decoder, EncodedBatch
+from vit_lightning.data.image_set import ImageSet
+from vit_lightning.data.in_memory import InMemorySet
+from vit_lightning.data.records import OnError
+from vit_lightning.data.workers import cores
 from vit_lightning.errors import InputError
 from vit_lightning.seeds import run_seed, seeded
 
@@ -78,6 +73,31 @@ class ImageDataModule(LightningDataModule, ABC):
     val_set: ImageSet | None = None
     test_set: ImageSet | None = None
 
+    @property
+    @abstractmethod
+    def num_classes(self) -> int | None:
+        """Number of classes, known before `setup`; None: unlabelled images, whose classes the checkpoint knows."""
+
+    @property
+    def class_names(self) -> list[str]:
+        """A name per class, in the order of the labels."""
+        return [str(label) for label in range(self.num_classes or 0)]
+
+    @abstractmethod
+    def setup(self, stage: str) -> None:
+        """Fill `train_set`, `val_set` and `test_set`, or those that `stage` (fit, validate, test, predict) needs."""
+
+    def train_transform(self) -> Transform:
+        """Return the training transform, uint8 `(c, y, x)` to uint8, or float in [0, 1], at `image_size`.
+
+        It must draw from torch's generator alone, which is seeded for every record.
+        """
+        return per_image.train_transform(self.augment, self.size)
+
+    def eval_transform(self) -> Transform:
+        """Return the transform for validation, test and prediction; nothing in it is random."""
+        return per_image.eval_transform(self.augment, self.size)
+
     def __init__(
         self,
         root: Path | None = None,
@@ -114,40 +134,71 @@ class ImageDataModule(LightningDataModule, ABC):
         """Sets that `setup` may fill in to be scored beside `val_set` and `test_set`, as val/<name> and test/<name>."""
         self.faults: list[InputError] | None = None
         """Where `report` puts faults; None: the first one ends the run."""
-        self._held: dict[tuple[str, bool | None], tuple[ImageSet, Held | None]] = {}
-        self._decoder: Decoder | None = None
+        self.in_memory_sets: dict[tuple[str, bool | None], tuple[ImageSet, InMemorySet | None]] = {}
+        """Each set that was looked at, and its images in memory where they are small, by its name and `in_memory`."""
+        self.jpeg_decoder: Decoder | None = None
+        """What decodes training batches on the device, once their loader is made."""
+        self._check_flags()
+
+    def _check_flags(self) -> None:
         for name, least, value in (
             ("image_size", 1, min(self.size)),
-            ("batch_size", 1, batch_size),
-            ("num_workers", 0, num_workers or 0),
-            ("per_class", 1, 1 if per_class is None else per_class),
+            ("batch_size", 1, self.batch_size),
+            ("num_workers", 0, self.num_workers or 0),
+            ("per_class", 1, 1 if self.per_class is None else self.per_class),
         ):
             if value < least:
                 raise InputError(f"--data.{name} is {value}, expected {least} or more")
         if max(self.size) > LARGEST_SIDE:
             raise InputError(f"--data.image_size is {max(self.size)}, expected at most {LARGEST_SIDE}")
-        if std is not None and min(std) <= 0:
-            raise InputError(f"--data.std is {tuple(std)}, expected a value above 0 for every channel")
-        if not 0 <= max_broken <= 1:
-            raise InputError(f"--data.max_broken is {max_broken}, expected a share from 0 to 1")
-        if not 0 < fraction <= 1:
-            raise InputError(f"--data.fraction is {fraction}, expected a share above 0 and at most 1")
-        if fraction < 1 and per_class:
-            raise InputError(f"--data.fraction {fraction} and --data.per_class {per_class} cannot both be; give one")
+        if self.std is not None and min(self.std) <= 0:
+            raise InputError(f"--data.std is {tuple(self.std)}, expected a value above 0 for every channel")
+        if not 0 <= self.max_broken <= 1:
+            raise InputError(f"--data.max_broken is {self.max_broken}, expected a share from 0 to 1")
+        if not 0 < self.fraction <= 1:
+            raise InputError(f"--data.fraction is {self.fraction}, expected a share above 0 and at most 1")
+        if self.fraction < 1 and self.per_class:
+            raise InputError(
+                f"--data.fraction {self.fraction} and --data.per_class {self.per_class} cannot both be; give one"
+            )
+
+    def train_dataloader(self) -> DataLoader:
+        return loaders.training_loader(self)
+
+    def val_dataloader(self) -> DataLoader | list[DataLoader]:
+        if self.val_set is None and not (self.trainer is not None and self.trainer.state.fn == "validate"):
+            rank_zero_info(f"{type(self).__name__} has no validation set: validation is skipped")
+            return []
+        return loaders.scored_loaders(self, "val_set")
+
+    def test_dataloader(self) -> DataLoader | list[DataLoader]:
+        return loaders.scored_loaders(self, "test_set")
+
+    def predict_dataloader(self) -> DataLoader:
+        return loaders.evaluation_loader(self, "val_set" if self.test_set is None else "test_set")
+
+    def on_after_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
+        """Decode a batch if the loader did not, and mix it in training; its labels are then float `(b, classes)`."""
+        if self.jpeg_decoder is not None and isinstance(batch[0], EncodedBatch):
+            batch = self.jpeg_decoder(*batch)
+        if self._mixing is None or self.trainer is None or not self.trainer.training:
+            return batch
+        pixels, targets = F.to_dtype(batch[0], torch.float32, scale=True), self._targets(batch[1])
+        if self._mixing_is_over(self.trainer):
+            return pixels, targets
+        step = self.trainer.fit_loop.epoch_loop.batch_progress.current.ready
+        with seeded(run_seed(), self.trainer.current_epoch, step, self.trainer.global_rank):
+            return self._mixing(pixels, targets)
+
+    def on_exception(self, exception: BaseException) -> None:
+        """Keep a user fault's sentence alone: a loader's worker hands it over at the end of its whole traceback."""
+        if isinstance(exception, InputError):
+            exception.args = (str(exception).rpartition(f".{type(exception).__name__}: ")[2].rstrip(),)
 
     @property
-    @abstractmethod
-    def num_classes(self) -> int | None:
-        """Number of classes, known before `setup`; None: unlabelled images, whose classes the checkpoint knows."""
-
-    @property
-    def class_names(self) -> list[str]:
-        """A name per class, in the order of the labels."""
-        return [str(label) for label in range(self.num_classes or 0)]
-
-    @abstractmethod
-    def setup(self, stage: str) -> None:
-        """Fill `train_set`, `val_set` and `test_set`, or those that `stage` (fit, validate, test, predict) needs."""
+    def mending(self) -> str:
+        """What to do about records that cannot be read."""
+        return "mend or remove them"
 
     def report(self, fault: InputError) -> None:
         """Raise a fault of one file among many, unless all are wanted, as by the verb doctor."""
@@ -155,230 +206,49 @@ class ImageDataModule(LightningDataModule, ABC):
             raise fault
         self.faults.append(fault)
 
-    def train_transform(self) -> Transform:
-        """Return the training transform, uint8 `(c, y, x)` to uint8, or float in [0, 1], at `image_size`.
-
-        It must draw from torch's generator alone, which is seeded for every record.
-        """
-        return augmenting.train_transform(self.augment, self.size)
-
-    def eval_transform(self) -> Transform:
-        """Return the transform for validation, test and prediction; nothing in it is random."""
-        return augmenting.eval_transform(self.augment, self.size)
-
-    def train_dataloader(self) -> DataLoader:
-        records = self._training()
-        sampler = TrainSampler(records, **self._share, seed=run_seed())
-        if len(sampler) < self.batch_size:
-            devices = self._share["num_replicas"]
-            raise InputError(
-                f"{self._of_part}the training set has {_count(len(records))}, too few for one batch of "
-                f"{self.batch_size} on each of "
-                f"{devices} device{'s' * (devices > 1)}; give --data.batch_size {max(1, len(sampler))} or less"
-            )
-        return self._loader(records, sampler, drop_last=True)
-
-    def val_dataloader(self) -> DataLoader | list:
-        if self.val_set is None and not self._runs("validate"):
-            rank_zero_info(f"{type(self).__name__} has no validation set: validation is skipped")
-            return []
-        return self._scored("val_set")
-
-    def test_dataloader(self) -> DataLoader | list:
-        return self._scored("test_set")
-
-    def predict_dataloader(self) -> DataLoader:
-        return self._eval_loader("val_set" if self.test_set is None else "test_set")
-
-    def on_after_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
-        """Decode a batch if the loader did not, and mix it in training; its labels are then float `(b, classes)`."""
-        if self._decoder is not None and isinstance(batch[0], Encoded):
-            batch = self._decoder(*batch)
-        if self._mixing is None or self.trainer is None or not self.trainer.training:
-            return batch
-        pixels, goals = F.to_dtype(batch[0], torch.float32, scale=True), self._goals(batch[1])
-        if self._mixed_enough:
-            return pixels, goals
-        step = self.trainer.fit_loop.epoch_loop.batch_progress.current.ready
-        with seeded(run_seed(), self.trainer.current_epoch, step, self.trainer.global_rank):
-            return self._mixing(pixels, goals)
-
-    def _goals(self, labels: Tensor) -> Tensor:
-        """Float targets `(b, classes)`: what is mixed cannot be smoothed by the loss, so labels are smoothed here."""
-        goals, smooth = targets(labels, self.num_classes), getattr(self.trainer.lightning_module, "smooth", None)
-        return smooth(goals) if smooth and labels.ndim == 1 else goals
-
-    @property
-    def _mixed_enough(self) -> bool:
-        """Whether the part of the run has begun in which batches are as they are."""
-        unmixed = self.augment.unmixed
-        return unmixed > 0 and self.trainer.global_step >= (1 - unmixed) * self.trainer.estimated_stepping_batches
-
-    def on_exception(self, exception: BaseException) -> None:
-        """Keep a user fault's sentence alone: a loader's worker hands it over at the end of its whole traceback."""
-        if isinstance(exception, InputError):
-            exception.args = (str(exception).rpartition(f".{type(exception).__name__}: ")[2].rstrip(),)
-
-    @cached_property
-    def _mixing(self) -> Callable[[Tensor, Tensor], Batch] | None:
-        return augmenting.mixing(self.augment, self.num_classes)
-
-    @property
-    def train_part(self) -> ImageSet | None:
-        """The training images that `fraction` or `per_class` leave; all without them."""
-        if self.train_set is None or (self.fraction == 1 and self.per_class is None):
-            return self.train_set
-        if self.per_class is None:
-            return subsets.share_of(self.train_set, self.fraction)
-        return subsets.some_of_each(self.train_set, self.per_class, self.class_names)
-
-    @property
-    def _of_part(self) -> str:
-        """What left the training set smaller than it is, to begin a message with."""
-        if self.per_class is not None:
-            return f"with --data.per_class {self.per_class} "
-        return f"with --data.fraction {self.fraction} " if self.fraction < 1 else ""
-
     @property
     def size(self) -> Size:
         """The image size as (height, width)."""
-        return (self.image_size, self.image_size) if isinstance(self.image_size, int) else tuple(self.image_size)
+        height, width = (self.image_size,) * 2 if isinstance(self.image_size, int) else self.image_size
+        return height, width
+
+    @property
+    def train_subset(self) -> ImageSet | None:
+        """The training images that `fraction` or `per_class` leave; all without them."""
+        return None if self.train_set is None else self.subset(self.train_set)
+
+    def subset(self, images: ImageSet) -> ImageSet:
+        """Return what `fraction` or `per_class` leave of a training set."""
+        if self.per_class is not None:
+            return subsets.take_per_class(images, self.per_class, self.class_names)
+        return images if self.fraction == 1 else subsets.take_fraction(images, self.fraction)
 
     @property
     def workers(self) -> int:
         """Processes that load images for each device and set."""
-        if self.num_workers is not None:
-            return self.num_workers
-        return min(8, self._cores)
+        return min(8, self.cores_per_device) if self.num_workers is None else self.num_workers
 
     @property
-    def _cores(self) -> int:
+    def cores_per_device(self) -> int:
         """Processor cores for each device."""
-        devices = self.trainer.num_devices if self.trainer is not None else 1
-        return max(1, _cores() // devices)
+        devices = 1 if self.trainer is None else self.trainer.num_devices
+        return max(1, cores() // devices)
 
-    @property
-    def _share(self) -> dict[str, int]:
-        """Which part of the records this process loads."""
-        kwargs = self.trainer.distributed_sampler_kwargs if self.trainer is not None else None
-        return kwargs or {"num_replicas": 1, "rank": 0}
+    def overrides(self, name: str) -> bool:
+        """Tell whether a method is not that of this class."""
+        return getattr(getattr(self, name), "__func__", None) is not getattr(ImageDataModule, name)
 
-    def _batches_seen(self) -> int:
-        """Batches that a resumed run has already trained on in its current epoch."""
-        if self.trainer is None or not self.trainer.training:
-            return 0
-        return self.trainer.fit_loop.epoch_loop.batch_progress.current.ready
+    def _targets(self, labels: Tensor) -> Tensor:
+        """Float targets `(b, classes)`: what is mixed cannot be smoothed by the loss, so labels are smoothed here."""
+        targets = to_targets(labels, self.num_classes or 0)
+        model = None if self.trainer is None else self.trainer.lightning_module
+        return model.smooth(targets) if isinstance(model, SmoothsTargets) and labels.ndim == 1 else targets
 
-    def _runs(self, verb: str) -> bool:
-        return self.trainer is not None and self.trainer.state.fn == verb
+    def _mixing_is_over(self, trainer: Trainer) -> bool:
+        """Whether the part of the run has begun in which batches are not mixed."""
+        unmixed = self.augment.unmixed
+        return unmixed > 0 and trainer.global_step >= (1 - unmixed) * trainer.estimated_stepping_batches
 
-    def _training(self) -> Records:
-        """Return the training set as the loader reads it, varied by batches if that is possible and not forbidden."""
-        if self.decode_on_device and self.trainer is not None:
-            return self._undecoded(self.trainer.strategy.root_device)
-        settings = self._settings("train_set", self.train_transform())
-        held, source = self._source("train_set", settings)
-        why_not = self._why_not_batches(held)
-        if self.augment_on_device and why_not:
-            raise InputError(f"--data.augment_on_device true is impossible: {why_not}; leave it out to vary one by one")
-        if held is None or why_not or self.augment_on_device is False:
-            return _checked(Records(source, *settings))
-        return _checked(WholeBatches(held, *settings, augment=BatchAugment(self.augment, self.size)))
-
-    def _undecoded(self, device: torch.device) -> Undecoded:
-        """Return the training set for `on_after_batch_transfer` to decode, which only a trainer calls."""
-        settings = self.augment, self.augment_on_device, self.in_memory
-        if why_not := self._own_transform or gpu_decode.obstacle(*settings):
-            raise InputError(f"--data.decode_on_device true is impossible: {why_not}; leave it out")
-        gpu_decode.check(device)
-        settings = self._settings("train_set", RandomCut(self.augment, self.size))
-        self._whole("train_set")
-        records = _checked(Undecoded(self.train_part, *settings, augment=self.augment))
-        self._decoder = Decoder(records)
-        return records
-
-    @property
-    def _own_transform(self) -> str | None:
-        ours = getattr(self.train_transform, "__func__", None) is ImageDataModule.train_transform
-        return None if ours else f"{type(self).__name__} has a training transform of its own"
-
-    def _why_not_batches(self, held: Held | None) -> str | None:
-        if self._own_transform:
-            return self._own_transform
-        if why := obstacle(self.augment):
-            return f"{why} varies each image alone"
-        return "the training set is not in memory; give --data.in_memory true" if held is None else None
-
-    def _scored(self, attribute: str) -> DataLoader | list:
-        if not self.further_sets:
-            return self._eval_loader(attribute)
-        model = getattr(self.trainer, "lightning_module", None)
-        if model is not None and "dataloader_idx" not in signature(model.validation_step).parameters:
-            raise InputError(f"{type(model).__name__} scores no further sets such as {next(iter(self.further_sets))}")
-        return [self._eval_loader(name) for name in (attribute, *self.further_sets)]
-
-    def _eval_loader(self, attribute: str) -> DataLoader:
-        settings = self._settings(attribute, self.eval_transform())
-        held, source = self._source(attribute, settings)
-        ours = getattr(self.eval_transform, "__func__", None) is ImageDataModule.eval_transform
-        kind = Records if held is None or not ours else WholeBatches
-        records = _checked(kind(source, *settings))
-        return self._loader(records, EvalSampler(records, **self._share))
-
-    def _settings(self, attribute: str, transform: Transform) -> tuple[Any, ...]:
-        split = _SPLITS.get(attribute, attribute)
-        return transform, self.size, self.num_classes, split, self.on_error, self.max_broken
-
-    def _whole(self, attribute: str) -> ImageSet:
-        whole = self.further_sets[attribute] if attribute in self.further_sets else getattr(self, attribute)
-        if whole is None or len(whole) == 0:
-            split = _SPLITS.get(attribute, attribute)
-            raise InputError(f"{type(self).__name__} has no {split} images, which this command needs")
-        return whole
-
-    def _source(self, attribute: str, settings: tuple[Any, ...]) -> tuple[Held | None, ImageSet]:
-        """Return a set in memory, or None, and what is to be loaded from."""
-        whole = self._whole(attribute)
-        source = self.train_part if attribute == "train_set" else whole
-        key = attribute, self.in_memory
-        if self._held.get(key, (None,))[0] is not whole:
-            self._held[key] = whole, hold(Records(source, *settings), self.in_memory, self._cores)
-        held = self._held[key][1]
-        return held, held or source
-
-    def _loader(self, records: Records, sampler: TrainSampler | EvalSampler, drop_last: bool = False) -> DataLoader:
-        settings = {"batch_size": self.batch_size, "sampler": sampler, "drop_last": drop_last}
-        batched = isinstance(records, WholeBatches)
-        device = self.trainer.strategy.root_device if self.trainer is not None else torch.device("cpu")
-        if batched and records.augment is not None and device.type != "cpu":
-            return DeviceLoader(records, self._batches_seen, device, **settings)
-        as_they_are = batched and (records.augment is not None or records.source.images.shape[2:] == self.size)
-        workers = 0 if as_they_are and self.num_workers is None else self.workers
-        return ResumableLoader(
-            records,
-            self._batches_seen,
-            device,
-            **settings,
-            num_workers=workers,
-            collate_fn=as_it_is if hasattr(records, "__getitems__") else None,
-            pin_memory=torch.cuda.is_available(),
-            persistent_workers=workers > 0,
-            worker_init_fn=shield_worker,
-            generator=torch.Generator(),  # else starting an epoch would move the caller's random state
-        )
-
-
-_SPLITS = {"train_set": "training", "val_set": "validation", "test_set": "test"}
-
-
-def _count(images: int) -> str:
-    return f"{images} image{'s' * (images != 1)}"
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _checked(records: Records) -> Records:
-    records.check()
-    return records
+    @cached_property
+    def _mixing(self) -> Callable[[Tensor, Tensor], Batch] | None:
+        return per_image.mixing(self.augment, self.num_classes or 0)

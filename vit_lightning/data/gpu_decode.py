@@ -1,6 +1,6 @@
 """Training images decoded by the device that trains: workers read bytes and draw crops, nvJPEG and one kernel follow.
 
-What a decoder might show otherwise than libjpeg does is decoded and cut by the worker, as without this (see jpegs.py).
+What a decoder might show otherwise than libjpeg does (see jpeg_headers.py), the worker decodes and cuts itself.
 """
 
 import io
@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from lightning.fabric.utilities import move_data_to_device
 from lightning.pytorch.utilities import rank_zero_info
@@ -21,11 +20,12 @@ from vit_lightning.augment import Augment
 from vit_lightning.augment.per_batch import later_steps
 from vit_lightning.augment.per_image import Cut, RandomCut, Size
 from vit_lightning.data import images
+from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.jpeg_headers import plain_sides
-from vit_lightning.data.records import ImageSet, Records
-from vit_lightning.data.sampling import Draw
+from vit_lightning.data.records import Records
+from vit_lightning.data.sampling import Draw, columns
 from vit_lightning.errors import InputError
-from vit_lightning.seeds import Dice, seeded
+from vit_lightning.seeds import StatelessRandom, seeded
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class Jpeg(NamedTuple):
     cut: Cut | None = None
 
 
-class Encoded:
+class EncodedBatch:
     """The images of a batch before they are decoded, in few tensors, which is what a worker's queue wants.
 
     Args:
@@ -58,20 +58,20 @@ class Encoded:
         self.sides = [jpeg.sides for _, jpeg in jpegs]
         self.cuts = torch.tensor([jpeg.cut for _, jpeg in jpegs], dtype=torch.int64)
         self.places = torch.tensor([place for place, _ in jpegs], dtype=torch.int64)
-        self.pixels = torch.stack([records[place] for place in others]) if others else None
+        self.pixels = torch.stack([record for record in records if isinstance(record, Tensor)]) if others else None
         self.other_places = torch.tensor(others, dtype=torch.int64)
 
     def __len__(self) -> int:
         return len(self.draws)
 
-    def pin_memory(self) -> "Encoded":
+    def pin_memory(self) -> "EncodedBatch":
         """Put what the device wants where it can fetch it by itself; DataLoader calls this."""
         for name in ("bytes", "pixels", "other_places", "numbers"):
             setattr(self, name, apply_to_collection(getattr(self, name), Tensor, Tensor.pin_memory))
         return self
 
 
-class Undecoded(Records):
+class EncodedRecords(Records):
     """Training records whose JPEGs stay encoded, a batch at a time. Their cuts are those that `Records` would make.
 
     Args:
@@ -89,19 +89,20 @@ class Undecoded(Records):
         self.on_host = Records(source, cut, *settings)
         self.on_host.skipped = self.skipped
 
-    def __getitems__(self, draws: Sequence[Draw | int]) -> tuple[Encoded, Tensor]:
+    def __getitems__(self, draws: Sequence[Draw | int]) -> tuple[EncodedBatch, Tensor]:
         """Return a batch and its labels `(b,)` or `(b, classes)`."""
         return self._batch(self, draws)
 
-    def again(self, draws: Sequence[Draw]) -> tuple[Encoded, Tensor]:
-        """Return the same batch with everything decoded here, and damaged images treated as the user wants."""
+    def decoded_on_host(self, draws: Sequence[Draw]) -> tuple[EncodedBatch, Tensor]:
+        """Return the same batch with everything decoded on the host, and damaged images treated as the user wants."""
         return self._batch(self.on_host, draws)
 
-    def _batch(self, records: Records, draws: Sequence[Draw | int]) -> tuple[Encoded, Tensor]:
-        draws = [draw if isinstance(draw, Draw) else Draw(draw, position=draw) for draw in draws]
-        found, labels = zip(*(records[draw] for draw in draws), strict=True)
-        dice = Dice(self.seed, *(np.array([getattr(draw, name) for draw in draws]) for name in ("epoch", "position")))
-        return Encoded(found, draws, tuple(step.draw(dice) for step in self.steps)), torch.stack(labels)
+    def _batch(self, records: Records, draws: Sequence[Draw | int]) -> tuple[EncodedBatch, Tensor]:
+        drawn = [draw if isinstance(draw, Draw) else Draw(draw, position=draw) for draw in draws]
+        found, labels = zip(*(records[draw] for draw in drawn), strict=True)
+        places = columns(drawn)
+        random = StatelessRandom(self.seed, places.epochs, places.positions)
+        return EncodedBatch(found, drawn, tuple(step.draw(random) for step in self.steps)), torch.stack(labels)
 
     def _open(self, image: Any, index: int) -> Jpeg | Tensor:
         if not isinstance(image, Tensor | Image.Image):
@@ -119,7 +120,7 @@ class Undecoded(Records):
 
 
 class Decoder:
-    """Makes batches of `Undecoded` ready on the device that their labels are on; without an NVIDIA GPU on the host.
+    """Decodes batches of `EncodedRecords` on the device that their labels are on; without an NVIDIA GPU, on the host.
 
     nvJPEG writes into the memory that torch gives it without waiting for kernels that still read what was there before
     (pytorch/vision pull request 9606). So all of this runs on a stream of its own, whose memory no other stream is
@@ -129,11 +130,11 @@ class Decoder:
         records: where the batches come from.
     """
 
-    def __init__(self, records: Undecoded) -> None:
+    def __init__(self, records: EncodedRecords) -> None:
         self.records = records
         self._stream: torch.cuda.Stream | None = None
 
-    def __call__(self, encoded: Encoded, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def __call__(self, encoded: EncodedBatch, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Return uint8 images `(b, 3, y, x)` and labels."""
         device = labels.device
         if device.type != "cuda":
@@ -148,7 +149,7 @@ class Decoder:
             batch.record_stream(current)
         return batch, labels if other_labels is None else other_labels.to(device)
 
-    def _decoded(self, encoded: Encoded, device: torch.device) -> tuple[Tensor, Tensor | None]:
+    def _decoded(self, encoded: EncodedBatch, device: torch.device) -> tuple[Tensor, Tensor | None]:
         """Return images, and their labels if those changed."""
         labels = None
         try:
@@ -157,7 +158,7 @@ class Decoder:
             if device.type == "cuda":
                 torch.cuda.synchronize(device)  # nvJPEG may still write into what it was given
             log.warning("the host decodes a batch that the device cannot: %s", " ".join(str(error).split()))
-            encoded, labels = self.records.again(encoded.draws)
+            encoded, labels = self.records.decoded_on_host(encoded.draws)
             found = []
         batch = self._cut(encoded, found, device)
         numbers = move_data_to_device(encoded.numbers, device)
@@ -165,7 +166,7 @@ class Decoder:
             batch = step(batch, its_numbers)
         return batch, labels
 
-    def _cut(self, encoded: Encoded, found: list[Tensor], device: torch.device) -> Tensor:
+    def _cut(self, encoded: EncodedBatch, found: list[Tensor], device: torch.device) -> Tensor:
         cut = self.records.transform
         where = device if device.type == "cuda" else torch.device("cpu")
         channels = 3 if encoded.pixels is None else encoded.pixels.shape[1]
@@ -183,7 +184,7 @@ class Decoder:
         return batch.to(device)
 
 
-def obstacle(augment: Augment, augment_on_device: bool | None, in_memory: bool | None) -> str | None:
+def conflict(augment: Augment, augment_on_device: bool | None, in_memory: bool | None) -> str | None:
     """Say which setting of a datamodule decoding on the device cannot go with, or return None."""
     if augment.trivial_augment:
         return "augment.trivial_augment varies each image alone, in the loader"
@@ -216,7 +217,7 @@ def check(device: torch.device) -> None:
         ) from error
 
 
-def _decode(encoded: Encoded, device: torch.device) -> list[Tensor]:
+def _decode(encoded: EncodedBatch, device: torch.device) -> list[Tensor]:
     """Decode the JPEGs of a batch to uint8 `(3, y, x)` each."""
     if not encoded.lengths:
         return []

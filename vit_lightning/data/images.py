@@ -127,7 +127,8 @@ def _guarded(work: Callable[[], Tensor], name: str) -> Tensor:
 
 def _decode(data: bytes, strict: bool) -> Tensor:
     if header := PIXMAP.match(data):
-        return _decode_pixmap(data, *map(int, header.groups()), header.end())
+        width, height = map(int, header.groups())
+        return _decode_pixmap(data, width, height, header.end())
     image = Image.open(io.BytesIO(data))
     _check_size(image.width, image.height)
     if image.format in ("JPEG", "MPO") and image.mode in ("RGB", "L"):

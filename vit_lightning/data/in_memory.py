@@ -1,4 +1,4 @@
-"""Small sets held in memory: decoded once, and served a whole batch at a time."""
+"""Small sets in memory: decoded once, and served a whole batch at a time."""
 
 import sys
 import time
@@ -12,32 +12,32 @@ from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from vit_lightning.augment.per_batch import BatchAugment, Drawn
+from vit_lightning.augment.per_batch import BatchAugment, UnaugmentedBatch
 from vit_lightning.data import images
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.records import Records
 from vit_lightning.data.sampling import BROKEN, IGNORE, Draw, Draws, columns
 from vit_lightning.data.workers import shield_worker
 from vit_lightning.errors import InputError
-from vit_lightning.seeds import Dice
+from vit_lightning.seeds import StatelessRandom
 
 BUDGET = 2 * 2**30
-"""Bytes of decoded images up to which a set is held unasked."""
+"""Bytes of decoded images up to which a set is loaded unasked."""
 SIDE = 128
 """Pixels per side up to which images count as small: to decode larger ones before the first step would take long."""
 PROBES = 16
 """Images looked at before a set is taken to be of one size."""
-PIECE = 2**20
+CHUNK_BYTES = 2**20
 """Bytes of images that are decoded in one go."""
 WORKERS = 8
-"""Processes that decode, at most: each has two pieces in shared memory, of which a container may have 64 MiB."""
-LEAST = 4
-"""Pieces that are worth a process of their own."""
+"""Processes that decode, at most: each has two chunks in shared memory, of which a container may have 64 MiB."""
+CHUNKS_PER_WORKER = 4
+"""Chunks that are worth a process of their own."""
 PAUSE = 5.0
 """Seconds between two lines of progress."""
 
 
-class Held:
+class InMemorySet:
     """A set in memory.
 
     Args:
@@ -53,9 +53,9 @@ class Held:
         self.faults = faults
         self.keys = keys
 
-    def to(self, device: torch.device) -> "Held":
+    def to(self, device: torch.device) -> "InMemorySet":
         """Return the same set in the memory of a device."""
-        return Held(self.images.to(device), self.labels.to(device), self.faults, self.keys)
+        return InMemorySet(self.images.to(device), self.labels.to(device), self.faults, self.keys)
 
     def __len__(self) -> int:
         return len(self.images)
@@ -66,11 +66,11 @@ class Held:
         return self.images[index], self.labels[index]
 
 
-class OtherSize(InputError):  # noqa: N818
+class SizeMismatch(InputError):  # noqa: N818
     """An image that has not the size of the others."""
 
 
-def hold(records: Records, demanded: bool | None, cores: int) -> Held | None:
+def load_into_memory(records: Records, demanded: bool | None, cores: int) -> InMemorySet | None:
     """Decode a set into memory.
 
     Args:
@@ -79,7 +79,7 @@ def hold(records: Records, demanded: bool | None, cores: int) -> Held | None:
         cores: how many processes decode at once.
 
     Returns:
-        The set, or None if it is not held.
+        The set, or None if it stays where it is.
 
     Raises:
         InputError: if it is demanded and the images differ in size.
@@ -91,14 +91,14 @@ def hold(records: Records, demanded: bool | None, cores: int) -> Held | None:
     records.check_labels()  # before the long part
     try:
         return _decode(records, shape, cores)
-    except OtherSize:
+    except SizeMismatch:
         if demanded:
             raise
         return None
 
 
-class WholeBatches(Records):
-    """Records of a held set, a batch at a time.
+class InMemoryBatches(Records):
+    """Records of a set in memory, a batch at a time.
 
     Args:
         source: the set.
@@ -106,9 +106,9 @@ class WholeBatches(Records):
         augment: what varies training batches, in place of the transform; None: nothing does.
     """
 
-    source: Held
+    source: InMemorySet
 
-    def __init__(self, source: Held, *settings: Any, augment: BatchAugment | None = None) -> None:
+    def __init__(self, source: InMemorySet, *settings: Any, augment: BatchAugment | None = None) -> None:
         super().__init__(source, *settings)
         self.augment = augment
 
@@ -120,18 +120,20 @@ class WholeBatches(Records):
         """Return uint8 images `(b, c, y, x)` and labels `(b,)` or `(b, classes)`."""
         return self.vary(self.take(columns(draws)))
 
-    def vary(self, batch: Drawn) -> tuple[Tensor, Tensor]:
+    def vary(self, batch: UnaugmentedBatch) -> tuple[Tensor, Tensor]:
         """Return images and labels of a batch from `take`, on the device where it is."""
         return self.augment(batch.images, batch.numbers) if self.augment else batch.images, batch.labels
 
-    def take(self, draws: Draws) -> Drawn:
-        """Return records as and where they are held, with the numbers that decide how they will be varied."""
+    def take(self, draws: Draws) -> UnaugmentedBatch:
+        """Return records as and where they lie, with the numbers that decide how they will be varied."""
         if self.augment:
             chosen, device = torch.from_numpy(self._readable(draws.indices)), self.source.images.device
             if device.type == "cuda":
                 chosen = chosen.pin_memory().to(device, non_blocking=True)
             pixels, labels = (each[chosen] for each in (self.source.images, self.source.labels))
-            return Drawn(pixels, labels, self.augment.draw(Dice(self.seed, draws.epochs, draws.positions)))
+            return UnaugmentedBatch(
+                pixels, labels, self.augment.draw(StatelessRandom(self.seed, draws.epochs, draws.positions))
+            )
         pixels, labels = (each[torch.from_numpy(draws.indices)] for each in (self.source.images, self.source.labels))
         pixels = self.transform(pixels)
         labels[torch.from_numpy(draws.padding)] = IGNORE
@@ -139,8 +141,12 @@ class WholeBatches(Records):
             index = int(draws.indices[place])
             pixels[place], labels[place] = 0, BROKEN
             if not draws.padding[place]:
-                self.skipped.add(index, self.source.faults[index])
-        return Drawn(pixels, labels, ())
+                self._skip(index)
+        return UnaugmentedBatch(pixels, labels, ())
+
+    def _skip(self, index: int) -> None:
+        if self.skipped is not None:
+            self.skipped.add(index, self.source.faults[index])
 
     def _broken(self, indices: np.ndarray) -> np.ndarray:
         """Return the places of records that cannot be read."""
@@ -151,12 +157,12 @@ class WholeBatches(Records):
         indices = indices.copy()
         for place in self._broken(indices):
             while (index := int(indices[place])) in self.source.faults:
-                self.skipped.add(index, self.source.faults[index])
+                self._skip(index)
                 indices[place] = (index + 1) % len(self)
         return indices
 
 
-def as_it_is(batch: Any) -> Any:
+def no_collate(batch: Any) -> Any:
     """Collate nothing, for sets that give whole batches."""
     return batch
 
@@ -178,52 +184,54 @@ def _fits(records: Records, shape: torch.Size) -> bool:
     return set(_shapes(records, range(0, size, -(-size // PROBES)))) <= {shape}
 
 
-@torch.inference_mode(False)  # what is held serves later training too, whatever the caller does
-def _decode(records: Records, shape: torch.Size, cores: int) -> Held:
-    pieces = Pieces(records, shape)
+@torch.inference_mode(False)  # the set serves later training too, whatever the caller does
+def _decode(records: Records, shape: torch.Size, cores: int) -> InMemorySet:
+    chunks = SetInChunks(records, shape)
     pixels = torch.zeros((len(records), *shape), dtype=torch.uint8)
     labels: Tensor | None = None
     faults: dict[int, BrokenImage] = {}
-    done, told = 0, time.monotonic()
-    for piece in _read(pieces, cores):
-        if isinstance(piece, InputError):
-            raise piece
-        pixels[piece.indices] = piece.pixels
-        if len(piece.labelled):
+    done, reported = 0, time.monotonic()
+    for chunk in _decoded_chunks(chunks, cores):
+        if isinstance(chunk, InputError):
+            raise chunk
+        pixels[chunk.indices] = chunk.pixels
+        if len(chunk.labelled):
             if labels is None:
-                labels = piece.labels.new_full((len(records), *piece.labels.shape[1:]), IGNORE)
-            labels[piece.labelled] = piece.labels
-        faults |= {index: BrokenImage(name, reason) for index, name, reason in piece.faults}
-        done += len(piece.indices) + len(piece.faults)
-        if time.monotonic() - told > PAUSE:
-            told = time.monotonic()
+                labels = chunk.labels.new_full((len(records), *chunk.labels.shape[1:]), IGNORE)
+            labels[chunk.labelled] = chunk.labels
+        faults |= {index: BrokenImage(name, reason) for index, name, reason in chunk.faults}
+        done += len(chunk.indices) + len(chunk.faults)
+        if time.monotonic() - reported > PAUSE:
+            reported = time.monotonic()
             rank_zero_info(f"decoded {done:,} of {len(records):,} {records.split} images into memory")
     if faults and records.skipped is None:
         records[Draw(min(faults))]  # raises what it would in the middle of the run
-    return Held(pixels, labels, faults, records.keys)
+    if labels is None:
+        labels = torch.full((len(records),), IGNORE)
+    return InMemorySet(pixels, labels, faults, records.keys)
 
 
-def _read(pieces: "Pieces", cores: int) -> Iterable["Piece | InputError"]:
-    """Decode all pieces, each process a run of neighbours, since sets may read many records at a time."""
+def _decoded_chunks(chunks: "SetInChunks", cores: int) -> Iterable["DecodedChunk | InputError"]:
+    """Decode all chunks, each process a run of neighbours, since sets may read many records at a time."""
     forks = sys.platform == "linux"  # elsewhere a process starts slowly
-    workers = min(cores, WORKERS, len(pieces) // LEAST) if forks else 0
+    workers = min(cores, WORKERS, len(chunks) // CHUNKS_PER_WORKER) if forks else 0
     if not workers:
-        return map(pieces.__getitem__, range(len(pieces)))
-    share = -(-len(pieces) // workers)
-    turns = chain.from_iterable(range(first, len(pieces), share) for first in range(share))
+        return map(chunks.__getitem__, range(len(chunks)))
+    share = -(-len(chunks) // workers)
+    turns = chain.from_iterable(range(first, len(chunks), share) for first in range(share))
     return DataLoader(
-        pieces,
+        chunks,
         batch_size=None,
         sampler=list(turns),
         num_workers=workers,
-        collate_fn=as_it_is,
+        collate_fn=no_collate,
         worker_init_fn=shield_worker,
         multiprocessing_context="fork",
         generator=torch.Generator(),  # not the run's, which would depend on the number of cores
     )
 
 
-class Piece(NamedTuple):
+class DecodedChunk(NamedTuple):
     """Some records, decoded; in tensors, since a process whose parent died could not end amid a long message."""
 
     indices: Tensor
@@ -238,8 +246,8 @@ class Piece(NamedTuple):
     """Number, name and reason of each image that cannot be read."""
 
 
-class Pieces(Dataset[Piece | InputError]):
-    """A set on its way into memory, `PIECE` bytes at a time.
+class SetInChunks(Dataset[DecodedChunk | InputError]):
+    """A set on its way into memory, `CHUNK_BYTES` of images at a time.
 
     Args:
         records: the set.
@@ -249,13 +257,13 @@ class Pieces(Dataset[Piece | InputError]):
     def __init__(self, records: Records, shape: torch.Size) -> None:
         self.records = records
         self.shape = shape
-        self.size = max(1, PIECE // shape.numel())
+        self.size = max(1, CHUNK_BYTES // shape.numel())
 
     def __len__(self) -> int:
         return -(-len(self.records) // self.size)
 
-    def __getitem__(self, number: int) -> Piece | InputError:
-        """Decode a piece; what is wrong with the set is returned, since a process would wrap what it raises."""
+    def __getitem__(self, number: int) -> DecodedChunk | InputError:
+        """Decode a chunk; what is wrong with the set is returned, since a process would wrap what it raises."""
         shown, labels, faults = {}, {}, []
         for index in range(number * self.size, min((number + 1) * self.size, len(self.records))):
             try:
@@ -268,13 +276,13 @@ class Pieces(Dataset[Piece | InputError]):
                 return error
         pixels = torch.stack([*shown.values()]) if shown else torch.empty((0, *self.shape), dtype=torch.uint8)
         known = torch.stack([*labels.values()]) if labels else torch.empty(0)
-        return Piece(torch.tensor([*shown], dtype=torch.long), pixels, torch.tensor([*labels]), known, faults)
+        return DecodedChunk(torch.tensor([*shown], dtype=torch.long), pixels, torch.tensor([*labels]), known, faults)
 
     def _sized(self, image: Any, index: int) -> Tensor:
         name = self.records.name(index)
         pixels = images.load(image, name=name, strict=self.records.strict)
         if pixels.shape != self.shape:
-            raise OtherSize(
+            raise SizeMismatch(
                 f"--data.in_memory true needs images of one size, but {name} has {tuple(pixels.shape)} and others "
                 f"{tuple(self.shape)}; resize them, or leave the flag away"
             )

@@ -13,9 +13,9 @@ START, END = b"\xff\xd8", b"\xff\xd9"
 FRAME, SCAN, INTERVAL, APP0, APP1, APP2, ADOBE = 0xC0, 0xDA, 0xDD, 0xE0, 0xE1, 0xE2, 0xEE
 OTHER_FRAMES = frozenset(range(0xC1, 0xD0)) - {0xC4}
 """Progressive, lossless, arithmetic and other ways of coding; 0xC4 defines Huffman tables."""
-SEVERAL = b"MPF\0"
+PICTURES = b"MPF\0"
 """Begin of a segment that lists further pictures in the file."""
-NOTHING = bytes(128)
+LOST_SECTOR = bytes(128)
 """Zeros in a row that coded pixels hardly ever hold, but a lost sector of a disk does."""
 UPRIGHT = re.compile(rb'tiff:Orientation="1"|<tiff:Orientation>1</tiff:Orientation>')
 SAMPLINGS = ((0x11,), *((first, 0x11, 0x11) for first in (0x11, 0x21, 0x22, 0x12)))
@@ -53,7 +53,7 @@ def _plain_sides(data: bytes) -> Size | None:
             jfif |= body.startswith(b"JFIF\0")
         elif kind == ADOBE and body.startswith(b"Adobe"):
             transform = body[11]
-        elif kind in OTHER_FRAMES or (kind == APP1 and _may_turn(body)) or (kind == APP2 and body.startswith(SEVERAL)):
+        elif kind in OTHER_FRAMES or (kind == APP1 and _may_turn(body)) or (kind == APP2 and body.startswith(PICTURES)):
             return None
         elif kind == SCAN:
             count = body[0]
@@ -118,7 +118,7 @@ def _intervals(frame: bytes, interval: int) -> int:
 
 def _is_whole(data: bytes, begin: int, restarts: int) -> bool:
     """Tell whether the coded pixels go on to the end of the file and hold no marker but their restarts in turn."""
-    if data.find(NOTHING, begin) >= 0:
+    if data.find(LOST_SECTOR, begin) >= 0:
         return False
     coded = np.frombuffer(data, np.uint8, len(data) - len(END) - begin, begin)
     marks = np.flatnonzero(coded == 0xFF) + 1

@@ -1,172 +1,202 @@
-"""Loaders that go on inside an epoch and send batches ahead; one varies small sets on the device, several at once."""
+"""Which loader a set of a datamodule gets: from memory or not, by batches or one by one, decoded on a GPU or before.
 
-from collections.abc import Callable, Iterator
-from itertools import count
-from math import prod
-from typing import Any, NamedTuple
+Lightning asks for loaders in any order, several times, and before it restores a run. So a set is decoded into memory
+once, and nothing is read for training until the first batch is asked for.
+"""
 
-import numpy as np
+from functools import partial
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
 import torch
-from lightning.fabric.utilities import move_data_to_device
-from lightning_utilities.core.apply_func import apply_to_collection
-from torch import Tensor
 from torch.utils.data import DataLoader
 
-from vit_lightning.data.in_memory import WholeBatches
+from vit_lightning.augment.per_batch import BatchAugment, unsupported
+from vit_lightning.augment.per_image import RandomCut, Transform
+from vit_lightning.data import gpu_decode
+from vit_lightning.data.device_loader import DeviceLoader
+from vit_lightning.data.gpu_decode import Decoder, EncodedRecords
+from vit_lightning.data.image_set import ImageSet
+from vit_lightning.data.in_memory import InMemoryBatches, InMemorySet, load_into_memory, no_collate
 from vit_lightning.data.records import Records
-from vit_lightning.data.sampling import Draws, TrainSampler, columns
+from vit_lightning.data.resumable_loader import ResumableLoader
+from vit_lightning.data.sampling import EvalSampler, TrainSampler
+from vit_lightning.data.workers import shield_worker
+from vit_lightning.errors import InputError
+from vit_lightning.seeds import run_seed
 
-SHARE = 1 / 16
-"""Part of a device's free memory that a whole set may take there."""
-BLOCK = 128 * 2**20
-"""Bytes of images that are varied at once: more than one batch only where images are small."""
+if TYPE_CHECKING:
+    from vit_lightning.data.datamodule import ImageDataModule
+
+SPLITS = {"train_set": "training", "val_set": "validation", "test_set": "test"}
+"""What each set is called in messages; a further set has its own name."""
 
 
-class ResumableLoader(DataLoader):
-    """DataLoader that goes on inside an epoch where a resumed run stopped.
+def training_loader(data: "ImageDataModule") -> DataLoader:
+    """Return the loader of the training set.
 
-    Lightning asks for the iterator before it restores the progress of a run and before it tells the sampler the epoch;
-    workers would start on the wrong records. So nothing is read until the first batch is asked for.
-
-    Args:
-        records: What is loaded.
-        batches_seen: Says how many batches of the epoch are done, when the first batch is asked for.
-        device: Where batches are wanted; a GPU gets each while it computes on the one before.
-        settings: DataLoader's own.
+    Raises:
+        InputError: if the set is missing, smaller than a batch, or a flag asks for what cannot be done with it.
     """
-
-    def __init__(
-        self, records: Records, batches_seen: Callable[[], int], device: torch.device, **settings: Any
-    ) -> None:
-        super().__init__(records, **settings)
-        self.batches_seen = batches_seen
-        self.device = device
-
-    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        if isinstance(self.sampler, TrainSampler):
-            self.sampler.skip(self.batches_seen() * self.batch_size, self.sampler.epoch)
-        yield from self.batches()
-
-    def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield what the sampler has left."""
-        loaded = super().__iter__()
-        return sent_ahead(loaded, self.device) if self.device.type == "cuda" else loaded
-
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing: the trainer's own progress is the state; Lightning warns about loaders without this method."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """See `state_dict`."""
+    records = _checked(_training_records(data))
+    shard = _shard(data)
+    sampler = TrainSampler(records, **shard, seed=run_seed())
+    if len(sampler) < data.batch_size:
+        devices = shard["num_replicas"]
+        raise InputError(
+            f"{_subset_flag(data)}the training set has {_count(len(records))}, too few for one batch of "
+            f"{data.batch_size} on each of {devices} device{'s' * (devices > 1)}; "
+            f"give --data.batch_size {max(1, len(sampler))} or less"
+        )
+    return _loader(data, records, sampler, drop_last=True)
 
 
-class Block(NamedTuple):
-    """Several batches in one, varied or about to be."""
+def evaluation_loader(data: "ImageDataModule", attribute: str) -> DataLoader:
+    """Return the loader of the set in an attribute, or of a further set by its name.
 
-    epoch: int
-    batch: Any
-    ready: torch.cuda.Event | None
-
-
-class DeviceLoader(ResumableLoader):
-    """Training batches of a set in memory, varied on the device that trains.
-
-    RandAugment launches some 300 kernels, which takes the host as long as a small net's step; so each is launched once
-    for many batches, and one block of them ahead, across the end of an epoch too. An image's changes do not depend on
-    those beside it.
-
-    `device` is where batches are varied, and stay.
+    Raises:
+        InputError: if the set is missing or has no images.
     """
-
-    dataset: WholeBatches
-    _following: tuple[Iterator[Block], Block] | None = None
-
-    def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield images and labels on the device."""
-        epoch = getattr(self.sampler, "epoch", 0)
-        (blocks, block), self._following = self._begun(epoch), None
-        while block.epoch == epoch:
-            images, labels = _arrived(block.batch, block.ready)
-            batches = list(zip(images.split(self.batch_size), labels.split(self.batch_size), strict=True))
-            middle = len(batches) // 2  # where the device has steps waiting, as it has not at the start of an epoch
-            yield from batches[:middle]
-            block = next(blocks)
-            yield from batches[middle:]
-        self._following = blocks, block
-
-    def _begun(self, epoch: int) -> tuple[Iterator[Block], Block]:
-        """Return an epoch's blocks and the first of them, which the epoch before it may have made already."""
-        if self._following is not None and self._following[1].epoch == epoch and not self.batches_seen():
-            return self._following
-        self._move()
-        blocks = self._blocks(epoch)
-        return blocks, next(blocks)
-
-    def _blocks(self, epoch: int) -> Iterator[Block]:
-        """Yield the blocks of an epoch and of those after it, varied on a stream beside that of the steps."""
-        beside = None
-        if self.device.type == "cuda":
-            beside = torch.cuda.Stream(self.device)
-            beside.wait_stream(torch.cuda.default_stream(self.device))  # on which the set may be on its way
-        for now in count(epoch):
-            for draws in self._draws(now):
-                with torch.cuda.stream(beside):
-                    drawn = self.dataset.take(draws)
-                    if beside is not None:
-                        drawn = apply_to_collection(drawn, Tensor, _pinned)
-                    varied = self.dataset.vary(move_data_to_device(drawn, self.device))
-                    ready = None if beside is None else beside.record_event()
-                yield Block(now, varied, ready)
-
-    def _draws(self, epoch: int) -> Iterator[Draws]:
-        """Yield the draws of an epoch, those of about as many batches each time."""
-        ours = isinstance(self.sampler, TrainSampler)
-        draws = self.sampler.draws(epoch) if ours else columns(self.sampler)
-        batches = len(draws.indices) // self.batch_size
-        for part in np.array_split(np.arange(batches), -(-batches // self.batches_per_block)):
-            rows = slice(part[0] * self.batch_size, (part[-1] + 1) * self.batch_size)
-            yield Draws(*(column[rows] for column in draws))
-
-    def _move(self) -> None:
-        """Put the set on a device where it takes little, so that the host neither gathers nor sends images."""
-        held = self.dataset.source
-        if self.device.type != "cuda" or held.images.device == self.device:
-            return
-        if held.images.nbytes <= SHARE * torch.cuda.mem_get_info(self.device)[0]:
-            self.dataset.source = held.to(self.device)
-
-    @property
-    def batches_per_block(self) -> int:
-        """Batches that are varied at once, at most."""
-        channels = self.dataset.source.images.shape[1]
-        return max(1, BLOCK // (self.batch_size * channels * prod(self.dataset.size)))
+    transform = data.eval_transform()
+    settings = _settings(data, attribute, transform)
+    source = _set(data, attribute)
+    in_memory = _in_memory(data, attribute, source, transform)
+    if in_memory is None:
+        records = Records(source, *settings)
+    elif data.overrides("eval_transform"):  # which may take single images alone
+        records = Records(in_memory, *settings)
+    else:
+        records = InMemoryBatches(in_memory, *settings)
+    return _loader(data, _checked(records), EvalSampler(records, **_shard(data)))
 
 
-def sent_ahead(batches: Iterator[Any], device: torch.device) -> Iterator[Any]:
-    """Yield batches on a GPU, each copied there beside the work on the one before it.
-
-    The trainer's own copy begins when that work ends: 0.8 ms for 256 images of 224 pixels, 1.4 % of a step of B/16. No
-    thread does it: without workers, loading sets torch's random state for a moment, which the step draws from as well.
-    """
-    beside, sent = torch.cuda.Stream(device), None
-    for batch in batches:
-        with torch.cuda.stream(beside):
-            following = move_data_to_device(batch, device), beside.record_event()
-        if sent is not None:
-            yield _arrived(*sent)
-        sent = following
-    if sent is not None:
-        yield _arrived(*sent)
+def scored_loaders(data: "ImageDataModule", attribute: str) -> DataLoader | list[DataLoader]:
+    """Return the loader of a set, and with it those of the further sets that are scored in the same pass."""
+    if not data.further_sets:
+        return evaluation_loader(data, attribute)
+    model = None if data.trainer is None else data.trainer.lightning_module
+    if model is not None and "dataloader_idx" not in signature(model.validation_step).parameters:
+        raise InputError(f"{type(model).__name__} scores no further sets such as {next(iter(data.further_sets))}")
+    return [evaluation_loader(data, name) for name in (attribute, *data.further_sets)]
 
 
-def _arrived(batch: Any, ready: torch.cuda.Event | None) -> Any:
-    """Let what comes next on a GPU wait until a batch is ready there, and keep the batch until that is done."""
-    if ready is not None:
-        now = torch.cuda.current_stream(ready.device)
-        now.wait_event(ready)
-        apply_to_collection(batch, Tensor, Tensor.record_stream, now)
-    return batch
+def _training_records(data: "ImageDataModule") -> Records:
+    """Return the training set as the loader reads it, varied by batches if that is possible and not forbidden."""
+    if data.decode_on_device and data.trainer is not None:
+        return _encoded_records(data, data.trainer.strategy.root_device)
+    transform = data.train_transform()
+    settings = _settings(data, "train_set", transform)
+    source = data.subset(_set(data, "train_set"))
+    in_memory = _in_memory(data, "train_set", source, transform)
+    reason = _one_by_one(data, in_memory)
+    if data.augment_on_device and reason:
+        raise InputError(f"--data.augment_on_device true is impossible: {reason}; leave it out to vary one by one")
+    if in_memory is None:
+        return Records(source, *settings)
+    if reason or data.augment_on_device is False:
+        return Records(in_memory, *settings)
+    return InMemoryBatches(in_memory, *settings, augment=BatchAugment(data.augment, data.size))
 
 
-def _pinned(tensor: Tensor) -> Tensor:
-    return tensor if tensor.is_cuda else tensor.pin_memory()
+def _encoded_records(data: "ImageDataModule", device: torch.device) -> EncodedRecords:
+    """Return the training set for `on_after_batch_transfer` to decode, which only a trainer calls."""
+    reason = _own_transform(data) or gpu_decode.conflict(data.augment, data.augment_on_device, data.in_memory)
+    if reason:
+        raise InputError(f"--data.decode_on_device true is impossible: {reason}; leave it out")
+    gpu_decode.check(device)
+    settings = _settings(data, "train_set", RandomCut(data.augment, data.size))
+    records = EncodedRecords(data.subset(_set(data, "train_set")), *settings, augment=data.augment)
+    data.jpeg_decoder = Decoder(records)
+    return records
+
+
+def _one_by_one(data: "ImageDataModule", in_memory: InMemorySet | None) -> str | None:
+    """Say why training images must be varied one by one, in the loader; None if batches can be."""
+    if reason := _own_transform(data):
+        return reason
+    if step := unsupported(data.augment):
+        return f"{step} varies each image alone"
+    return "the training set is not in memory; give --data.in_memory true" if in_memory is None else None
+
+
+def _own_transform(data: "ImageDataModule") -> str | None:
+    own = data.overrides("train_transform")
+    return f"{type(data).__name__} has a training transform of its own" if own else None
+
+
+def _set(data: "ImageDataModule", attribute: str) -> ImageSet:
+    images = data.further_sets[attribute] if attribute in data.further_sets else getattr(data, attribute)
+    if images is None or len(images) == 0:
+        split = SPLITS.get(attribute, attribute)
+        raise InputError(f"{type(data).__name__} has no {split} images, which this command needs")
+    return images
+
+
+def _in_memory(data: "ImageDataModule", attribute: str, source: ImageSet, transform: Transform) -> InMemorySet | None:
+    """Return a set in memory, decoded the first time that it is asked for; None if it is to be read from its files."""
+    whole, key = _set(data, attribute), (attribute, data.in_memory)
+    if data.in_memory_sets.get(key, (None, None))[0] is not whole:
+        records = Records(source, *_settings(data, attribute, transform))
+        data.in_memory_sets[key] = whole, load_into_memory(records, data.in_memory, data.cores_per_device)
+    return data.in_memory_sets[key][1]
+
+
+def _settings(data: "ImageDataModule", attribute: str, transform: Transform) -> tuple[Any, ...]:
+    """Return what Records takes beside the set."""
+    split = SPLITS.get(attribute, attribute)
+    return transform, data.size, data.num_classes, split, data.on_error, data.max_broken
+
+
+def _loader(
+    data: "ImageDataModule", records: Records, sampler: TrainSampler | EvalSampler, drop_last: bool = False
+) -> DataLoader:
+    settings = {"batch_size": data.batch_size, "sampler": sampler, "drop_last": drop_last}
+    device = torch.device("cpu") if data.trainer is None else data.trainer.strategy.root_device
+    batches_seen = partial(_batches_seen, data)
+    workers = data.workers
+    if isinstance(records, InMemoryBatches):
+        if records.augment is not None and device.type != "cpu":
+            return DeviceLoader(records, batches_seen, device, **settings)
+        only_gathered = records.augment is not None or records.source.images.shape[2:] == data.size
+        workers = 0 if only_gathered and data.num_workers is None else workers
+    return ResumableLoader(
+        records,
+        batches_seen,
+        device,
+        **settings,
+        num_workers=workers,
+        collate_fn=no_collate if isinstance(records, InMemoryBatches | EncodedRecords) else None,
+        pin_memory=torch.cuda.is_available(),
+        persistent_workers=workers > 0,
+        worker_init_fn=shield_worker,
+        generator=torch.Generator(),  # else starting an epoch would move the caller's random state
+    )
+
+
+def _shard(data: "ImageDataModule") -> dict[str, int]:
+    """Return which part of the records this process loads, as a sampler takes it."""
+    kwargs = None if data.trainer is None else data.trainer.distributed_sampler_kwargs
+    return kwargs or {"num_replicas": 1, "rank": 0}
+
+
+def _batches_seen(data: "ImageDataModule") -> int:
+    """Return how many batches a resumed run has already trained on in its current epoch."""
+    if data.trainer is None or not data.trainer.training:
+        return 0
+    return data.trainer.fit_loop.epoch_loop.batch_progress.current.ready
+
+
+def _subset_flag(data: "ImageDataModule") -> str:
+    """Return the flag that left the training set smaller than it is, to begin a message with."""
+    if data.per_class is not None:
+        return f"with --data.per_class {data.per_class} "
+    return f"with --data.fraction {data.fraction} " if data.fraction < 1 else ""
+
+
+def _count(images: int) -> str:
+    return f"{images} image{'s' * (images != 1)}"
+
+
+def _checked(records: Records) -> Records:
+    records.check()
+    return records

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from vit_lightning.augment.per_image import Size, Transform
-from vit_lightning.data import images
+from vit_lightning.data import image_set, images
+from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.sampling import BROKEN, IGNORE, Draw
 from vit_lightning.errors import InputError
@@ -18,23 +19,6 @@ from vit_lightning.seeds import run_seed, seeded
 
 OnError = Literal["raise", "skip", "fix"]
 log = logging.getLogger(__name__)
-
-
-class ImageSet(Protocol):
-    """What `train_set`, `val_set` and `test_set` hold: pairs by number.
-
-    The image is encoded bytes, a path, a Pillow image or a uint8 tensor `(c, y, x)`. The label is an int, or a float
-    vector with one entry per class where an image may show several. A set may also have `keys`, a name per record for
-    messages and predictions, and `labels`, an int array that lets all labels be checked before the first step.
-
-    A set that is slow to read at random may have `blocks`, an int array that says in which block of it each record
-    lies: training then goes through some blocks at a time. Where it has `announce(numbers)`, that is called in the main
-    process with the records that come soon, so that it may fetch them.
-    """
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int, /) -> tuple[Any, Any]: ...
 
 
 class Skipped:
@@ -48,7 +32,7 @@ class Skipped:
 
     def __init__(self, size: int, most: float, split: str) -> None:
         self.flags = torch.zeros(size, dtype=torch.bool).share_memory_()
-        self.told = 0  # how many the user has heard of
+        self.reported = 0  # to the user
         self.most = most
         self.split = split
 
@@ -129,17 +113,16 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
     @property
     def keys(self) -> Sequence[Any]:
         """A name per record: the set's own, else its number."""
-        return getattr(self.source, "keys", range(len(self.source)))
+        return image_set.keys_of(self.source)
 
     @property
     def blocks(self) -> np.ndarray | None:
         """The set's own blocks, see ImageSet."""
-        return getattr(self.source, "blocks", None)
+        return image_set.blocks_of(self.source)
 
     def announce(self, numbers: np.ndarray) -> None:
-        """Tell the set which records come soon, if it wants to know."""
-        if hasattr(self.source, "announce"):
-            self.source.announce(numbers)
+        """Tell the set which records come soon."""
+        image_set.announce(self.source, numbers)
 
     def reason(self, index: int) -> str:
         """Say why a record cannot be read, by trying once more."""
@@ -164,8 +147,8 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
 
     def check_labels(self) -> None:
         """Find the first wrong label, where the set knows all of them at once."""
-        labels = np.asarray(getattr(self.source, "labels", ()))
-        if labels.ndim == 1:
+        labels = image_set.labels_of(self.source)
+        if labels is not None and labels.ndim == 1:
             wrong = np.flatnonzero(((labels < 0) | (labels >= (self.num_classes or 0))) & (labels != IGNORE))
             if len(wrong):
                 self.label(labels[wrong[0]], int(wrong[0]))
@@ -185,14 +168,14 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
         label = self.label(label, draw.index)
         return varied, torch.full_like(label, IGNORE) if draw.padding else label
 
-    def _open(self, image: Any, index: int) -> Tensor:
+    def _open(self, image: Any, index: int) -> Any:
         """Return the pixels of an image, or raise BrokenImage."""
         try:
             return images.load(image, name="", strict=self.strict)
         except InputError:  # only now does a name matter, which some sets read from where the image lies
             return images.load(image, name=self.name(index), strict=self.strict)
 
-    def _vary(self, pixels: Tensor, draw: Draw) -> Tensor:
+    def _vary(self, pixels: Any, draw: Draw) -> Any:
         """Apply the transform with the random numbers of the draw."""
         with seeded(self.seed, draw.epoch, draw.position):
             pixels = self.transform(pixels)

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch.utils.data import DistributedSampler
 
+from vit_lightning.data.image_set import announce, blocks_of
 from vit_lightning.seeds import seed_from
 
 IGNORE = -100
@@ -22,14 +23,14 @@ BROKEN = -101
 WINDOW = 32
 """Blocks across which training records are mixed at a time, where a set lies in blocks."""
 
-AHEAD = 16_384
-"""Records that a set is told of before they come."""
+LOOKAHEAD = 16_384
+"""Records that are announced to a set before they come."""
 
 
 class Draw(NamedTuple):
     """One record to load, with its place in the run: all that its augmentation may depend on."""
 
-    index: int
+    index: int  # type: ignore[assignment]  # hides the method of tuples
     epoch: int = 0
     position: int = 0
     padding: bool = False
@@ -60,9 +61,11 @@ class TrainSampler(DistributedSampler[Draw]):
         seed: seed of the whole run.
     """
 
+    dataset: Sized  # type: ignore[assignment]  # torch's Dataset has no length
+
     def __init__(self, dataset: Sized, num_replicas: int = 1, rank: int = 0, seed: int = 0) -> None:
-        super().__init__(dataset, num_replicas, rank, shuffle=True, seed=seed, drop_last=True)
-        self._skipped = {}
+        super().__init__(dataset, num_replicas, rank, shuffle=True, seed=seed, drop_last=True)  # type: ignore[arg-type]
+        self._skipped: dict[int, int] = {}
 
     def skip(self, records: int, epoch: int) -> None:
         """Start `epoch` after this rank's first `records` records, for a run that resumes inside that epoch.
@@ -84,9 +87,9 @@ class TrainSampler(DistributedSampler[Draw]):
 
     def _order(self, epoch: int) -> np.ndarray:
         generator = torch.Generator().manual_seed(seed_from(self.seed, epoch))
-        blocks = getattr(self.dataset, "blocks", None)
+        blocks = blocks_of(self.dataset)
         if blocks is not None:
-            return mixed(blocks, generator)
+            return block_shuffled(blocks, generator)
         return torch.randperm(len(self.dataset), generator=generator).numpy()
 
     def _positions(self, epoch: int) -> range:
@@ -103,8 +106,10 @@ class EvalSampler(DistributedSampler[Draw]):
         rank: number of this process.
     """
 
+    dataset: Sized  # type: ignore[assignment]
+
     def __init__(self, dataset: Sized, num_replicas: int = 1, rank: int = 0) -> None:
-        super().__init__(dataset, num_replicas, rank, shuffle=False)
+        super().__init__(dataset, num_replicas, rank, shuffle=False)  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[Draw]:
         size = len(self.dataset)
@@ -112,7 +117,7 @@ class EvalSampler(DistributedSampler[Draw]):
             yield Draw(min(position, size - 1), position=position, padding=position >= size)
 
 
-def mixed(blocks: np.ndarray, generator: torch.Generator) -> np.ndarray:
+def block_shuffled(blocks: np.ndarray, generator: torch.Generator) -> np.ndarray:
     """Return a random order of records that goes through their blocks in a random order, some `WINDOW` at a time.
 
     Args:
@@ -125,9 +130,8 @@ def mixed(blocks: np.ndarray, generator: torch.Generator) -> np.ndarray:
 
 
 def _announced(dataset: Sized, order: np.ndarray, positions: range) -> Iterator[int]:
-    """Yield positions, and tell a set that wants to know it which records of the order come next."""
-    announce = getattr(dataset, "announce", None)
+    """Yield positions, and announce to the set which records of the order come next."""
     for count, position in enumerate(positions):
-        if announce and count % (AHEAD // 64) == 0:
-            announce(order[position : position + AHEAD])
+        if count % (LOOKAHEAD // 64) == 0:
+            announce(dataset, order[position : position + LOOKAHEAD])
         yield position

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from vit_lightning.data import image_set
+from vit_lightning.data.image_set import ImageSet, Numbered
 from vit_lightning.errors import InputError
 from vit_lightning.seeds import seed_from
 
@@ -21,14 +23,16 @@ class Subset:
         indices: numbers of the records.
     """
 
-    def __init__(self, source: Sequence[Any], indices: np.ndarray) -> None:
+    def __init__(self, source: Numbered, indices: np.ndarray) -> None:
         self.source = source
         self.indices = indices
-        self.keys = Subset(source.keys, indices) if hasattr(source, "keys") else indices
-        if hasattr(source, "labels"):
-            self.labels = np.asarray(source.labels)[indices]
-        if hasattr(source, "blocks"):
-            self.blocks = source.blocks[indices]
+        keys = image_set.keys_of(source)
+        self.keys: Numbered = indices if isinstance(keys, range) else Subset(keys, indices)
+        labels, blocks = image_set.labels_of(source), image_set.blocks_of(source)
+        if labels is not None:
+            self.labels = labels[indices]
+        if blocks is not None:
+            self.blocks = blocks[indices]
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -37,9 +41,8 @@ class Subset:
         return self.source[int(self.indices[index])]
 
     def announce(self, numbers: np.ndarray) -> None:
-        """Tell the source which records come soon, if it wants to know."""
-        if hasattr(self.source, "announce"):
-            self.source.announce(self.indices[numbers])
+        """Tell the source which records come soon."""
+        image_set.announce(self.source, self.indices[numbers])
 
 
 def check_share(fraction: float) -> float:
@@ -52,8 +55,8 @@ def check_share(fraction: float) -> float:
 
 
 def hold_out(
-    source: Sequence[Any], fraction: float, order: np.ndarray | None = None, seed: int = 0
-) -> tuple[Sequence[Any], Subset | None]:
+    source: ImageSet, fraction: float, order: np.ndarray | None = None, seed: int = 0
+) -> tuple[ImageSet, Subset | None]:
     """Split off a validation set, the same one on every machine and in every run.
 
     Args:
@@ -74,13 +77,13 @@ def hold_out(
     return Subset(source, np.sort(order[:stay])), Subset(source, np.sort(order[stay:]))
 
 
-def share_of(source: Sequence[Any], fraction: float) -> Subset:
+def take_fraction(source: ImageSet, fraction: float) -> Subset:
     """Return a share (0 to 1) of a set, at least one record; a smaller share is part of every larger one."""
     order = _permutation(len(source), STUDY)
     return Subset(source, np.sort(order[: max(1, round(fraction * len(source)))]))
 
 
-def some_of_each(source: Sequence[Any], count: int, class_names: Sequence[str]) -> Subset:
+def take_per_class(source: ImageSet, count: int, class_names: Sequence[str]) -> Subset:
     """Return `count` records of every class; fewer are part of more.
 
     Raises:
@@ -101,10 +104,11 @@ def some_of_each(source: Sequence[Any], count: int, class_names: Sequence[str]) 
     return Subset(source, np.sort(order[(turn < count) & (sorted_labels >= 0)]))
 
 
-def _labels(source: Sequence[Any]) -> np.ndarray:
+def _labels(source: ImageSet) -> np.ndarray:
     """Return the class of every record, from the records themselves where the set has no list of them."""
-    known = hasattr(source, "labels")
-    labels = np.asarray(source.labels if known else [np.asarray(source[index][1]) for index in range(len(source))])
+    labels = image_set.labels_of(source)
+    if labels is None:
+        labels = np.asarray([np.asarray(source[index][1]) for index in range(len(source))])
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise InputError("--data.per_class needs one class per image, and these may show several; use --data.fraction")
     return labels

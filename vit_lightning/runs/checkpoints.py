@@ -1,7 +1,5 @@
 """The newest state of a run: written whole or not at all, random state included, and found again."""
 
-import os
-import shutil
 import signal
 import time
 from pathlib import Path
@@ -18,9 +16,10 @@ from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor
 
 from vit_lightning.errors import InputError
-from vit_lightning.files import unwritable
-from vit_lightning.runs.folders import LAST, NEW, PREVIOUS
-from vit_lightning.runs.sharded import is_sharded, read_sharded_run
+from vit_lightning.files import remove, replace, unwritable
+from vit_lightning.private_api import cluster_environment, skip_sigterm_exchange
+from vit_lightning.runs.checkpoint_files import LAST, NEW, PREVIOUS, is_sharded
+from vit_lightning.runs.sharded import read_sharded_run
 from vit_lightning.runs.signals import Agreement, Stop
 from vit_lightning.runs.slurm import requeue
 
@@ -115,11 +114,10 @@ class LastCheckpoint(Checkpoint):
                 checkpoint["callbacks"][callback.state_key] = _moved(state, old, str(new))
 
     def _listen(self, trainer: Trainer) -> None:
-        environment = trainer._accelerator_connector.cluster_environment  # one device's strategy does not know it
-        requeues = isinstance(environment, SLURMEnvironment) and environment.auto_requeue
-        self.stop.listen(environment.requeue_signal if requeues else None)
-        # Lightning's own question for SIGTERM lets every host wait for its device in every step.
-        trainer.fit_loop.epoch_loop._broadcast_sigterm_tensor = lambda: None
+        environment = cluster_environment(trainer)
+        slurm = environment if isinstance(environment, SLURMEnvironment) else None
+        self.stop.listen(slurm.requeue_signal if slurm and slurm.auto_requeue else None)
+        skip_sigterm_exchange(trainer)
 
     def _leave(self, trainer: Trainer) -> None:
         """End the run, on all processes at this step."""
@@ -140,8 +138,8 @@ class LastCheckpoint(Checkpoint):
         trainer.save_checkpoint(new, weights_only=False)
         if trainer.is_global_zero:
             if last.exists():
-                _replace(last, Path(self.dirpath, PREVIOUS))
-            _replace(new, last)
+                replace(last, Path(self.dirpath, PREVIOUS))
+            replace(new, last)
             for logger in trainer.loggers:
                 logger.save()
         self._spent += time.monotonic() - began
@@ -157,17 +155,17 @@ class WholeCheckpoints(Trainer):
         path = Path(self.strategy.broadcast(filepath))
         part = path.with_name(f".{path.name}.part")
         if self.is_global_zero:
-            _remove(part)
+            remove(part)
         try:
             super().save_checkpoint(part, *args, **kwargs)
         except (OSError, RuntimeError) as error:
             if not (fault := unwritable(path, error)):
                 raise
-            _remove(part)
+            remove(part)
             whole = any(path.with_name(name).exists() for name in (LAST, PREVIOUS))
             raise InputError(f"{fault}, then {'--ckpt_path last goes on' if whole else 'start anew'}") from error
         if self.is_global_zero:
-            _replace(part, path)
+            replace(part, path)
         self.strategy.barrier()
 
 
@@ -196,17 +194,3 @@ def _moved(state: Any, old: str, new: str) -> Any:
     if isinstance(state, dict):
         return {_moved(key, old, new): _moved(value, old, new) for key, value in state.items()}
     return new + state.removeprefix(old) if isinstance(state, str) and state.startswith(old) else state
-
-
-def _replace(source: Path, target: Path) -> None:
-    """Rename over what is there, be it a file or the folder of a sharded checkpoint."""
-    if source.is_dir() or target.is_dir():
-        _remove(target)
-    os.replace(source, target)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ def _plain(key: str, value: Any) -> Any:
 
 def differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> dict[str, str]:
     """`key: old -> new` by dotted key, for values in both dicts that differ."""
-    found = {}
+    found: dict[str, str] = {}
     for key in old.keys() & new.keys():
         a, b = old[key], new[key]
         if isinstance(a, dict) and isinstance(b, dict):

@@ -1,4 +1,20 @@
-"""Run folders: runs/<experiment>/<n>/ with config.yaml, env.json, metrics.csv, tensorboard/ and checkpoints/."""
+"""Run folders: made, found again, and removed when their run was refused.
+
+    runs/<experiment>/<n>/
+      config.yaml       every setting of the run; a resume adds config.resume-1.yaml    runs/record.py
+      env.json          versions, machine, command, git commit; env.resume-1.json       runs/record.py
+      metrics.csv       a row per logged step                                           runs/loggers.py
+      tensorboard/      the same for TensorBoard                                        runs/loggers.py
+      checkpoints/
+        last.ckpt       the newest state                                                runs/checkpoints.py
+        previous.ckpt   the state before it                                             runs/checkpoints.py
+        new.ckpt        only where a run was killed between two renames                 runs/checkpoints.py
+        best.ckpt       the best by the model's monitor                                 Lightning's ModelCheckpoint
+      nonfinite.json    what was not finite in the step that ended the run              callbacks/finite_guard.py
+
+A checkpoint is a file, or a folder where it is sharded. Files without config.yaml are of a run that was refused.
+Nothing here loads torch, so that `sweep` can look at run folders.
+"""
 
 import json
 import os
@@ -14,13 +30,10 @@ from pathlib import Path
 from typing import Any
 
 from vit_lightning.errors import InputError
-from vit_lightning.runs.sharded import is_sharded, is_whole
+from vit_lightning.runs.checkpoint_files import LAST, NEW, PREVIOUS, is_sharded, is_whole
 from vit_lightning.runs.slurm import slurm_job, was_requeued
 
 CHECKPOINTS = "checkpoints"
-LAST = "last.ckpt"
-PREVIOUS = "previous.ckpt"
-NEW = "new.ckpt"
 ENVIRONMENT = "env.json"
 RUN_ENV = "VIT_LIGHTNING_RUN"
 

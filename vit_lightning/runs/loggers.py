@@ -1,12 +1,15 @@
 """metrics.csv and TensorBoard's files in the run folder, continued when the run is resumed."""
 
 import csv
+import io
 from pathlib import Path
 from typing import Any
 
 from lightning.fabric.loggers.logger import _DummyExperiment, rank_zero_experiment
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from lightning.pytorch.loggers.csv_logs import ExperimentWriter
+
+from vit_lightning.files import write_atomically
 
 
 class MetricsCSV(CSVLogger):
@@ -25,7 +28,7 @@ class MetricsCSV(CSVLogger):
     @rank_zero_experiment
     def experiment(self) -> ExperimentWriter:
         if self._experiment is None:
-            self._experiment = _Continued(self.log_dir, self.resume_step)
+            self._experiment: ExperimentWriter = _Continued(self.log_dir, self.resume_step)
         return self._experiment
 
 
@@ -49,6 +52,8 @@ class TensorBoard(TensorBoardLogger):
 
 
 class _Continued(ExperimentWriter):
+    """Writes on below the rows of a run's earlier part."""
+
     def __init__(self, folder: str, resume_step: int) -> None:
         self.resume_step = resume_step
         super().__init__(folder)
@@ -74,12 +79,11 @@ class _Continued(ExperimentWriter):
         self._rewrite(path, _whole_rows(path)[1])
 
     def _rewrite(self, path: Path, rows: list[dict[str, str]]) -> None:
-        temporary = path.with_suffix(".csv.part")
-        with temporary.open("w", newline="") as file:
-            writer = csv.DictWriter(file, fieldnames=self.metrics_keys)
-            writer.writeheader()
-            writer.writerows(rows)
-        temporary.replace(path)
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, fieldnames=self.metrics_keys)
+        writer.writeheader()
+        writer.writerows(rows)
+        write_atomically(path, text.getvalue())
 
 
 def _whole_rows(path: Path) -> tuple[list[str], list[dict[str, str]]]:

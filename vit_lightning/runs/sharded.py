@@ -1,6 +1,5 @@
 """Sharded checkpoints: folders into which every process of a ModelParallelStrategy wrote its part of each tensor."""
 
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,22 +9,7 @@ import torch.distributed.checkpoint as dcp
 from torch import Tensor
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
-FACTS = "meta.pt"
-"""File with all that is not sharded, which Lightning writes last."""
-
-
-def is_sharded(path: Path) -> bool:
-    """Whether a path is a sharded checkpoint that was written to its end."""
-    return (path / ".metadata").is_file() and (path / FACTS).is_file()
-
-
-def is_whole(path: Path) -> bool:
-    """Whether a checkpoint's file is there and holds what was written, by the sums that torch stores with it."""
-    try:
-        with zipfile.ZipFile(path) as file:
-            return file.testzip() is None
-    except (OSError, EOFError, NotImplementedError, RuntimeError, ValueError, zipfile.BadZipFile):
-        return False
+from vit_lightning.runs.checkpoint_files import FACTS
 
 
 def read_facts(path: Path) -> dict[str, Any]:
@@ -53,12 +37,7 @@ def _read(path: Path, wanted: Callable[[tuple], bool]) -> dict[str, Any]:
     metadata = reader.read_metadata()
     places = {key: place for key, place in metadata.planner_data.items() if wanted(place)}
     stored = metadata.state_dict_metadata
-    flat = {
-        key: torch.empty(stored[key].size, dtype=stored[key].properties.dtype)
-        if isinstance(stored[key], TensorStorageMetadata)
-        else None
-        for key in places
-    }
+    flat = {key: _place_for(stored[key]) for key in places}
     dcp.load(flat, storage_reader=reader, no_dist=True)
     nested: dict[str, Any] = {}
     for key, place in places.items():
@@ -67,6 +46,13 @@ def _read(path: Path, wanted: Callable[[tuple], bool]) -> dict[str, Any]:
             inner = inner.setdefault(name, {})
         inner[place[-1]] = flat[key]
     return nested
+
+
+def _place_for(stored: Any) -> Tensor | None:
+    """A tensor to read one into; None for anything else."""
+    if isinstance(stored, TensorStorageMetadata):
+        return torch.empty(stored.size, dtype=stored.properties.dtype)
+    return None
 
 
 def _by_number(state: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Signals that ask a run to end: noted when they come, obeyed between two optimiser steps."""
+"""Signals that ask a run to end: recorded when they come, obeyed between two optimiser steps."""
 
 import signal
 import threading
@@ -14,7 +14,7 @@ DELAY = 8
 
 
 class Stop:
-    """The wish that a run end, which SIGTERM, the first Ctrl-C or a signal of SLURM expresses.
+    """Whether SIGTERM, the first Ctrl-C or a signal of SLURM has asked a run to end.
 
     Lightning's own handlers talk to the other processes from inside the handler, where another exchange may be under
     way, and save SLURM's checkpoint amid a step, for whichever run starts next in the same folder.
@@ -31,21 +31,21 @@ class Stop:
             return  # where no handler can be set
         for signum in (signal.SIGTERM, signal.SIGINT, requeue_signal):
             if signum is not None:
-                signal.signal(signum, self._note)
+                signal.signal(signum, self._record)
 
     @property
     def requeues(self) -> bool:
         """Whether the job shall start again."""
         return self.received is not None and self.received == self.requeue_signal
 
-    def _note(self, signum: int, frame: FrameType | None) -> None:
+    def _record(self, signum: int, frame: FrameType | None) -> None:
         if signum == signal.SIGINT and self.received == signal.SIGINT:
             raise KeyboardInterrupt
         self.received = self.received or signum
 
 
 class Agreement:
-    """Asks all processes whether one of them wants something; all hear the same answer at the same step.
+    """Asks all processes whether a condition holds in any of them; all get the same answer at the same step.
 
     With several GPUs the answer is that of some steps ago, so that no host waits for its device.
 
@@ -57,12 +57,12 @@ class Agreement:
         self.strategy = strategy
         self._asked: deque[tuple[torch.cuda.Event, torch.Tensor]] = deque()
 
-    def any(self, wish: bool) -> bool:
-        """Whether any process wishes it, or, on GPUs, wished it `DELAY` calls ago."""
+    def any(self, condition: bool) -> bool:
+        """Whether it holds in any process, or, on GPUs, held `DELAY` calls ago."""
         device = self.strategy.root_device
         if device.type != "cuda" or not torch.distributed.is_initialized():
-            return self.strategy.reduce_boolean_decision(wish, all=False)
-        flag = torch.full((), int(wish), dtype=torch.int32, device=device)
+            return self.strategy.reduce_boolean_decision(condition, all=False)
+        flag = torch.full((), int(condition), dtype=torch.int32, device=device)
         torch.distributed.all_reduce(flag, ReduceOp.MAX)
         answer, copied = torch.empty((), dtype=torch.int32, pin_memory=True), torch.cuda.Event()
         answer.copy_(flag, non_blocking=True)

@@ -1,7 +1,7 @@
 import pytest
 
-from vit_lightning.commands.benchmark.report import as_json, comparisons
-from vit_lightning.commands.benchmark.rounds import Row, Task, alternate, ratio
+from vit_lightning.commands.benchmark.results import as_json, comparisons
+from vit_lightning.commands.benchmark.rounds import BenchmarkRow, BenchmarkTask, alternate, ratio
 
 
 class Ticks:
@@ -19,12 +19,12 @@ class Ticks:
     def settle(self, mark: float) -> None: ...
 
 
-def contender(clock: Ticks, name: str, seconds: float, order: list[str]) -> Task:
+def contender(clock: Ticks, name: str, seconds: float, order: list[str]) -> BenchmarkTask:
     def run(steps: int) -> None:
         clock.now += steps * seconds
         order.append(name)
 
-    return Task(Row("train", name, (8, 8), batch=10, flops=6, peak=240.0), lambda: run)
+    return BenchmarkTask(BenchmarkRow("train", name, (8, 8), batch=10, flops=6, peak=240.0), lambda: run)
 
 
 def test_contenders_alternate_and_speeds_are_exact():
@@ -39,19 +39,22 @@ def test_contenders_alternate_and_speeds_are_exact():
 
 
 def test_the_ratio_is_taken_round_by_round():
-    one = Row("train", "a", (8, 8), 1, rounds=[1.0, 4.0, 9.0])
-    other = Row("train", "b", (8, 8), 1, rounds=[1.0, 2.0, 3.0])
+    one = BenchmarkRow("train", "a", (8, 8), 1, rounds=[1.0, 4.0, 9.0])
+    other = BenchmarkRow("train", "b", (8, 8), 1, rounds=[1.0, 2.0, 3.0])
     assert ratio(one, other) == (2.0, 1.0, 3.0)
-    assert ratio(one, Row("train", "c", (8, 8), 1)) is None
+    assert ratio(one, BenchmarkRow("train", "c", (8, 8), 1)) is None
 
 
 def test_a_fit_s_extra_time_is_per_step():
-    rows = [Row("fit", "a", (8, 8), 10, rounds=[1000.0]), Row("fit", "a bare", (8, 8), 10, rounds=[1250.0])]
+    rows = [
+        BenchmarkRow("fit", "a", (8, 8), 10, rounds=[1000.0]),
+        BenchmarkRow("fit", "a bare", (8, 8), 10, rounds=[1250.0]),
+    ]
     assert comparisons(rows)[1].split() == ["the", "fit", "adds", "2.000", "ms", "to", "a", "step"]
 
 
 def test_json_holds_medians_and_ratios():
-    rows = [Row("train", "a", (8, 8), 1, rounds=[1.0, 2.0, 6.0]), Row("train", "b", (8, 8), 1)]
+    rows = [BenchmarkRow("train", "a", (8, 8), 1, rounds=[1.0, 2.0, 6.0]), BenchmarkRow("train", "b", (8, 8), 1)]
     content = as_json(rows, {"device": "x"})
     assert content["device"] == "x" and content["ratios"] == []
     assert [row["images_per_s"] for row in content["rows"]] == [2.0, None]

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from vit_lightning.commands.benchmark import sizes
-from vit_lightning.commands.benchmark import verb as module
+from vit_lightning.commands.benchmark import measurements, sizes
 from vit_lightning.commands.benchmark.contender import Contender
 from vit_lightning.compute import gpu_memory as memory
 from vit_lightning.compute.cost import macs
@@ -78,7 +77,7 @@ def test_the_same_net_without_flags_is_told_apart(app):
 @pytest.mark.parametrize(
     ("flags", "expected"), [((), []), (("--compare_compiled", "true"), ["Ti/16"]), (("--model.compile", "true"), None)]
 )
-def test_a_peer_is_compiled_as_it_is_told(app, monkeypatch, flags, expected):
+def test_a_peer_is_compiled_as_its_flag_says(app, monkeypatch, flags, expected):
     from vit_lightning.classifier import Classifier
 
     compiled = []
@@ -101,7 +100,7 @@ def test_the_bare_step_is_a_step_of_fit(app, monkeypatch):
     from lightning.pytorch import Trainer
 
     from vit_lightning.classifier import Classifier
-    from vit_lightning.commands.benchmark.fit import Endless
+    from vit_lightning.commands.benchmark.fit import RepeatedBatch
     from vit_lightning.training.optim import Optim, Schedule
 
     def model() -> Classifier:
@@ -117,7 +116,7 @@ def test_the_bare_step_is_a_step_of_fit(app, monkeypatch):
     monkeypatch.setattr("vit_lightning.commands.benchmark.contender.resident_batch", lambda *facts: batch)
     fitted, bare = model(), model()
     torch.manual_seed(0)  # the nets are built where they are needed
-    trainer(max_steps=3, max_epochs=-1).fit(fitted, Endless(batch))
+    trainer(max_steps=3, max_epochs=-1).fit(fitted, RepeatedBatch(batch))
     torch.manual_seed(0)
     contender = Contender(trainer(), bare)
     before = bare.net.patches.proj.weight.clone()
@@ -204,14 +203,14 @@ def test_a_batch_too_large_is_one_sentence_after_what_was_measured(app, monkeypa
 
 @pytest.mark.parametrize("measure", ["train", "fit"])
 def test_ctrl_c_shows_what_was_measured(app, monkeypatch, measure):
-    told = module._tell
+    report = measurements.report
 
     def interrupt(text: str) -> None:
-        told(text)
+        report(text)
         if text.startswith(f"{measure}: round 1/"):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "_tell", interrupt)
+    monkeypatch.setattr(measurements, "report", interrupt)
     handler = signal.getsignal(signal.SIGINT)
     try:
         done = app(*BENCH, "--measure", f"inference,{measure}", "--json", "b.json")
@@ -389,14 +388,14 @@ def test_an_image_that_the_peers_cannot_read_is_one_sentence(app, tmp_path, work
 
 
 def test_sigterm_keeps_what_was_measured(app, monkeypatch):
-    told = module._tell
+    report = measurements.report
 
     def end(text: str) -> None:
-        told(text)
+        report(text)
         if text.startswith("inference: round 1/"):
             os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(module, "_tell", end)
+    monkeypatch.setattr(measurements, "report", end)
     done = app(*BENCH, "--measure", "train,inference", "--json", "b.json")
     assert done.code == 143 and "interrupted" in done.err and "│ train" in done.out
     assert {row["measure"]: len(row["rounds"]) for row in figures()["rows"]} == {"train": 2, "inference": 1}
@@ -404,14 +403,14 @@ def test_sigterm_keeps_what_was_measured(app, monkeypatch):
 
 
 def test_sigterm_inside_a_fit_keeps_what_was_measured(app, monkeypatch):
-    told = module._tell
+    report = measurements.report
 
     def end(text: str) -> None:
-        told(text)
+        report(text)
         if text.startswith("fit: round 1/"):
             os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(module, "_tell", end)
+    monkeypatch.setattr(measurements, "report", end)
     handler = signal.getsignal(signal.SIGINT)
     try:
         done = app(*BENCH, "--measure", "fit", "--json", "b.json")

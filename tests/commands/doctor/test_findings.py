@@ -34,7 +34,7 @@ def only(found: list[Finding]) -> Finding:
 def test_a_sound_set_has_no_findings():
     one, other = survey(), survey(split="validation")
     assert findings.unreadable(one, "raise", 0.01) == []
-    assert findings.odd(one) == []
+    assert findings.unusual(one) == []
     assert findings.wrong_labels(one) == []
     assert findings.sizes(one, (100, 100)) == []
     assert findings.duplicates([one, other]) == []
@@ -70,7 +70,7 @@ def test_damaged_images_are_broken_unless_fixed():
 
 
 def test_odd_images_are_grouped_by_kind():
-    found = findings.odd(survey(oddities={"CMYK": [0, 2], "16 bits": [1]}))
+    found = findings.unusual(survey(oddities={"CMYK": [0, 2], "16 bits": [1]}))
     assert [(finding.severity, finding.text) for finding in found] == [
         ("note", "1 training image: 16 bits"),
         ("note", "2 training images: CMYK"),

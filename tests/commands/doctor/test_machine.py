@@ -4,7 +4,7 @@ import os
 
 from lightning.pytorch import Trainer
 
-from vit_lightning.commands.doctor import machine as looking
+from vit_lightning.commands.doctor import machine as module
 from vit_lightning.commands.doctor.machine import machine
 
 
@@ -28,7 +28,7 @@ def test_facts_of_this_machine(monkeypatch, tmp_path):
     )
     assert 1 <= here.cores <= os.cpu_count()
     assert here.slurm == {"SLURM_JOB_ID": "7"}
-    monkeypatch.setattr(looking, "SHARED_MEMORY", tmp_path)
+    monkeypatch.setattr(module, "SHARED_MEMORY", tmp_path)
     assert machine(trainer).shared_memory > 0
-    monkeypatch.setattr(looking, "SHARED_MEMORY", tmp_path / "elsewhere")
+    monkeypatch.setattr(module, "SHARED_MEMORY", tmp_path / "elsewhere")
     assert machine(trainer).shared_memory is None

@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from vit_lightning.commands.doctor.survey import classes_of, look_at, oddities, survey
+from vit_lightning.commands.doctor.survey import classes_of, examine, oddities, survey
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
@@ -64,9 +64,9 @@ def test_equal_pixels_have_equal_digests_in_any_form(tmp_path):
     (tmp_path / "a.png").write_bytes(encoded(image))
     tensor = torch.from_numpy(np.array(image)).permute(2, 0, 1)
     forms = [encoded(image), encoded(image, "BMP"), image, tensor, tmp_path / "a.png", str(tmp_path / "a.png")]
-    looks = [look_at([(form, 0)], 0, "x") for form in forms]
-    assert len({look.digest for look in looks}) == 1
-    assert look_at([(tensor.mT, 0)], 0, "x").digest != looks[0].digest
+    examined = [examine([(form, 0)], 0, "x") for form in forms]
+    assert len({facts.digest for facts in examined}) == 1
+    assert examine([(tensor.mT, 0)], 0, "x").digest != examined[0].digest
 
 
 def test_faults_of_the_set_are_noted(tmp_path):
@@ -77,9 +77,9 @@ def test_faults_of_the_set_are_noted(tmp_path):
         def __getitem__(self, index: int) -> None:
             raise self.error
 
-    assert look_at(Raising(BrokenImage("row 3", "no bytes")), 0, "x").fault == "no bytes"
-    assert look_at(Raising(InputError("the tar has changed")), 0, "x").fault == "the tar has changed"
-    assert look_at([(tmp_path / "gone.png", 0)], 0, "x").fault == "No such file or directory"
+    assert examine(Raising(BrokenImage("row 3", "no bytes")), 0, "x").fault == "no bytes"
+    assert examine(Raising(InputError("the tar has changed")), 0, "x").fault == "the tar has changed"
+    assert examine([(tmp_path / "gone.png", 0)], 0, "x").fault == "No such file or directory"
 
 
 def test_classes_of_labels():

@@ -40,7 +40,7 @@ def test_cells_are_all_combinations_in_order(tmp_path):
     assert last.lines == [["fit", *own], ["test", *own, "--ckpt_path", "best", "--data.image_size", "16"]]
     assert last.labels == {"size": "16", "seed_everything": "1"} and last.place == f"mine/{last.name}"
     assert plan.figures == [Figure("size", "test/top1", spread="seed_everything")]
-    assert (plan.spread, plan.asked) == ("seed_everything", {"DATA"})
+    assert (plan.spread, plan.filled) == ("seed_everything", {"DATA"})
 
 
 def test_values_are_words_as_written_and_names_are_safe(tmp_path):

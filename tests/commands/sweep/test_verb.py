@@ -72,7 +72,7 @@ figure: {x: rate, y: test/top1, spread: seed_everything, xscale: log}
 def sweep(app, monkeypatch, tmp_path):
     (tmp_path / "run.py").write_text(RUN)
     (tmp_path / "rates.yaml").write_text(PLAN)
-    monkeypatch.setattr(run, "DOOR", (sys.executable, str(tmp_path / "run.py")))
+    monkeypatch.setattr(run, "PYTHON_MODULE", (sys.executable, str(tmp_path / "run.py")))
     monkeypatch.setattr(children, "visible_gpus", lambda: [])
     return lambda *words, base="1": app("sweep", "rates.yaml", f"--set=BASE={base}", *words)
 
@@ -310,7 +310,7 @@ def test_a_cell_that_another_sweep_runs_is_skipped(sweep):
 def test_a_run_that_outlives_its_killed_sweep_is_left_alone_until_it_ends(sweep):
     Path("rates.yaml").write_text(PLAN.replace("--base {BASE}", "--wait 1 --base {BASE}"))
     code = (
-        f"from vit_lightning.commands.sweep import run; run.DOOR = {run.DOOR!r}\n"
+        f"from vit_lightning.commands.sweep import run; run.PYTHON_MODULE = {run.PYTHON_MODULE!r}\n"
         "from vit_lightning.commands.sweep import sweep; sweep(['rates.yaml'], shard='1/6', set=['BASE=1'])"
     )
     killed = subprocess.Popen([sys.executable, "-c", code])

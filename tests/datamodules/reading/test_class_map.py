@@ -1,6 +1,6 @@
 import pytest
 
-from datamodules.reading.class_map import read_class_map
+from datamodules.reading.class_map import class_numbers, classes_of, read_class_map
 from vit_lightning.errors import InputError
 
 
@@ -13,3 +13,16 @@ def test_names_in_order_and_files_that_hold_none(tmp_path):
         read_class_map(path)
     with pytest.raises(InputError, match="cannot be read: No such file"):
         read_class_map(tmp_path / "nowhere")
+
+
+def test_labels_are_names_or_all_whole_numbers_up_to_the_greatest():
+    assert classes_of(["1", "cat"], "t.csv") == ["1", "cat"]
+    assert classes_of(["0", "3"], "t.csv") == ["0", "1", "2", "3"]
+    with pytest.raises(InputError, match=r"t\.csv has the label 1000000, which is no class below 1000000; give --data"):
+        classes_of(["1000000"], "t.csv")
+
+
+def test_labels_are_looked_up_by_name_and_where_wanted_by_number():
+    classes = ["cat", "2", "dog"]
+    assert class_numbers(["dog", "cat", "cow", "0", "2"], classes).tolist() == [2, 0, -1, -1, 1]
+    assert class_numbers(["dog", "0", "2", "3", "-1"], classes, or_numbers=True).tolist() == [2, 0, 1, -1, -1]

@@ -21,7 +21,7 @@ from datamodules.parquet import Parquet
 from datamodules.reading.image_index import IndexedImages, open_index
 from datamodules.vtab.tasks import TASKS
 from vit_lightning.data import images
-from vit_lightning.data.datamodule import ImageSet
+from vit_lightning.data.image_set import ImageSet
 from vit_lightning.errors import InputError
 
 PICTURES = (".jpg", ".jpeg", ".png")

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from datamodules.reading import array_cache, tars
-from datamodules.reading.image_index import Found, Index, IndexedImages, build, open_index
+from datamodules.reading.image_index import FolderImages, Index, IndexedImages, build, open_index
+from datamodules.reading.shared_sequences import Ragged
 from vit_lightning.errors import InputError
 
 NAMES = {
@@ -189,17 +190,17 @@ def test_cache_that_cannot_be_written(tree, tmp_path):
 
 
 def test_narrow_numbers(tmp_path):
-    rows, many = array_cache.Ragged.of([[1, 2], [], [3]]), array_cache.narrow(np.array([2**40]))
+    rows, many = Ragged.of([[1, 2], [], [3]]), array_cache.compact(np.array([2**40]))
     array_cache.save(tmp_path / "x", {"rows": rows, "many": many})
     arrays = array_cache.load(tmp_path / "x")
-    assert [row.tolist() for row in array_cache.Ragged(arrays["rows.values"], arrays["rows.ends"])] == [[1, 2], [], [3]]
+    assert [row.tolist() for row in Ragged(arrays["rows.values"], arrays["rows.ends"])] == [[1, 2], [], [3]]
     assert arrays["many"].tolist() == [2**40]
 
 
 def generated(classes: int, per_class: int):
     for number in range(classes):
         wnid = f"n{number:08d}"
-        yield Found(wnid, (1, 0), wnid, sorted(f"{wnid}_{k}.JPEG" for k in range(per_class)), [])
+        yield FolderImages(wnid, (1, 0), wnid, sorted(f"{wnid}_{k}.JPEG" for k in range(per_class)), [])
 
 
 def test_generated_names_take_little_room(tmp_path):

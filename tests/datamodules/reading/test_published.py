@@ -2,15 +2,15 @@ import pytest
 from torchvision import datasets
 
 from datamodules.pets import Pets
-from datamodules.reading.published import Labelled, Original
+from datamodules.reading.published import Labelled, PublishedSet
 from datamodules.vtab import VTAB
 from vit_lightning.errors import InputError
 
 SET = Labelled(["a", "b"], [0, 1], ["x", "y"])
 
 
-def original(read, **kwargs) -> Original:
-    return Original("Toy", "toy/<file>", {"train": 2}, read, **kwargs)
+def original(read, **kwargs) -> PublishedSet:
+    return PublishedSet("Toy", "toy/<file>", {"train": 2}, read, **kwargs)
 
 
 def missing_package(root, split):

@@ -1,4 +1,4 @@
-"""Files from afar: fetched once, checked, ahead of their use, in bounded space."""
+"""Remote files: fetched once, checked, ahead of their use, in bounded space."""
 
 import gzip
 import hashlib
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from datamodules.reading import remote_files as module
-from datamodules.reading.remote_files import Piece, Pieces, cache_folder, content, is_remote
+from datamodules.reading.remote_files import RemoteFile, RemoteFiles, cache_folder, content, is_remote
 from tests import servers
 from vit_lightning.errors import InputError
 
@@ -27,9 +27,9 @@ def remote(tmp_path_factory) -> str:
         yield address
 
 
-def listed(remote: str) -> list[Piece]:
+def listed(remote: str) -> list[RemoteFile]:
     digests = [hashlib.sha256(data).hexdigest() for data in CONTENTS]
-    return [Piece(f"{remote}/{number}.bin", 1000, digest) for number, digest in enumerate(digests)]
+    return [RemoteFile(f"{remote}/{number}.bin", 1000, digest) for number, digest in enumerate(digests)]
 
 
 def kept(folder: Path) -> list[str]:
@@ -39,12 +39,12 @@ def kept(folder: Path) -> list[str]:
 def test_each_is_fetched_once_and_read_in_parts(remote, tmp_path, monkeypatch):
     fetched = []
     get = module._get
-    monkeypatch.setattr(module, "_get", lambda piece, part: fetched.append(piece.url) or get(piece, part))
-    pieces = Pieces(listed(remote), tmp_path)
-    assert pieces.remote
-    assert pieces.read(3, 10, 5) == CONTENTS[3][:5]
-    assert pieces.read(3, 998, 5) == CONTENTS[3][:2]
-    again = pickle.loads(pickle.dumps(pieces))
+    monkeypatch.setattr(module, "_get", lambda file, part: fetched.append(file.url) or get(file, part))
+    files = RemoteFiles(listed(remote), tmp_path)
+    assert files.remote
+    assert files.read(3, 10, 5) == CONTENTS[3][:5]
+    assert files.read(3, 998, 5) == CONTENTS[3][:2]
+    again = pickle.loads(pickle.dumps(files))
     assert again.read(3, 0, 1000) == CONTENTS[3]
     assert fetched == [f"{remote}/3.bin"]
     assert kept(tmp_path) == ["3.bin"]
@@ -53,8 +53,8 @@ def test_each_is_fetched_once_and_read_in_parts(remote, tmp_path, monkeypatch):
 def test_processes_that_want_the_same_fetch_it_once(remote, tmp_path, monkeypatch):
     fetched = []
     get = module._get
-    monkeypatch.setattr(module, "_get", lambda piece, part: fetched.append(piece.url) or get(piece, part))
-    threads = [threading.Thread(target=Pieces(listed(remote), tmp_path).path, args=(0,)) for _ in range(8)]
+    monkeypatch.setattr(module, "_get", lambda file, part: fetched.append(file.url) or get(file, part))
+    threads = [threading.Thread(target=RemoteFiles(listed(remote), tmp_path).path, args=(0,)) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -63,60 +63,60 @@ def test_processes_that_want_the_same_fetch_it_once(remote, tmp_path, monkeypatc
 
 
 def test_what_is_announced_comes_in_the_background(remote, tmp_path):
-    pieces = Pieces(listed(remote), tmp_path)
-    pieces.announce(range(6))
-    for thread in list(pieces._threads.values()):
+    files = RemoteFiles(listed(remote), tmp_path)
+    files.announce(range(6))
+    for thread in list(files._threads.values()):
         thread.join()
     assert kept(tmp_path) == [f"{number}.bin" for number in range(module.THREADS)]
-    pieces.announce([0, 5])
-    assert list(pieces._threads) == [5]
+    files.announce([0, 5])
+    assert list(files._threads) == [5]
 
 
 def test_what_was_used_longest_ago_makes_room(remote, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "WINDOW", 1)
     monkeypatch.setattr(module, "THREADS", 1)
-    pieces = Pieces(listed(remote), tmp_path, limit=3000 / 2**30)
+    files = RemoteFiles(listed(remote), tmp_path, limit=3000 / 2**30)
     for number in (0, 1, 2):
-        pieces.path(number)
-    pieces.path(0)
-    pieces.path(3)
+        files.path(number)
+    files.path(0)
+    files.path(3)
     assert kept(tmp_path) == ["0.bin", "2.bin", "3.bin"]
-    assert pieces.read(1, 0, 1) == b"\1"  # fetched again
+    assert files.read(1, 0, 1) == b"\1"  # fetched again
     with pytest.raises(InputError, match=r"--data.cache_limit is 1e-06 GiB, but 0.00 are read at a time; give more"):
-        Pieces(listed(remote), tmp_path, limit=1e-6)
+        RemoteFiles(listed(remote), tmp_path, limit=1e-6)
 
 
 def test_a_wrong_or_absent_file_is_an_error(remote, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "PAUSES", (0.0,))
+    monkeypatch.setattr(module, "RETRY_PAUSES", (0.0,))
     with pytest.raises(InputError, match=r"0.bin cannot be fetched: its checksum .* its index gives; upload it again"):
-        Pieces([Piece(f"{remote}/0.bin", 1000, "0" * 64)], tmp_path).path(0)
+        RemoteFiles([RemoteFile(f"{remote}/0.bin", 1000, "0" * 64)], tmp_path).path(0)
     with pytest.raises(InputError, match=r"0.bin cannot be fetched: it has 1,000 bytes where 999 are expected"):
-        Pieces([Piece(f"{remote}/0.bin", 999)], tmp_path).path(0)
+        RemoteFiles([RemoteFile(f"{remote}/0.bin", 999)], tmp_path).path(0)
     with pytest.raises(InputError, match=r"absent.bin does not exist; upload it, or correct --data.root"):
-        Pieces([Piece(f"{remote}/absent.bin")], tmp_path).path(0)
+        RemoteFiles([RemoteFile(f"{remote}/absent.bin")], tmp_path).path(0)
     with pytest.raises(InputError, match=r"gone.bin is missing"):
-        Pieces([Piece(str(tmp_path / "gone.bin"))], tmp_path / "cache").path(0)
+        RemoteFiles([RemoteFile(str(tmp_path / "gone.bin"))], tmp_path / "cache").path(0)
     assert kept(tmp_path) == []
 
 
 def test_a_hiccup_is_tried_again(remote, tmp_path, monkeypatch):
     get, states = module._get, iter([OSError("connection reset"), None])
-    monkeypatch.setattr(module, "PAUSES", (0.0,))
+    monkeypatch.setattr(module, "RETRY_PAUSES", (0.0,))
 
-    def flaky(piece: Piece, part: Path) -> None:
+    def flaky(file: RemoteFile, part: Path) -> None:
         error = next(states)
         if error:
             raise error
-        get(piece, part)
+        get(file, part)
 
     monkeypatch.setattr(module, "_get", flaky)
-    assert Pieces(listed(remote), tmp_path).read(2, 0, 1) == b"\2"
+    assert RemoteFiles(listed(remote), tmp_path).read(2, 0, 1) == b"\2"
 
 
 def test_packed_files_are_unpacked(remote, tmp_path):
-    assert Pieces([Piece(f"{remote}/packed.tar.gz")], tmp_path / "one").read(0, 0, 9) == b"inside"
+    assert RemoteFiles([RemoteFile(f"{remote}/packed.tar.gz")], tmp_path / "one").read(0, 0, 9) == b"inside"
     (tmp_path / "near.tgz").write_bytes(gzip.compress(b"near"))
-    near = Pieces([Piece(str(tmp_path / "near.tgz"))], tmp_path / "two")
+    near = RemoteFiles([RemoteFile(str(tmp_path / "near.tgz"))], tmp_path / "two")
     assert near.read(0, 0, 9) == b"near" and not near.remote
 
 

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 
 from datamodules.imagenet21k import ImageNet21k
 from datamodules.reading import array_cache, synsets
-from datamodules.reading.image_index import VERSION, Found, build
+from datamodules.reading.image_index import VERSION, FolderImages, build
 from vit_lightning.data.sampling import Draw, TrainSampler
 
 FALL11 = 14_197_122
@@ -29,20 +29,20 @@ class Names:
         return int(self.source.labels[draw.index]), self.source.keys[draw.index]
 
 
-def generate(root: Path, wnids: list[str], images: int) -> Iterator[Found]:
+def generate(root: Path, wnids: list[str], images: int) -> Iterator[FolderImages]:
     """As many names as asked for, in folders that are there; the files are not."""
     each, more = divmod(images, len(wnids))
-    yield Found("", array_cache.stamp(root), "", [], [])
+    yield FolderImages("", array_cache.file_state(root), "", [], [])
     for place, wnid in enumerate(wnids):
         names = sorted(f"{wnid}_{number}.JPEG" for number in range(1, 1 + each + (place < more)))
-        yield Found(wnid, array_cache.stamp(root / wnid), wnid, names, [])
+        yield FolderImages(wnid, array_cache.file_state(root / wnid), wnid, names, [])
 
 
 def index(root: Path, cache: Path, images: int, classes: int) -> dict[str, float]:
     wnids = synsets.wnids("fall11")[:classes]
     for wnid in wnids:
         (root / wnid).mkdir(parents=True)
-    file = array_cache.place(cache, root.resolve(), VERSION)
+    file = array_cache.cache_file(cache, root.resolve(), VERSION)
     began = time.perf_counter()
     build(generate(root, wnids, images), file)
     return {"index s": time.perf_counter() - began, "index MiB": file.stat().st_size / 2**20}

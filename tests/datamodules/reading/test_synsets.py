@@ -53,7 +53,7 @@ def test_fingerprint_depends_on_order_and_content():
     ],
 )
 def test_home(path, wnid):
-    assert synsets.home(path) == wnid
+    assert synsets.wnid_in(path) == wnid
 
 
 def test_ancestry():

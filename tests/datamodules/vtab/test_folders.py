@@ -3,7 +3,7 @@ import shutil
 import numpy as np
 import pytest
 
-from datamodules.reading.published import Original
+from datamodules.reading.published import PublishedSet
 from datamodules.vtab import folders
 from datamodules.vtab.folders import CALTECH101, DTD, EUROSAT, RESISC45, SUN397, clevr
 from datamodules.vtab.labels import clevr_count, clevr_distance
@@ -11,7 +11,7 @@ from vit_lightning.data import images
 from vit_lightning.errors import InputError
 
 
-def read(source: Original, root, split="train"):
+def read(source: PublishedSet, root, split="train"):
     held = source.open(root, split, allow_incomplete=True)
     for number in range(0, len(held), 5):
         assert images.load(held[number][0], name=str(held.keys[number])).shape[0] == 3
@@ -56,7 +56,7 @@ def test_a_missing_class_does_not_shift_the_labels(publish, source, task, key, l
 
 def test_a_removed_image_is_an_error(publish, monkeypatch):
     root = publish("eurosat")
-    source = Original("EuroSAT", "", {"train": 24}, EUROSAT.read)
+    source = PublishedSet("EuroSAT", "", {"train": 24}, EUROSAT.read)
     assert len(source.open(root, "train")) == 24
     (root / "eurosat" / "2750" / "Highway" / "Highway_3.jpg").unlink()
     with pytest.raises(InputError, match="EuroSAT has 23 train images where 24 were published"):

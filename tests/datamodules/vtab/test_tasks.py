@@ -11,7 +11,7 @@ from datamodules.vtab.labels import clevr_count, dsprites_location, dsprites_ori
 from datamodules.vtab.tasks import TASKS, part_of, split_of, tfds_order
 
 # Group, classes, split and place of the first validation record, split, place and number of the test records:
-# spec 10.2 and the protocol's own integer rule.
+# those of google-research/task_adaptation, and the protocol's own integer rule.
 PAPER = {
     "caltech101": ("natural", 102, "train", 2754, "test", 0, 6084),
     "cifar100": ("natural", 100, "train", 45000, "test", 0, 10000),
@@ -33,7 +33,7 @@ PAPER = {
     "smallnorb_azimuth": ("structured", 18, "test", 0, "test", 12150, 12150),
     "smallnorb_elevation": ("structured", 9, "test", 0, "test", 12150, 12150),
 }
-# Images to train on with the whole of VTAB: spec 10.2.
+# Images to train on with the whole of VTAB.
 FULL = {"caltech101": 3060, "cifar100": 50000, "pets": 3680, "svhn": 73257, "eurosat": 21600, "clevr_count": 70000}
 
 
@@ -74,7 +74,7 @@ def test_part_of():
 
 
 def test_tfds_order_of_public_cifar10():
-    """The first records of the CIFAR-10 that TensorFlow Datasets publishes (spec, data, section 5)."""
+    """The first records of the CIFAR-10 that TensorFlow Datasets publishes."""
     assert tfds_order("train", range(50_000))[:5].tolist() == [16399, 1680, 47917, 17307, 27051]
 
 
@@ -148,7 +148,7 @@ def test_vtab_1k_is_the_kit_s(kit, tmp_path, task, name, keys_of):
 
 
 def test_dsprites_labels_are_the_kit_s(kit):
-    """The latents of a row follow from its number: spec, data, section 4."""
+    """The latents of a row follow from its number."""
     rows = [row for split in kit_rows(kit, "dsprites").values() for row in split]
     numbers = np.array([int(row["key"]) for row in rows])
     latents = np.stack([0 * numbers, numbers // 245760, numbers // 40960 % 6, numbers // 1024 % 40, numbers // 32 % 32,

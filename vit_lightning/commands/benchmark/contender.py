@@ -17,7 +17,7 @@ from vit_lightning.models import NetConfig
 from vit_lightning.models.config import as_pair
 
 HORIZON = 10**9
-"""Optimiser steps that schedules are told, so that a round never reaches the end."""
+"""Optimiser steps that a trainer plans, so that no round reaches the end of the schedule."""
 
 
 class Contender:
@@ -33,7 +33,7 @@ class Contender:
 
     def __init__(self, trainer: Trainer, model: LightningModule, training: bool = True) -> None:
         self.model, self.trainer = model, trainer
-        endless(trainer)
+        remove_step_limit(trainer)
         trainer.state.fn = TrainerFn.FITTING if training else TrainerFn.PREDICTING
         self.strategy = deepcopy(trainer.strategy)
         self.precision = self.strategy.precision_plugin
@@ -67,16 +67,16 @@ class Contender:
     def task(self, measure: str, batch_size: int) -> Callable[[int], None]:
         """Return a function of a number of steps that takes them on one batch, which stays on the device."""
         batch = resident_batch(self.model, batch_size, self.device)
-        return getattr(self, f"_{measure}")(batch)
+        return self._train(batch) if measure == "train" else self._inference(batch)
 
     def _train(self, batch: tuple[Tensor, Tensor]) -> Callable[[int], None]:
         def run(steps: int) -> None:
             self.model.train()
             # Precision plugins call the hooks of the model that the trainer's own strategy knows.
             self.trainer.strategy.connect(self.model)
-            with quiet(self.trainer, self.model):
+            with without_callbacks(self.trainer, self.model):
                 for _ in range(steps):
-                    train_step(self.strategy, batch)
+                    take_step(self.strategy, batch)
             self.trainer.strategy.connect(None)
 
         return run
@@ -93,7 +93,7 @@ class Contender:
         return run
 
 
-def train_step(strategy: Strategy, batch: Any) -> None:
+def take_step(strategy: Strategy, batch: Any) -> None:
     """Take one optimiser step with nothing around it: forward, loss, backward, clipping and update as in fit."""
     optimizer = strategy.optimizers[0]
 
@@ -108,8 +108,8 @@ def train_step(strategy: Strategy, batch: Any) -> None:
 
 
 @contextmanager
-def quiet(trainer: Trainer, model: LightningModule) -> Iterator[None]:
-    """Leave out what Lightning adds to a step: logging and callbacks."""
+def without_callbacks(trainer: Trainer, model: LightningModule) -> Iterator[None]:
+    """Leave out logging and callbacks, which Lightning adds to a step."""
     callbacks, trainer.callbacks = trainer.callbacks, []
     model.log = lambda *args, **kwargs: None
     try:
@@ -119,8 +119,8 @@ def quiet(trainer: Trainer, model: LightningModule) -> Iterator[None]:
         del model.log
 
 
-def endless(trainer: Trainer) -> None:
-    """Let a trainer's fit go on until it is told to stop."""
+def remove_step_limit(trainer: Trainer) -> None:
+    """Let a trainer's fit go on until its should_stop is set."""
     trainer.fit_loop.max_epochs = -1
     trainer.fit_loop.epoch_loop.max_steps = HORIZON
 
@@ -137,7 +137,7 @@ def peak_flops(trainer: Trainer) -> float | None:
     return peak(device_name(trainer.strategy.root_device), arithmetic_of(trainer.precision))
 
 
-def try_out(model: LightningModule) -> None:
+def check_buildable(model: LightningModule) -> None:
     """Raise what building a model's net would, which takes no time without storage."""
     with torch.device("meta"), suppress(NotImplementedError):  # of a net that asks its tensors for numbers
         model.build_net()

@@ -8,14 +8,20 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
-from vit_lightning.commands.benchmark.contender import HORIZON, endless, quiet, resident_batch, train_step
-from vit_lightning.commands.benchmark.rounds import WARMUP, Row
+from vit_lightning.commands.benchmark.contender import (
+    HORIZON,
+    remove_step_limit,
+    resident_batch,
+    take_step,
+    without_callbacks,
+)
+from vit_lightning.commands.benchmark.rounds import WARMUP, BenchmarkRow
 from vit_lightning.compute.clock import clock_of
 
 Batch = tuple[Tensor, Tensor]
 
 
-class Endless:
+class RepeatedBatch:
     """A loader that gives one batch again and again, for as many steps as no benchmark takes.
 
     Args:
@@ -32,7 +38,7 @@ class Endless:
         return repeat(self.batch, HORIZON)
 
 
-class Turns(Callback):
+class FitVersusBareSteps(Callback):
     """After every window of a fit, take as many bare steps, and time both.
 
     Args:
@@ -40,14 +46,16 @@ class Turns(Callback):
         bare: Takes those of the bare steps.
         rounds: Windows; then the fit ends.
         seconds: How long a window lasts, about.
-        tell: Hears how far it is.
+        report: Takes a line that says how far it is.
     """
 
-    def __init__(self, fit: Row, bare: Row, rounds: int, seconds: float, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, fit: BenchmarkRow, bare: BenchmarkRow, rounds: int, seconds: float, report: Callable[[str], None]
+    ) -> None:
         self.fit, self.bare = fit, bare
-        self.rounds, self.seconds, self.tell = rounds, seconds, tell
+        self.rounds, self.seconds, self.report = rounds, seconds, report
         self.window = 0
-        self.left = WARMUP
+        self.steps_left = WARMUP
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.clock = clock_of(trainer.strategy.root_device)
@@ -55,28 +63,28 @@ class Turns(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Batch, batch_idx: int
     ) -> None:
-        self.left -= 1
-        if self.left:
+        self.steps_left -= 1
+        if self.steps_left:
             return
         if self.window:
             self.fit.rounds.append(self._speed(self._since(self.start)))
         self._bare_steps(trainer, pl_module, batch)
         if len(self.bare.rounds) == self.rounds:
             trainer.should_stop = True
-        self.left, self.start = self.window, self.clock.mark()
+        self.steps_left, self.start = self.window, self.clock.mark()
 
     def _bare_steps(self, trainer: Trainer, model: LightningModule, batch: Batch) -> None:
-        with quiet(trainer, model):
+        with without_callbacks(trainer, model):
             if not self.window:
                 start = self.clock.mark()
-                train_step(trainer.strategy, batch)
+                take_step(trainer.strategy, batch)
                 self.window = _whole_logs(self.seconds / self._since(start), trainer.log_every_n_steps)
                 return
             start = self.clock.mark()
             for _ in range(self.window):
-                train_step(trainer.strategy, batch)
+                take_step(trainer.strategy, batch)
             self.bare.rounds.append(self._speed(self._since(start)))
-        self.tell(
+        self.report(
             f"fit: round {len(self.bare.rounds)}/{self.rounds}: {self.fit.net} {self.fit.rounds[-1]:,.1f}, "
             f"bare {self.bare.rounds[-1]:,.1f} images/s"
         )
@@ -90,14 +98,14 @@ class Turns(Callback):
         return self.window * self.fit.batch / seconds
 
 
-def measure_fit(trainer: Trainer, model: LightningModule, turns: Turns) -> None:
+def measure_fit(trainer: Trainer, model: LightningModule, comparison: FitVersusBareSteps) -> None:
     """Fit a new model on a batch that is on the device already, with the trainer's own callbacks and loggers."""
-    endless(trainer)
-    trainer.callbacks.append(turns)
+    remove_step_limit(trainer)
+    trainer.callbacks.append(comparison)
     try:
-        trainer.fit(model, Endless(resident_batch(model, turns.fit.batch, trainer.strategy.root_device)))
+        trainer.fit(model, RepeatedBatch(resident_batch(model, comparison.fit.batch, trainer.strategy.root_device)))
     finally:
-        trainer.callbacks.remove(turns)
+        trainer.callbacks.remove(comparison)
 
 
 def _whole_logs(steps: float, every: int) -> int:

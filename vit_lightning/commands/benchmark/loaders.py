@@ -14,13 +14,14 @@ from torch.utils.data import DataLoader
 
 from vit_lightning.augment.per_image import InceptionCrop
 from vit_lightning.data import ImageDataModule
+from vit_lightning.data.image_set import keys_of
 from vit_lightning.errors import InputError
 
 PREFETCH = 2
 """Batches that DataLoader lets each worker load ahead, by its default."""
 
 
-def own(trainer: Trainer, data: ImageDataModule) -> Iterable[Any]:
+def datamodule(trainer: Trainer, data: ImageDataModule) -> Iterable[Any]:
     """The datamodule's training loader."""
     return data.train_dataloader()
 
@@ -44,7 +45,7 @@ def torchvision(trainer: Trainer, data: ImageDataModule) -> Iterable[Any]:
     crop = v2.RandomResizedCrop(data.size, scale=InceptionCrop.area, ratio=InceptionCrop.aspect)
     transform = v2.Compose([crop, v2.RandomHorizontalFlip(), v2.PILToTensor()])
     return DataLoader(
-        Opened(data.train_set, transform),
+        PillowImages(data.train_set, transform),
         batch_size=data.batch_size,
         shuffle=True,
         drop_last=True,
@@ -59,7 +60,7 @@ def timm(trainer: Trainer, data: ImageDataModule) -> Iterable[Any]:
     from timm.data import create_loader
 
     return create_loader(
-        Opened(data.train_set, None),
+        PillowImages(data.train_set, None),
         input_size=(3, *data.size),
         batch_size=data.batch_size,
         is_training=True,
@@ -87,7 +88,7 @@ def check_peers(data: ImageDataModule) -> None:
         )
 
 
-class Opened:
+class PillowImages:
     """A datamodule's set whose images PIL opens, as the peers' own folder readers do."""
 
     def __init__(self, source: Any, transform: Callable[[Image.Image], Any] | None) -> None:
@@ -106,10 +107,10 @@ class Opened:
                 image = Image.open(image)
             image = image.convert("RGB")
         except Exception as error:  # Pillow meets damaged bytes with almost any exception
-            key = getattr(self.source, "keys", range(len(self)))[index]
-            said = " ".join(str(error).split())
+            key = keys_of(self.source)[index]
+            reason = " ".join(str(error).split())
             raise InputError(
-                f"training image {key} cannot be read by timm's and torchvision's loaders, which skip none ({said}); "
+                f"training image {key} cannot be read by timm's and torchvision's loaders, which skip none ({reason}); "
                 "mend or remove it, or drop --compare_loaders"
             ) from error
         return self.transform(image), int(label)
@@ -119,11 +120,11 @@ def speed(loader: Iterable[Any], workers: int, seconds: float) -> float:
     """Returns images per second of a new loader, after what its workers had loaded ahead is used up.
 
     Args:
-        loader: Gives batches whose first item is the images; it is begun again whenever it ends.
+        loader: Gives batches whose first item is the images; it is repeated whenever it ends.
         workers: Its processes.
         seconds: How long it is timed, at least.
     """
-    batches = _again_and_again(loader)
+    batches = _repeated(loader)
     for _ in range(1 + PREFETCH * workers):
         next(batches)
     images, began = 0, time.perf_counter()
@@ -134,6 +135,6 @@ def speed(loader: Iterable[Any], workers: int, seconds: float) -> float:
     return images / (time.perf_counter() - began)
 
 
-def _again_and_again(loader: Iterable[Any]) -> Iterator[Any]:
+def _repeated(loader: Iterable[Any]) -> Iterator[Any]:
     while True:
         yield from loader

@@ -14,7 +14,7 @@ WARMUP = 3
 
 
 @dataclass
-class Row:
+class BenchmarkRow:
     """Figures of one measure of one net; `rounds` grows while it is measured."""
 
     measure: str
@@ -43,29 +43,29 @@ class Row:
         return self.images_per_s * self.flops / self.peak if known else None
 
 
-def ratio(row: Row, other: Row) -> tuple[float, float, float] | None:
+def ratio(row: BenchmarkRow, other: BenchmarkRow) -> tuple[float, float, float] | None:
     """Returns median, least and largest ratio of two rows' rounds, taken pair by pair; None without a round."""
     ratios = [a / b for a, b in zip(row.rounds, other.rounds, strict=False)]
     return (statistics.median(ratios), min(ratios), max(ratios)) if ratios else None
 
 
 @dataclass
-class Task:
+class BenchmarkTask:
     """What is timed, and the row that takes its figures."""
 
-    row: Row
+    row: BenchmarkRow
     build: Callable[[], Callable[[int], None]]
     """Prepares everything, and returns a function of a number of steps that takes them."""
     steps: int = 1
 
     def warm_up(self, clock: Clock, seconds: float) -> None:
         """Build, take the first steps, note their peak memory, and find how many steps fill so many seconds."""
-        held = _memory_held()
+        before = _memory_allocated()
         self.run = self.build()
         self.run(WARMUP)
         self.steps = max(1, math.ceil(seconds / self.time(clock, 1)))
-        if held is not None:
-            self.row.memory_gib = (torch.cuda.max_memory_allocated() - held) / 2**30
+        if before is not None:
+            self.row.memory_gib = (torch.cuda.max_memory_allocated() - before) / 2**30
 
     def time(self, clock: Clock, steps: int | None = None) -> float:
         """Seconds that the steps take."""
@@ -77,7 +77,11 @@ class Task:
 
 
 def alternate(
-    tasks: list[Task], clock: Clock, rounds: int, seconds: float, tell: Callable[[str], None] = lambda text: None
+    tasks: list[BenchmarkTask],
+    clock: Clock,
+    rounds: int,
+    seconds: float,
+    report: Callable[[str], None] = lambda text: None,
 ) -> None:
     """Time the tasks in turn, round after round, and put images per second into their rows.
 
@@ -86,20 +90,20 @@ def alternate(
         clock: The device's.
         rounds: Times that each gets its turn.
         seconds: How long a turn lasts, about.
-        tell: Hears how far it is.
+        report: Takes a line that says how far it is.
     """
     for task in reversed(tasks):  # the model's own last: graphs captured before a peer was compiled crashed (SPEED.md)
-        tell(f"{task.row.measure}: warming up {task.row.net}")
+        report(f"{task.row.measure}: warming up {task.row.net}")
         task.warm_up(clock, seconds)
     for number in range(rounds):
         for task in tasks:
             task.row.rounds.append(task.steps * task.row.batch / task.time(clock))
         speeds = ", ".join(f"{task.row.net} {task.row.rounds[-1]:,.1f}" for task in tasks)
-        tell(f"{tasks[0].row.measure}: round {number + 1}/{rounds}: {speeds} images/s")
+        report(f"{tasks[0].row.measure}: round {number + 1}/{rounds}: {speeds} images/s")
 
 
-def _memory_held() -> int | None:
-    """Bytes that are held on the current CUDA device, from where its peak is counted anew; None without one."""
+def _memory_allocated() -> int | None:
+    """Bytes allocated on the current CUDA device, whose peak is counted anew from there; None without one."""
     if not torch.cuda.is_available():
         return None
     torch.cuda.reset_peak_memory_stats()

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
+from io import BytesIO
 from math import prod
 from pathlib import Path
 
@@ -11,11 +12,11 @@ from lightning.pytorch import LightningModule, Trainer
 from torch import nn
 
 from vit_lightning.commands.benchmark.contender import Contender, peak_flops, rebuild
-from vit_lightning.commands.benchmark.rounds import Row, Task, alternate
+from vit_lightning.commands.benchmark.rounds import BenchmarkRow, BenchmarkTask, alternate
 from vit_lightning.compute.clock import clock_of
 from vit_lightning.compute.gpu_memory import fits, free_memory, largest
 from vit_lightning.errors import InputError
-from vit_lightning.files import check_place
+from vit_lightning.files import check_place, write_atomically
 from vit_lightning.models import NetConfig, resolve
 from vit_lightning.models.config import is_resnet, is_timm
 
@@ -52,8 +53,8 @@ def sweep(
     models: list[LightningModule],
     cap: int,
     seconds: float,
-    rows: list[Row],
-    tell: Callable[[str], None],
+    rows: list[BenchmarkRow],
+    report: Callable[[str], None],
 ) -> None:
     """Measure inference of every model in the batch that is fastest, and find the largest that fits.
 
@@ -63,26 +64,28 @@ def sweep(
         cap: Largest batch to try.
         seconds: How long a batch size is timed, about.
         rows: Take the figures, one by one.
-        tell: Hears how far it is.
+        report: Takes a line that says how far it is.
     """
     while models:
         contender = Contender(trainer, models.pop(0), training=False)
-        row = _best_batch(trainer, contender, cap, seconds, tell)
+        row = _best_batch(trainer, contender, cap, seconds, report)
         rows.append(row)
         speed = "no batch fits" if row.images_per_s is None else f"{row.images_per_s:,.1f} images/s"
-        tell(f"inference: {row.net} at {row.image_size[0]}: {speed}, largest batch {row.largest_batch}")
+        report(f"inference: {row.net} at {row.image_size[0]}: {speed}, largest batch {row.largest_batch}")
         del contender
         free_memory()
 
 
-def _best_batch(trainer: Trainer, contender: Contender, cap: int, seconds: float, tell: Callable[[str], None]) -> Row:
+def _best_batch(
+    trainer: Trainer, contender: Contender, cap: int, seconds: float, report: Callable[[str], None]
+) -> BenchmarkRow:
     """Time powers of two until a batch fills a turn, find the largest that fits, return the fastest one's figures."""
     clock, rows = clock_of(contender.device), []
 
     def timed(batch: int) -> bool:
-        row = Row("inference", contender.name, contender.image_size, batch)
+        row = BenchmarkRow("inference", contender.name, contender.image_size, batch)
         row.flops, row.peak = contender.flops("inference"), peak_flops(trainer)
-        task = Task(row, lambda: contender.task("inference", batch))
+        task = BenchmarkTask(row, lambda: contender.task("inference", batch))
         if fitted := fits(lambda: alternate([task], clock, 1, seconds)):
             rows.append(row)
         return fitted
@@ -93,8 +96,8 @@ def _best_batch(trainer: Trainer, contender: Contender, cap: int, seconds: float
         batch *= 2
     known = rows[-1].batch if rows else 0
     top = largest(lambda batch: fits(lambda: contender.task("inference", batch)(1)), cap, known, _expected(rows))
-    nothing = Row("inference", contender.name, contender.image_size, 0)
-    best = max(rows, key=lambda row: row.images_per_s, default=nothing)
+    none_fits = BenchmarkRow("inference", contender.name, contender.image_size, 0)
+    best = max(rows, key=lambda row: row.images_per_s, default=none_fits)
     best.largest_batch = top
     best.note = why if top == cap else ""
     return best
@@ -107,7 +110,7 @@ def _limit(contender: Contender, cap: int) -> tuple[int, str]:
     return (indexable, "(indices)") if convolves and indexable < cap else (cap, "(cap)")
 
 
-def _expected(rows: list[Row]) -> int | None:
+def _expected(rows: list[BenchmarkRow]) -> int | None:
     """Return the largest batch to expect from what the last two took of a GPU's memory; None where it is not known."""
     if len(rows) < 2 or rows[-1].memory_gib is None:
         return None
@@ -126,7 +129,7 @@ def check_figure(path: Path) -> None:
     check_place(path, "--figure")
 
 
-def draw(rows: list[Row], path: Path) -> None:
+def draw(rows: list[BenchmarkRow], path: Path) -> None:
     """Draw speed and largest batch over the size of the images, a line per net."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -147,5 +150,7 @@ def draw(rows: list[Row], path: Path) -> None:
         one.xaxis.set_minor_formatter(NullFormatter())
         one.grid(alpha=0.3)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", frameon=False)
+    drawing = BytesIO()
     with rc_context({"svg.fonttype": "none"}):
-        figure.savefig(path, dpi=150)
+        figure.savefig(drawing, format=path.suffix[1:], dpi=150)
+    write_atomically(path, drawing.getvalue())

@@ -66,7 +66,7 @@ def unreadable(
     return findings
 
 
-def odd(found: Survey) -> list[Finding]:
+def unusual(found: Survey) -> list[Finding]:
     """Images of unusual kinds, all of which can be read."""
     return [
         Finding("note", "odd", f"{_images(records, found)}: {what}", items=_names(found, records))

@@ -8,6 +8,8 @@ from pathlib import Path
 import torch
 from lightning.pytorch import Trainer
 
+from vit_lightning.data.workers import cores
+
 SHARED_MEMORY = Path("/dev/shm")
 """Where Linux keeps what a loader's workers hand over."""
 
@@ -38,7 +40,7 @@ def machine(trainer: Trainer) -> Machine:
     """Look at this machine."""
     there = torch.cuda.is_available()
     return Machine(
-        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        cores=cores(),
         shared_memory=shutil.disk_usage(SHARED_MEMORY).free if SHARED_MEMORY.is_dir() else None,
         gpus=tuple(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())),
         bf16=there and torch.cuda.is_bf16_supported(including_emulation=False),

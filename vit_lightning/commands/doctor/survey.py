@@ -16,16 +16,17 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from vit_lightning.data import images
+from vit_lightning.data.image_set import keys_of
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 
 CHUNK = 32
-"""Images that a worker looks at before it reports."""
+"""Images that a worker examines before it reports."""
 
 
-class Look(NamedTuple):
-    """What one record showed."""
+class RecordFacts(NamedTuple):
+    """What examining one record showed."""
 
     fault: str = ""
     """Why its image cannot be read."""
@@ -78,7 +79,11 @@ class Survey:
 
 
 def survey(
-    source: Any, split: str, num_classes: int, num_workers: int = 0, tell: Callable[[int], object] = lambda done: None
+    source: Any,
+    split: str,
+    num_classes: int,
+    num_workers: int = 0,
+    advance: Callable[[int], object] = lambda done: None,
 ) -> Survey:
     """Look at every record of a set.
 
@@ -86,48 +91,48 @@ def survey(
         source: the set, as a datamodule holds it.
         split: what it is for.
         num_classes: class numbers must be below; 0: the images are unlabelled.
-        num_workers: processes that look.
-        tell: called with the number of records that were looked at since the last call.
+        num_workers: processes that examine.
+        advance: called with the number of records that were examined since the last call.
     """
     size = len(source)
-    keys = getattr(source, "keys", range(size))
+    keys = keys_of(source)
     hashes, digests, sides = np.zeros(size, np.int64), np.zeros(size, np.uint64), np.zeros((size, 2), np.int32)
     found = Survey(split, keys, hashes, np.zeros(num_classes, np.int64), sides, digests)
-    for start, looks in _looks(source, keys, num_workers):
-        for index, look in enumerate(looks, start):
-            _note(found, index, look)
-        tell(len(looks))
+    for start, batch in _examined(source, keys, num_workers):
+        for index, facts in enumerate(batch, start):
+            _note(found, index, facts)
+        advance(len(batch))
     return found
 
 
-def _looks(source: Any, keys: Sequence[Any], num_workers: int) -> Iterator[tuple[int, list[Look]]]:
+def _examined(source: Any, keys: Sequence[Any], num_workers: int) -> Iterator[tuple[int, list[RecordFacts]]]:
     workers = min(num_workers, len(source) // CHUNK)
-    loader = DataLoader(_Looking(source, keys), batch_size=CHUNK, num_workers=workers, collate_fn=list)
+    loader = DataLoader(_ExaminedRecords(source, keys), batch_size=CHUNK, num_workers=workers, collate_fn=list)
     start = 0
-    for looks in loader:
-        yield start, looks
-        start += len(looks)
+    for batch in loader:
+        yield start, batch
+        start += len(batch)
 
 
-def _note(found: Survey, index: int, look: Look) -> None:
-    if look.fault:
-        found.faults[index] = look.fault
+def _note(found: Survey, index: int, facts: RecordFacts) -> None:
+    if facts.fault:
+        found.faults[index] = facts.fault
         return
-    if look.damage:
-        found.damages[index] = look.damage
-    found.sides[index] = look.sides
-    found.digests[index] = look.digest
-    found.classes[index] = hash(look.classes)
-    for label in look.classes:
+    if facts.damage:
+        found.damages[index] = facts.damage
+    found.sides[index] = facts.sides
+    found.digests[index] = facts.digest
+    found.classes[index] = hash(facts.classes)
+    for label in facts.classes:
         if 0 <= label < len(found.counts):
             found.counts[label] += 1
         else:
             found.outside[index] = label
-    for oddity in look.oddities:
+    for oddity in facts.oddities:
         found.oddities[oddity].append(index)
 
 
-class _Looking(Dataset[Look]):
+class _ExaminedRecords(Dataset[RecordFacts]):
     def __init__(self, source: Any, keys: Sequence[Any]) -> None:
         self.source = source
         self.keys = keys
@@ -135,11 +140,11 @@ class _Looking(Dataset[Look]):
     def __len__(self) -> int:
         return len(self.source)
 
-    def __getitem__(self, index: int) -> Look:
-        return look_at(self.source, index, str(self.keys[index]))
+    def __getitem__(self, index: int) -> RecordFacts:
+        return examine(self.source, index, str(self.keys[index]))
 
 
-def look_at(source: Any, index: int, key: str) -> Look:
+def examine(source: Any, index: int, key: str) -> RecordFacts:
     """Read one record and say what it is."""
     damage = ""
     try:
@@ -153,13 +158,13 @@ def look_at(source: Any, index: int, key: str) -> Look:
             damage = error.reason
             pixels = images.load(image, name=key, strict=False)
     except BrokenImage as error:
-        return Look(error.reason or error.name)
+        return RecordFacts(error.reason or error.name)
     except InputError as error:
-        return Look(str(error))
+        return RecordFacts(str(error))
     digest = hashlib.blake2b(repr(pixels.shape).encode(), digest_size=8)
     digest.update(rearrange(pixels, "c y x -> y x c").contiguous().numpy())
     odd = oddities(image, file) if isinstance(image, bytes) else ()
-    return Look("", damage, classes_of(label), tuple(pixels.shape[1:]), int.from_bytes(digest.digest()), odd)
+    return RecordFacts("", damage, classes_of(label), tuple(pixels.shape[1:]), int.from_bytes(digest.digest()), odd)
 
 
 def classes_of(label: Any) -> tuple[int, ...]:
@@ -174,7 +179,7 @@ def oddities(data: bytes, file: str) -> tuple[str, ...]:
     """Say what is unusual about an encoded image that can be read; loading it takes care of each."""
     image = Image.open(io.BytesIO(data))
     by_name = Image.registered_extensions().get(Path(file).suffix.lower(), image.format)
-    told = {
+    kinds = {
         f"{image.format} under another ending": image.format not in (by_name, "MPO"),
         "CMYK": image.mode == "CMYK",
         "16 bits": image.mode.startswith("I"),
@@ -182,4 +187,4 @@ def oddities(data: bytes, file: str) -> tuple[str, ...]:
         "several frames": getattr(image, "n_frames", 1) > 1,
         "turned by EXIF": images.orientation(image) != 1,
     }
-    return tuple(oddity for oddity, here in told.items() if here)
+    return tuple(oddity for oddity, here in kinds.items() if here)

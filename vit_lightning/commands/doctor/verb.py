@@ -1,12 +1,12 @@
 """The verb `doctor`: one pass over data, config and machine, with a remedy for everything that it finds."""
 
-import json as notation
 import logging
 import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from json import dumps
 from pathlib import Path
 
 import torch
@@ -17,6 +17,7 @@ from vit_lightning.commands.doctor import findings
 from vit_lightning.commands.doctor.findings import Finding
 from vit_lightning.commands.doctor.machine import Machine, machine
 from vit_lightning.commands.doctor.survey import Survey, survey
+from vit_lightning.contracts import RecipeTrained
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.images import is_hidden
 from vit_lightning.errors import InputError
@@ -24,7 +25,7 @@ from vit_lightning.files import check_place, write_atomically
 from vit_lightning.models import build
 from vit_lightning.terminal import progress
 
-SPLITS = {"training": "train_part", "validation": "val_set", "test": "test_set"}
+SPLITS = {"training": "train_subset", "validation": "val_set", "test": "test_set"}
 SEVERITIES = ("error", "warning", "note")
 SHOWN = 3
 """Files or classes that a finding names on the screen."""
@@ -49,19 +50,23 @@ def doctor(
         return
     if json is not None:
         check_place(json, "--json")
-    here = machine(trainer)
+    hardware = machine(trainer)
     surveys, found = _examine(trainer, model, datamodule)
     found += (
         _data(datamodule, surveys, refused=bool(found))
         + _config(trainer, model, datamodule, surveys)
-        + _machine(here, datamodule)
+        + _machine(hardware, datamodule)
     )
     found.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     print("\n".join(_lines(found)), flush=True)
     if json is not None:
         counts = {one.split: {"images": len(one), "unreadable": len(one.faults)} for one in surveys}
-        content = {"findings": [asdict(finding) for finding in found], "images": counts, "machine": asdict(here)}
-        write_atomically(json, notation.dumps(content, indent=2) + "\n")
+        content = {
+            "findings": [asdict(finding) for finding in found],
+            "images": counts,
+            "machine": asdict(hardware),
+        }
+        write_atomically(json, dumps(content, indent=2) + "\n")
     if errors := [finding for finding in found if finding.severity == "error"]:
         raise InputError(f"doctor found {len(errors)} error{'s' * (len(errors) > 1)}, listed above")
 
@@ -69,12 +74,12 @@ def doctor(
 @contextmanager
 def _each_line_once() -> Iterator[None]:
     """Drop what the data say again when they are set up for a second stage."""
-    said = set()
+    seen: set[str] = set()
 
     def is_new(record: logging.LogRecord) -> bool:
-        text, before = record.getMessage(), len(said)
-        said.add(text)
-        return len(said) > before
+        text, before = record.getMessage(), len(seen)
+        seen.add(text)
+        return len(seen) > before
 
     rank_zero.log.addFilter(is_new)
     try:
@@ -104,18 +109,18 @@ def _examine(trainer: Trainer, model: LightningModule, data: ImageDataModule) ->
         if images is None or any(images is other for other in seen):  # validation and test are one set in some data
             continue
         seen.append(images)
-        with progress(split, "looked at", len(images)) as tell:
-            surveys.append(survey(images, split, data.num_classes or 0, data.workers, tell))
+        with progress(split, "looked at", len(images)) as advance:
+            surveys.append(survey(images, split, data.num_classes or 0, data.workers, advance))
     return surveys, found
 
 
 def _data(data: ImageDataModule, surveys: list[Survey], refused: bool) -> list[Finding]:
     found = []
-    mending = getattr(data, "mending", findings.MENDING)
+    mending = data.mending
     for one in surveys:
         found += findings.unreadable(one, data.on_error, data.max_broken, mending, refused)
         found += findings.wrong_labels(one)
-        found += findings.odd(one) + findings.sizes(one, data.size)
+        found += findings.unusual(one) + findings.sizes(one, data.size)
         if one.split == "training":
             found += findings.imbalance(one, data.class_names)
     if surveys:
@@ -126,28 +131,34 @@ def _data(data: ImageDataModule, surveys: list[Survey], refused: bool) -> list[F
 
 def _config(trainer: Trainer, model: LightningModule, data: ImageDataModule, surveys: list[Survey]) -> list[Finding]:
     """What building the net and planning the steps of a run would complain about."""
-    found = []
+    if not isinstance(model, RecipeTrained):
+        return []
     try:
         facts = [model.hparams.get(name) for name in ("image_size", "num_classes")]
-        if hasattr(model, "config") and None not in facts and not getattr(model, "weights", None):
+        if None not in facts and not model.weights:
             with torch.device("meta"):
                 build(model.config, *facts)
         steps = sum(_steps(trainer, len(one), data.batch_size) for one in surveys if one.split == "training")
-        if steps and math.isfinite(steps) and hasattr(model, "schedule"):
+        if steps and math.isfinite(steps):
             model.schedule.check(int(steps))
     except InputError as error:
-        found.append(Finding("error", "config", str(error)))
-    return found
+        return [Finding("error", "config", str(error))]
+    return []
 
 
-def _machine(here: Machine, data: ImageDataModule) -> list[Finding]:
+def _machine(hardware: Machine, data: ImageDataModule) -> list[Finding]:
     y, x = data.size
     sets = [getattr(data, attribute) for attribute in SPLITS.values()]
-    found = findings.batch(len(sets[0]), data.batch_size, here) if sets[0] is not None else []
+    found = findings.batch(len(sets[0]), data.batch_size, hardware) if sets[0] is not None else []
     found += findings.shared_memory(
-        here, data.workers, 3 * y * x * data.batch_size, sum(s is not None for s in sets[:2])
+        hardware, data.workers, 3 * y * x * data.batch_size, sum(s is not None for s in sets[:2])
     )
-    return found + findings.processors(here, data.workers) + findings.devices(here) + findings.slurm(here, data.workers)
+    return (
+        found
+        + findings.processors(hardware, data.workers)
+        + findings.devices(hardware)
+        + findings.slurm(hardware, data.workers)
+    )
 
 
 def _steps(trainer: Trainer, images: int, batch_size: int) -> float:

@@ -19,9 +19,9 @@ from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms.v2 import functional as F
 
 from vit_lightning.data import chunks, images
-from vit_lightning.data.datamodule import ImageSet, OnError
+from vit_lightning.data.image_set import ImageSet, keys_of, labels_of
 from vit_lightning.data.images import BrokenImage
-from vit_lightning.data.records import numeric
+from vit_lightning.data.records import OnError, numeric
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.data.workers import shield_worker
 from vit_lightning.errors import InputError
@@ -96,7 +96,7 @@ class Encoding(Dataset):
 
     def __init__(self, source: ImageSet, num_classes: int, form: Form, on_error: OnError) -> None:
         self.source = source
-        self.keys = getattr(source, "keys", range(len(source)))
+        self.keys = keys_of(source)
         self.num_classes = num_classes
         self.form = form
         self.on_error = on_error
@@ -149,11 +149,11 @@ class Packing:
         """Images whose shard is finished."""
         return sum(len(self.spans[number]) for number in self.done)
 
-    def run(self, tell: Callable[[int], Any]) -> dict[str, Any]:
+    def run(self, advance: Callable[[int], Any]) -> dict[str, Any]:
         """Write what is missing.
 
         Args:
-            tell: called with the number of images that were read since the last call.
+            advance: called with the number of images that were read since the last call.
 
         Returns:
             Facts about the whole set.
@@ -173,7 +173,7 @@ class Packing:
                 records = []
                 for batch in islice(stream, -(-len(self.spans[number]) // BATCH)):
                     records += [record for record in batch if self._is_good(record)]
-                    tell(len(batch))
+                    advance(len(batch))
                 self._write(number, records, len(self.spans[number]))
         finally:
             del stream  # ends the workers now; an error that is on its way would hold on to them
@@ -265,7 +265,7 @@ class Packing:
         digest = hashlib.sha256()
         for key in self.encoding.keys:
             digest.update(f"{key}\n".encode(errors="surrogateescape"))
-        labels = getattr(self.encoding.source, "labels", None)
+        labels = labels_of(self.encoding.source)
         if labels is not None:
             digest.update(np.asarray(labels, dtype=np.int64).tobytes())
         return digest.hexdigest()

@@ -10,8 +10,7 @@ from filelock import FileLock, Timeout
 from lightning.pytorch import LightningDataModule, LightningModule, Trainer
 
 from vit_lightning.commands.prepare.packing import Encoding, Form, Packing
-from vit_lightning.data import ImageDataModule, chunks
-from vit_lightning.data.datamodule import ImageSet
+from vit_lightning.data import ImageDataModule, ImageSet, chunks
 from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 from vit_lightning.files import unwritable, write_atomically
@@ -59,9 +58,9 @@ def prepare(
         return
     _check_apart(out, datamodule.root)
     try:
-        if strange := next(_strangers(out), None):
+        if foreign := next(_foreign_files(out), None):
             raise InputError(
-                f"{out} holds {strange}, which prepare has not written; give a new or empty folder as --out"
+                f"{out} holds {foreign}, which prepare has not written; give a new or empty folder as --out"
             )
         out.mkdir(parents=True, exist_ok=True)
         with FileLock(out / ".lock", timeout=0):
@@ -82,7 +81,7 @@ def _check_apart(out: Path, root: Path | None) -> None:
         raise InputError(f"--out {out} {how} --data.root {root}, where the images are; give a folder beside it")
 
 
-def _strangers(out: Path) -> Iterator[str]:
+def _foreign_files(out: Path) -> Iterator[str]:
     """Yield what lies in a folder and is neither hidden nor written by prepare; beside shards, other files may lie."""
     found = [path for path in out.iterdir() if path.name[0] != "."] if out.is_dir() else []
     splits = [path for path in found if path.name in SPLITS and path.is_dir()]
@@ -103,7 +102,7 @@ def _prepare(data: ImageDataModule, out: Path, form: Form, mix: bool) -> None:
     if data.test_set is None:
         data.setup("test")
     splits: dict[str, Any] = {}
-    sets = dict(zip(SPLITS, (data.train_part, data.val_set, data.test_set), strict=True))
+    sets = dict(zip(SPLITS, (data.train_subset, data.val_set, data.test_set), strict=True))
     for split, source in sets.items():
         if source is None or not len(source):
             continue
@@ -125,9 +124,9 @@ def _write(data: ImageDataModule, split: str, source: ImageSet, out: Path, form:
     packing = Packing(encoding, out / split, data.workers, data.max_broken)
     if packing.images_done == len(source):
         print(f"{split:<8} stands already, of the same names and labels; to make it anew, remove {packing.folder}")
-    with progress(split, "prepared", len(source)) as tell:
-        tell(packing.images_done)
-        return packing.run(tell)
+    with progress(split, "prepared", len(source)) as advance:
+        advance(packing.images_done)
+        return packing.run(advance)
 
 
 def _mixed(source: ImageSet) -> Subset:

@@ -23,12 +23,12 @@ class Children:
     def __init__(self, jobs: int) -> None:
         self.received: int | None = None
         self._running: set[subprocess.Popen] = set()
-        self._places: SimpleQueue[dict[str, str]] = SimpleQueue()
+        self._slots: SimpleQueue[dict[str, str]] = SimpleQueue()
         gpus = visible_gpus() if jobs > 1 else []
         threads = os.environ.get("OMP_NUM_THREADS", str(max((os.cpu_count() or 1) // jobs, 1)))
         for number in range(jobs):
-            mine = {"CUDA_VISIBLE_DEVICES": gpus[number % len(gpus)]} if gpus else {}
-            self._places.put(mine | ({"OMP_NUM_THREADS": threads} if jobs > 1 else {}))
+            gpu = {"CUDA_VISIBLE_DEVICES": gpus[number % len(gpus)]} if gpus else {}
+            self._slots.put(gpu | ({"OMP_NUM_THREADS": threads} if jobs > 1 else {}))
 
     def call(self, words: list[str], log: Path, lock: int) -> int | None:
         """Run a process.
@@ -43,19 +43,19 @@ class Children:
         """
         if self.received:
             return None
-        place = self._places.get()
+        slot = self._slots.get()
         try:
             with log.open("a") as output:
                 print(f"$ {shlex.join(words)}", file=output, flush=True)
                 # A session of its own: Ctrl-C in the terminal comes from us alone, once.
                 files = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT, "pass_fds": [lock]}
-                child = subprocess.Popen(words, env=os.environ | place, start_new_session=True, **files)
+                child = subprocess.Popen(words, env=os.environ | slot, start_new_session=True, **files)
                 self._running.add(child)
                 if self.received:  # while it was started
                     child.terminate()
                 code = child.wait()
         finally:
-            self._places.put(place)
+            self._slots.put(slot)
         self._running.discard(child)
         return None if self.received else code
 

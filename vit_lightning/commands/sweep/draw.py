@@ -1,15 +1,17 @@
 """The figures of a plan: a metric over an axis or another metric, with error bars."""
 
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from vit_lightning.commands.sweep.plan import Figure, Plan, are_numbers
-from vit_lightning.commands.sweep.results import Row, grouped, mean_deviation
+from vit_lightning.commands.sweep.plan import Figure, SweepPlan, are_numbers
+from vit_lightning.commands.sweep.results import SweepRow, grouped, mean_deviation
 from vit_lightning.errors import InputError, did_you_mean
 from vit_lightning.evaluation.scores import SCORES
+from vit_lightning.files import write_atomically
 
-WORDS = {
+AXIS_LABELS = {
     **{score.name: score.label for score in SCORES.values()},
     "exaflops": "training compute, exaFLOPs",
     "device_hours": "training time, device hours",
@@ -39,13 +41,13 @@ def check_installed() -> None:
         raise InputError('figure needs matplotlib: pip install "vit-lightning[figures]", or take it out of the plan')
 
 
-def draw(figure: Figure, plan: Plan, rows: list[Row], path: Path) -> None:
+def draw(figure: Figure, plan: SweepPlan, rows: list[SweepRow], path: Path) -> None:
     """Draw a figure of the finished cells into a file, whose ending says its format.
 
     Raises:
         InputError: no cell has logged its metric.
     """
-    if lacking := unlogged(figure, plan, rows):
+    if lacking := missing_metric(figure, plan, rows):
         raise InputError(lacking)
     import matplotlib
     from matplotlib.figure import Figure as Canvas
@@ -59,7 +61,7 @@ def draw(figure: Figure, plan: Plan, rows: list[Row], path: Path) -> None:
         lines = grouped(rows, [figure.line] if figure.line else [])
         for number, (labels, group) in enumerate(lines.items()):
             _line(axes, figure, plan, group, number, labels[0] if labels else None)
-        axes.set(xlabel=_words(figure.x), ylabel=_words(figure.y), title=figure.title)
+        axes.set(xlabel=_axis_label(figure.x), ylabel=_axis_label(figure.y), title=figure.title)
         numbers = figure.x not in plan.axes or are_numbers(plan.axes[figure.x])
         axes.set(yscale=figure.yscale, **({"xscale": figure.xscale} if numbers else {}))
         if not numbers:
@@ -73,18 +75,22 @@ def draw(figure: Figure, plan: Plan, rows: list[Row], path: Path) -> None:
                 axis.set_major_formatter(PercentFormatter(1))
         axes.grid(alpha=0.25, linewidth=0.6)
         if figure.line:
-            axes.legend(title=_words(figure.line), frameon=False)
-        canvas.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+            axes.legend(title=_axis_label(figure.line), frameon=False)
+        drawing = BytesIO()
+        canvas.savefig(
+            drawing, format=path.suffix[1:], dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None
+        )
+    write_atomically(path, drawing.getvalue())
 
 
-def unlogged(figure: Figure, plan: Plan, rows: list[Row]) -> str | None:
+def missing_metric(figure: Figure, plan: SweepPlan, rows: list[SweepRow]) -> str | None:
     """Say which metric of a figure none of the finished cells has logged, and the nearest that one has."""
     found = {name for row in rows for name in row.metrics}
     lacking = next((name for name in (figure.y, figure.x) if name not in found.union(plan.axes)), None)
     return lacking and f"figure of plan {plan.name}: no run has logged {lacking}{did_you_mean(lacking, found)}"
 
 
-def _line(axes: Any, figure: Figure, plan: Plan, rows: list[Row], number: int, label: str | None) -> None:
+def _line(axes: Any, figure: Figure, plan: SweepPlan, rows: list[SweepRow], number: int, label: str | None) -> None:
     """One line: a point per group of runs that differ in nothing but the axis that is averaged over."""
     points = []
     for group in grouped(rows, [axis for axis in plan.axes if axis != figure.spread]).values():
@@ -103,15 +109,15 @@ def _line(axes: Any, figure: Figure, plan: Plan, rows: list[Row], number: int, l
     axes.errorbar(x, y, **spread, **look, label=label, capsize=3, markersize=5, linewidth=1.5)
 
 
-def _x(figure: Figure, plan: Plan, group: list[Row]) -> tuple[Any, float] | None:
+def _x(figure: Figure, plan: SweepPlan, group: list[SweepRow]) -> tuple[Any, float] | None:
     if figure.x not in plan.axes:
         return mean_deviation(group, figure.x)
     label = group[0].cell.labels[figure.x]
     return float(label) if are_numbers(plan.axes[figure.x]) else label, 0.0
 
 
-def _words(name: str) -> str:
-    """What an axis of a figure is called in the field's words."""
+def _axis_label(name: str) -> str:
+    """Label of an axis of a figure."""
     group, _, last = name.rpartition("/")
-    word = WORDS.get(last.rpartition(".")[2], last)
+    word = AXIS_LABELS.get(last.rpartition(".")[2], last)
     return f"{SETS[group]} {word}" if group in SETS else word

@@ -15,7 +15,7 @@ from vit_lightning.yaml_files import AsWritten, kind, read_mapping
 KEYS = ("fit", "then", "over", "figure")
 SCORING = ("validate", "test", "predict")
 CHECKPOINTS = ("last", "best")
-OWNED = {
+SWEEP_FLAGS = {
     "--ckpt_path": "goes on with unfinished runs by itself",
     "--trainer.default_root_dir": "puts the runs below --runs",
     "--trainer.logger": "reads the metrics.csv of every run",
@@ -61,14 +61,14 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SweepPlan:
     """A plan that was read, its placeholders filled."""
 
     name: str
     axes: dict[str, list[str]]
     cells: list[Cell]
     figures: list[Figure]
-    asked: frozenset[str]
+    filled: frozenset[str]
     """Placeholders that --set filled."""
 
     @property
@@ -78,7 +78,7 @@ class Plan:
         return next((axis for axis in [*named, "seed", "seed_everything"] if axis in self.axes), None)
 
 
-def read_plan(path: Path, given: dict[str, str], runs: Path) -> Plan:
+def read_plan(path: Path, given: dict[str, str], runs: Path) -> SweepPlan:
     """Read a plan.
 
     Args:
@@ -104,11 +104,11 @@ class _Reader:
     def __init__(self, name: str, content: dict[str, Any], given: dict[str, str], runs: Path) -> None:
         _check_keys(content, KEYS, ("fit", "over"), "it")
         self.name, self.content, self.given, self.runs = name, content, given, runs
-        self.asked: set[str] = set()
+        self.filled: set[str] = set()
         self.followed: dict[tuple[str, str], str] = {}
         """The other axis that decides the words of an axis' label."""
 
-    def plan(self) -> Plan:
+    def plan(self) -> SweepPlan:
         fit = _flags("fit", self.content["fit"])
         then = [_then(line) for line in _as_list("then", self.content.get("then", []))]
         over = self._axes()
@@ -124,7 +124,7 @@ class _Reader:
         drawn = self.content.get("figure", [])
         verbs = {verb for verb, *_ in then}
         figures = [_figure(item, axes, verbs) for item in (drawn if isinstance(drawn, list) else [drawn])]
-        return Plan(self.name, axes, cells, figures, frozenset(self.asked))
+        return SweepPlan(self.name, axes, cells, figures, frozenset(self.filled))
 
     def _axes(self) -> dict[str, dict[str, Words]]:
         over = self.content["over"]
@@ -152,7 +152,7 @@ class _Reader:
             if (name := found[1]) not in known:
                 raise InputError(f"{found[0]} has no value; give --set {name}=VALUE")
             if name != "RUNS" and name not in labels:
-                self.asked.add(name)
+                self.filled.add(name)
             return known[name]
 
         return [PLACE.sub(value, word) for word in words]
@@ -218,8 +218,8 @@ def _flags(where: str, text: Any) -> list[str]:
     if words and not words[0].startswith("-"):
         raise InputError(f"{where}: expected flags of fit, such as -c experiments/digits.yaml, not {words[0]!r}")
     for word in words:
-        if (flag := word.partition("=")[0]) in OWNED:
-            raise InputError(f"{where}: leave out {flag}: a sweep {OWNED[flag]}")
+        if (flag := word.partition("=")[0]) in SWEEP_FLAGS:
+            raise InputError(f"{where}: leave out {flag}: a sweep {SWEEP_FLAGS[flag]}")
     return words
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from rich.table import Table
 
-from vit_lightning.commands.sweep.plan import Cell, Plan
+from vit_lightning.commands.sweep.plan import Cell, SweepPlan
 from vit_lightning.commands.sweep.run import LOG, check_unchanged, is_finished
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation.scores import MAIN_METRICS, METRICS, best_value
@@ -24,7 +24,7 @@ FACTS = ("seconds", "device", "precision", "torch", "version", "commit", "date")
 
 
 @dataclass
-class Row:
+class SweepRow:
     """A finished cell: its labels, its final metrics, its validations, and where it ran."""
 
     cell: Cell
@@ -38,12 +38,12 @@ class Row:
         return self.cell.labels | {name: f"{value:.6g}" for name, value in self.metrics.items()} | self.facts
 
 
-def read_rows(plan: Plan, runs: Path) -> list[Row]:
+def read_rows(plan: SweepPlan, runs: Path) -> list[SweepRow]:
     """Rows of all finished cells of a plan, whoever ran them, in the plan's order."""
     return [read_row(cell, runs) for cell in plan.cells if is_finished(cell, check_unchanged(cell, runs))]
 
 
-def read_row(cell: Cell, runs: Path) -> Row:
+def read_row(cell: Cell, runs: Path) -> SweepRow:
     """Row of a finished cell."""
     folder, record = runs / cell.place, check_unchanged(cell, runs)
     logged = _read(next(folder.glob("*/0/metrics.csv"), None), folder)
@@ -67,7 +67,7 @@ def read_row(cell: Cell, runs: Path) -> Row:
         for line in logged
         if any(name.startswith("val/") for name in line)
     ]
-    return Row(
+    return SweepRow(
         cell, metrics, _thinned(curve), _origin(folder) | {"seconds": f"{record.seconds:.1f}", "date": record.date}
     )
 
@@ -99,14 +99,16 @@ def _origin(folder: Path) -> dict[str, str]:
         facts = json.loads(next(folder.glob("*/0/env.json")).read_text())
         versions = {"torch": facts["versions"]["torch"], "version": facts["versions"]["vit-lightning"]}
         commit = (facts["git_commit"] or "")[:9] + "+" * facts["git_dirty"]
-        told = re.findall(r"^device +(.+), precision (\S+)$", (folder / LOG).read_text(errors="replace"), re.MULTILINE)
-        device, precision = told[-1] if told else (facts["device"], "")
+        printed = re.findall(
+            r"^device +(.+), precision (\S+)$", (folder / LOG).read_text(errors="replace"), re.MULTILINE
+        )
+        device, precision = printed[-1] if printed else (facts["device"], "")
     except (StopIteration, OSError, ValueError, LookupError, TypeError) as error:
         raise InputError(f"{folder} has lost its env.json or {LOG}; remove it to run the cell anew") from error
     return {"device": device, "precision": precision, "commit": commit} | versions
 
 
-def write_results(plan: Plan, rows: list[Row], folder: Path) -> None:
+def write_results(plan: SweepPlan, rows: list[SweepRow], folder: Path) -> None:
     """Write <plan>.csv, and the learning curves, where runs were validated on the way, as <plan>.curves.csv."""
     metrics = sorted({name for row in rows for name in row.metrics}, key=_place)
     _write(folder / f"{plan.name}.csv", [*plan.axes, *metrics, *FACTS], [row.cells for row in rows])
@@ -130,27 +132,27 @@ def _write(path: Path, columns: Sequence[str], lines: Iterable[dict[str, str]]) 
     write_atomically(path, text.getvalue())
 
 
-def grouped(rows: list[Row], axes: Iterable[str]) -> dict[tuple[str, ...], list[Row]]:
+def grouped(rows: list[SweepRow], axes: Iterable[str]) -> dict[tuple[str, ...], list[SweepRow]]:
     """Rows by their labels on some axes, in order."""
-    groups: dict[tuple[str, ...], list[Row]] = {}
+    groups: dict[tuple[str, ...], list[SweepRow]] = {}
     for row in rows:
         groups.setdefault(tuple(row.cell.labels[axis] for axis in axes), []).append(row)
     return groups
 
 
-def mean_deviation(rows: list[Row], metric: str) -> tuple[float, float] | None:
+def mean_deviation(rows: list[SweepRow], metric: str) -> tuple[float, float] | None:
     """Mean of a metric and its standard deviation, 0 for a single value; None where no row has it."""
     values = [row.metrics[metric] for row in rows if metric in row.metrics]
     return (fmean(values), stdev(values) if len(values) > 1 else 0.0) if values else None
 
 
-def main_metric(plan: Plan, rows: list[Row]) -> str | None:
+def main_metric(plan: SweepPlan, rows: list[SweepRow]) -> str | None:
     """The metric that speaks for a run: the one drawn, else a score of the test set, else of the validation set."""
     wanted = [*(figure.y for figure in plan.figures), *MAIN_METRICS]
     return next((name for name in wanted if any(name in row.metrics for row in rows)), None)
 
 
-def table(plan: Plan, rows: list[Row]) -> Table:
+def table(plan: SweepPlan, rows: list[SweepRow]) -> Table:
     """Means and standard deviations of scores and speed."""
     axes = [axis for axis in plan.axes if axis != plan.spread]
     found = {name for row in rows for name in row.metrics}
@@ -165,7 +167,7 @@ def table(plan: Plan, rows: list[Row]) -> Table:
     return shown
 
 
-def _cell(rows: list[Row], metric: str) -> str:
+def _cell(rows: list[SweepRow], metric: str) -> str:
     if (found := mean_deviation(rows, metric)) is None:
         return ""
     mean, deviation = found

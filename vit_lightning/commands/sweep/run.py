@@ -20,9 +20,11 @@ from filelock import FileLock, Timeout
 from vit_lightning.commands.sweep.plan import Cell
 from vit_lightning.errors import InputError
 from vit_lightning.files import unwritable, write_atomically
+from vit_lightning.private_api import lock_descriptor
+from vit_lightning.runs.folders import checkpoint_of
 from vit_lightning.yaml_files import AsWritten, read_mapping
 
-DOOR = (sys.executable, "-m", "vit_lightning")
+PYTHON_MODULE = (sys.executable, "-m", "vit_lightning")
 DECIDING = ("-c", "--config", "--data", "--model")
 """Flags whose values decide which others there are."""
 PAUSE = 5.0
@@ -111,10 +113,10 @@ def command(cell: Cell, number: int, runs: Path) -> list[str]:
         words += ["--trainer.logger.name", f"then{number}"]
     elif _can_go_on(folder):
         words += ["--ckpt_path", "last"]
-    return [*DOOR, *words]
+    return [*PYTHON_MODULE, *words]
 
 
-def check_words(cells: list[Cell], tell: Callable[[str], None]) -> None:
+def check_words(cells: list[Cell], report: Callable[[str], None]) -> None:
     """Let the verbs parse what they will be given; nothing is built.
 
     Of the fits every flag is parsed with every value that it gets, of what follows them every combination of flags
@@ -122,7 +124,7 @@ def check_words(cells: list[Cell], tell: Callable[[str], None]) -> None:
 
     Args:
         cells: The cells.
-        tell: Hears every few seconds how far this is.
+        report: Takes a line every few seconds that says how far this is.
 
     Raises:
         InputError: a verb does not take the words of a cell.
@@ -133,7 +135,7 @@ def check_words(cells: list[Cell], tell: Callable[[str], None]) -> None:
             parts = {_names(line), *(pairwise(line) if line[0] == "fit" else ())}
             if not parts <= seen:
                 seen |= parts
-                chosen.append((cell, [*DOOR, *_without_checkpoint(line), "--print_config"]))
+                chosen.append((cell, [*PYTHON_MODULE, *_without_checkpoint(line), "--print_config"]))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         answers = pool.map(lambda words: subprocess.run(words, capture_output=True, text=True), (w for _, w in chosen))
         last = time.monotonic()
@@ -142,7 +144,7 @@ def check_words(cells: list[Cell], tell: Callable[[str], None]) -> None:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise InputError(f"{cell.place}: {_last_words(answer.stderr, answer.returncode)}")
             if time.monotonic() - last > PAUSE:
-                tell(f"checked {number} of {len(chosen)} command lines")
+                report(f"checked {number} of {len(chosen)} command lines")
                 last = time.monotonic()
 
 
@@ -172,7 +174,7 @@ def run(cell: Cell, runs: Path, call: Callable[[list[str], Path, int], int | Non
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with lock:
-            descriptor = lock._context.lock_file_fd  # filelock tells it in public only to those who forgo soft locks
+            descriptor = lock_descriptor(lock)
             return _run(cell, runs, lambda words, log: call(words, log, descriptor))
     except Timeout:
         return Outcome(cell, "elsewhere", reason="another sweep began it, and it has not ended")
@@ -188,13 +190,13 @@ def _run(cell: Cell, runs: Path, call: Callable[[list[str], Path], int | None]) 
         record.write(folder)
         words = command(cell, number, runs)
         if number or "--ckpt_path" not in words:
-            _forget(folder, number)
-        said, began = log.stat().st_size if log.is_file() else 0, time.monotonic()
+            _remove_earlier_try(folder, number)
+        log_size, began = log.stat().st_size if log.is_file() else 0, time.monotonic()
         code = call(words, log)
-        output = log.read_bytes()[said:].decode(errors="replace") if log.is_file() else ""
+        output = log.read_bytes()[log_size:].decode(errors="replace") if log.is_file() else ""
         stopped = code is None or STOPPED in output
-        silent = code == 0 and number and not _has_scored(cell, number, folder)
-        record.done += code == 0 and not stopped and not silent
+        unscored = code == 0 and number and not _has_scored(cell, number, folder)
+        record.done += code == 0 and not stopped and not unscored
         record.seconds, record.began = record.seconds + time.monotonic() - began, 0.0
         record.date = time.strftime("%Y-%m-%d")
         record.write(folder)
@@ -202,7 +204,7 @@ def _run(cell: Cell, runs: Path, call: Callable[[list[str], Path], int | None]) 
             return Outcome(cell, "stopped", record.seconds)
         if code:
             return Outcome(cell, "failed", record.seconds, f"{_last_words(output, code)}; see {log}")
-        if silent:
+        if unscored:
             return Outcome(cell, "failed", record.seconds, f"{cell.lines[number][0]} left no metrics.csv; see {log}")
     return Outcome(cell, "finished", record.seconds)
 
@@ -215,23 +217,19 @@ def _has_scored(cell: Cell, number: int, folder: Path) -> bool:
 def _last_words(output: str, code: int) -> str:
     """The sentence with which a process failed."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    told = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     if code < 0:
         return f"ended by signal {-code}"
-    return (told or lines or [f"exit status {code}"])[-1]
+    return (errors or lines or [f"exit status {code}"])[-1]
 
 
 def _can_go_on(folder: Path) -> bool:
     """Whether the cell's run has left a state."""
-    if not (runs := _runs(folder)):
-        return False
-    from vit_lightning.runs.folders import checkpoint_of
-
-    return any(checkpoint_of(path, "last") for path in runs)
+    return any(checkpoint_of(path, "last") for path in _runs(folder))
 
 
-def _forget(folder: Path, number: int) -> None:
-    """Remove what an earlier try left: the next fit is to have the number 0, which others rely on, as its folder."""
+def _remove_earlier_try(folder: Path, number: int) -> None:
+    """Remove what an earlier try left, so that the folder of the next fit has the number 0, on which others rely."""
     for path in [folder / f"then{number}"] if number else _runs(folder):
         shutil.rmtree(path, ignore_errors=True)
 

@@ -5,19 +5,17 @@ import shlex
 import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
-from rich.console import Console
-
 from vit_lightning.commands.sweep.children import Children
-from vit_lightning.commands.sweep.draw import check_installed, draw, unlogged
-from vit_lightning.commands.sweep.plan import Cell, Plan, read_plan
+from vit_lightning.commands.sweep.draw import check_installed, draw, missing_metric
+from vit_lightning.commands.sweep.plan import Cell, SweepPlan, read_plan
+from vit_lightning.commands.sweep.progress import SweepProgress
 from vit_lightning.commands.sweep.results import main_metric, read_row, read_rows, table, write_results
 from vit_lightning.commands.sweep.run import Outcome, check_unchanged, check_words, command, is_finished, run
-from vit_lightning.commands.sweep.screen import Screen
 from vit_lightning.errors import InputError, did_you_mean
 from vit_lightning.files import check_place, unwritable
+from vit_lightning.terminal import console, report
 
 
 def sweep(
@@ -67,63 +65,62 @@ def sweep(
     records = [(cell, check_unchanged(cell, runs)) for plan in read for cell in plan.cells]
     mine = records[part - 1 :: parts]
     left = [cell for cell, record in mine if not is_finished(cell, record)]
-    print(f"{len(mine)} runs{f' of shard {shard}' * (parts > 1)}, {len(mine) - len(left)} finished before", flush=True)
+    report(f"{len(mine)} runs{f' of shard {shard}' * (parts > 1)}, {len(mine) - len(left)} finished before")
     if dry_run:
-        check_words(left, partial(print, flush=True))
-        _show(left, runs)
+        check_words(left, report)
+        _show_commands(left, runs)
         return
     if any(plan.figures for plan in read):
         check_installed()
     for folder in (runs, results):
-        _make(folder)
+        _make_folder(folder)
     for plan in read:
         check_place(results / f"{plan.name}.csv", "--results")
     children = Children(jobs)
     outcomes = _run(left, read, runs, children, jobs)
-    _report(read, runs, results)
-    _end(outcomes, children.received, runs)
+    _write_tables_and_figures(read, runs, results)
+    _exit(outcomes, children.received, runs)
 
 
-def _run(cells: list[Cell], plans: list[Plan], runs: Path, children: Children, jobs: int) -> list[Outcome]:
+def _run(cells: list[Cell], plans: list[SweepPlan], runs: Path, children: Children, jobs: int) -> list[Outcome]:
     known = {plan.name: (plan, read_rows(plan, runs)) for plan in plans}
-    with children.listening(), Screen(len(cells)) as screen, ThreadPoolExecutor(jobs) as pool:
+    with children.listening(), SweepProgress(len(cells)) as progress, ThreadPoolExecutor(jobs) as pool:
 
         def one(cell: Cell) -> Outcome:
             if children.received:
                 return Outcome(cell, "stopped")
             plan, rows = known[cell.plan]
             for figure in plan.figures if rows else []:
-                screen.warn(unlogged(figure, plan, rows))  # now, not after hours of runs
-            screen.began(cell)
-            outcome, said = run(cell, runs, children.call), ""
+                progress.warn(missing_metric(figure, plan, rows))  # now, not after hours of runs
+            progress.began(cell)
+            outcome, score = run(cell, runs, children.call), ""
             if outcome.state == "finished":
                 row = read_row(cell, runs)
                 rows.append(row)
                 metric = main_metric(plan, [row])
-                said = f"{metric} {row.metrics[metric]:.4g}" if metric else ""
-            screen.ended(outcome, said)
+                score = f"{metric} {row.metrics[metric]:.4g}" if metric else ""
+            progress.ended(outcome, score)
             return outcome
 
         return list(pool.map(one, cells))
 
 
-def _report(plans: list[Plan], runs: Path, results: Path) -> None:
+def _write_tables_and_figures(plans: list[SweepPlan], runs: Path, results: Path) -> None:
     """Write tables and figures of all that is finished, by this sweep or another."""
-    console = Console() if sys.stdout.isatty() else Console(width=160)  # a pipe would wrap the table at 80
     rows = {plan.name: read_rows(plan, runs) for plan in plans}
     done = [plan for plan in plans if rows[plan.name]]
     for plan in done:
         write_results(plan, rows[plan.name], results)
-        console.print(table(plan, rows[plan.name]))
-        print(f"results  {results / plan.name}.csv", flush=True)
+        console().print(table(plan, rows[plan.name]))
+        report(f"results  {results / plan.name}.csv")
     for plan in done:
         for number, figure in enumerate(plan.figures, 1):
             path = results / f"{plan.name}{f'-{number}' * (number > 1)}.svg"
             draw(figure, plan, rows[plan.name], path)
-            print(f"figure   {path}", flush=True)
+            report(f"figure   {path}")
 
 
-def _end(outcomes: list[Outcome], received: int | None, runs: Path) -> None:
+def _exit(outcomes: list[Outcome], received: int | None, runs: Path) -> None:
     """Say what failed and what is left; leave with the status that says so too."""
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     stopped = [outcome for outcome in outcomes if outcome.state == "stopped"]
@@ -145,14 +142,14 @@ def _end(outcomes: list[Outcome], received: int | None, runs: Path) -> None:
         sys.exit(128 + received if received else 1)
 
 
-def _plans(paths: list[str], given: dict[str, str], runs: Path) -> list[Plan]:
+def _plans(paths: list[str], given: dict[str, str], runs: Path) -> list[SweepPlan]:
     read = [read_plan(Path(path), given, runs) for path in paths]
     names = [plan.name for plan in read]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"two plans are called {twice}, which is the name of their folder; rename one")
-    asked = {name for plan in read for name in plan.asked}
-    if idle := next((name for name in given if name not in asked), None):
-        raise InputError(f"--set {idle}: no plan has {{{idle}}} to fill{did_you_mean(idle, asked)}")
+    filled = {name for plan in read for name in plan.filled}
+    if idle := next((name for name in given if name not in filled), None):
+        raise InputError(f"--set {idle}: no plan has {{{idle}}} to fill{did_you_mean(idle, filled)}")
     return read
 
 
@@ -171,14 +168,14 @@ def _shard(text: str) -> tuple[int, int]:
     return part, parts
 
 
-def _make(folder: Path) -> None:
+def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unwritable(folder, error) from error
 
 
-def _show(cells: list[Cell], runs: Path) -> None:
+def _show_commands(cells: list[Cell], runs: Path) -> None:
     for cell in cells:
         print(f"# {cell.place}")
         for number in range(check_unchanged(cell, runs).done, len(cell.lines)):

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from vit_lightning.augment import Augment
-from vit_lightning.data import ImageDataModule, loaders
-from vit_lightning.data.loaders import DeviceLoader, ResumableLoader
+from vit_lightning.data import ImageDataModule, device_loader
+from vit_lightning.data.device_loader import DeviceLoader
+from vit_lightning.data.resumable_loader import ResumableLoader
 
 SIDE, BATCH, IMAGES = 8, 4, 30
 RECIPE = Augment(crop="pad", rand_augment=(2, 10), erasing=0.5)
@@ -45,9 +46,9 @@ def on_cpu(loader: DeviceLoader) -> DeviceLoader:
 
 @pytest.mark.parametrize("batches", [1, 2, 5, 100])
 def test_blocks_of_any_length_give_the_same_batches(batches, monkeypatch):
-    monkeypatch.setattr(loaders, "BLOCK", batches * BATCH * 3 * SIDE * SIDE)
+    monkeypatch.setattr(device_loader, "BYTES_AT_ONCE", batches * BATCH * 3 * SIDE * SIDE)
     loader = on_cpu(noise("cuda").train_dataloader())
-    assert loader.batches_per_block == batches
+    assert loader.batches_at_once == batches
     expected, got = list(noise("cpu").train_dataloader()), list(loader)
     assert len(got) == len(expected) == len(loader) == IMAGES // BATCH
     for ours, theirs in zip(got, expected, strict=True):
@@ -55,7 +56,7 @@ def test_blocks_of_any_length_give_the_same_batches(batches, monkeypatch):
 
 
 def test_a_resumed_run_goes_on_inside_a_block(monkeypatch):
-    monkeypatch.setattr(loaders, "BLOCK", 3 * BATCH * 3 * SIDE * SIDE)
+    monkeypatch.setattr(device_loader, "BYTES_AT_ONCE", 3 * BATCH * 3 * SIDE * SIDE)
     loader = on_cpu(noise("cuda").train_dataloader())
     whole = list(loader)
     loader.batches_seen = lambda: 2
@@ -65,7 +66,7 @@ def test_a_resumed_run_goes_on_inside_a_block(monkeypatch):
 
 
 def test_an_epoch_is_begun_before_the_one_before_it_ends(monkeypatch):
-    monkeypatch.setattr(loaders, "BLOCK", 3 * BATCH * 3 * SIDE * SIDE)
+    monkeypatch.setattr(device_loader, "BYTES_AT_ONCE", 3 * BATCH * 3 * SIDE * SIDE)
     loader, fresh = (on_cpu(noise("cuda").train_dataloader()) for _ in range(2))
     varied, vary = [], loader.dataset.vary
     monkeypatch.setattr(loader.dataset, "vary", lambda batch: varied.append(batch) or vary(batch))
@@ -92,7 +93,7 @@ def assert_same(ours: DeviceLoader, theirs: DeviceLoader) -> None:
 
 
 def test_large_images_are_varied_batch_by_batch():
-    assert noise("cuda", image_size=4096).train_dataloader().batches_per_block == 1
+    assert noise("cuda", image_size=4096).train_dataloader().batches_at_once == 1
 
 
 def test_what_varies_each_image_alone_stays_in_the_loader():
@@ -105,7 +106,7 @@ def test_what_varies_each_image_alone_stays_in_the_loader():
 @pytest.mark.parametrize("share", [0.0, 0.5])
 def test_a_gpu_changes_what_the_host_would(share, monkeypatch):
     """Rounding may differ by one in the operations that interpolate or blend."""
-    monkeypatch.setattr(loaders, "SHARE", share)
+    monkeypatch.setattr(device_loader, "SHARE", share)
     loader = noise("cuda").train_dataloader()
     for (images, labels), (expected, theirs) in zip(loader, noise("cpu").train_dataloader(), strict=True):
         assert images.is_cuda and torch.equal(labels.cpu(), theirs)

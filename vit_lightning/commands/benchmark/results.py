@@ -6,10 +6,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from vit_lightning.commands.benchmark.rounds import Row, ratio
+from vit_lightning.commands.benchmark.rounds import BenchmarkRow, ratio
 
 
-def table(rows: list[Row]) -> Table:
+def table(rows: list[BenchmarkRow]) -> Table:
     """Return the rows that have figures as a table."""
     shown = Table()
     shown.add_column("measure")
@@ -24,7 +24,7 @@ def table(rows: list[Row]) -> Table:
     return shown
 
 
-def show(rows: list[Row], console: Console) -> None:
+def show(rows: list[BenchmarkRow], console: Console) -> None:
     """Print the table, and the ratios of what was measured in turn; of nothing, nothing."""
     shown = table(rows)
     if not shown.row_count:
@@ -34,7 +34,7 @@ def show(rows: list[Row], console: Console) -> None:
         console.print(text, highlight=False, soft_wrap=True)
 
 
-def comparisons(rows: list[Row]) -> list[str]:
+def comparisons(rows: list[BenchmarkRow]) -> list[str]:
     """Return a line per pair of rows that were measured in turn: the first of a measure with each other one."""
     lines = []
     for row, other in _pairs(rows):
@@ -47,7 +47,7 @@ def comparisons(rows: list[Row]) -> list[str]:
     return lines
 
 
-def as_json(rows: list[Row], facts: dict[str, Any]) -> dict[str, Any]:
+def as_json(rows: list[BenchmarkRow], facts: dict[str, Any]) -> dict[str, Any]:
     """Return everything in plain types."""
     return facts | {
         "rows": [asdict(row) | {"images_per_s": row.images_per_s, "mfu": row.mfu} for row in rows],
@@ -59,8 +59,8 @@ def as_json(rows: list[Row], facts: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _pairs(rows: list[Row]) -> list[tuple[Row, Row]]:
-    firsts: dict[str, Row] = {}
+def _pairs(rows: list[BenchmarkRow]) -> list[tuple[BenchmarkRow, BenchmarkRow]]:
+    firsts: dict[str, BenchmarkRow] = {}
     pairs = []
     for row in rows:
         if row.largest_batch is not None:
@@ -71,7 +71,7 @@ def _pairs(rows: list[Row]) -> list[tuple[Row, Row]]:
     return pairs
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: BenchmarkRow) -> list[str]:
     y, x = row.image_size
     cells = [row.measure, row.net, str(y) if y == x else f"{y}x{x}", f"{row.batch:,}"]
     speed = row.images_per_s

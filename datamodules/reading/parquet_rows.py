@@ -1,0 +1,112 @@
+"""Rows of Parquet files, read one row group at a time where they are asked for."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from datamodules.reading.damaged_files import reading, reason
+from vit_lightning.data.images import BrokenImage
+from vit_lightning.errors import InputError
+
+CACHE_BYTES = 256 * 2**20
+"""How many bytes of row groups one process keeps; a shuffled order comes back to each of them."""
+
+
+class RowNames(Sequence[str]):
+    """Names of rows, such as train-00001.parquet:17, counted from 0 in each file.
+
+    Args:
+        files: the files, in order.
+        starts: number of the first row of each, and of all rows.
+    """
+
+    def __init__(self, files: Sequence[Path], starts: Sequence[int]) -> None:
+        self.files = files
+        self.starts = starts
+
+    def __len__(self) -> int:
+        return self.starts[-1]
+
+    def __getitem__(self, index: int) -> str:
+        index = range(len(self))[index]
+        file = bisect_right(self.starts, index) - 1
+        return f"{self.files[file].name}:{index - self.starts[file]}"
+
+
+class Rows:
+    """Rows of Parquet files, read one row group at a time where they are asked for.
+
+    Args:
+        files: the files of one split, in order.
+        image: name of the image column: encoded bytes, or a struct with a field `bytes`.
+        labels: one class per row.
+    """
+
+    def __init__(self, files: Sequence[Path], image: str, labels: np.ndarray) -> None:
+        self.files = files
+        self.image = image
+        self.labels = labels
+        self.groups = []
+        sizes, rows = [0], [0]
+        largest = 1
+        for number, file in enumerate(files):
+            metadata = open_table(file).metadata
+            rows.append(rows[-1] + metadata.num_rows)
+            for group in range(metadata.num_row_groups):
+                self.groups.append((number, group))
+                sizes.append(metadata.row_group(group).num_rows)
+                largest = max(largest, metadata.row_group(group).total_byte_size)
+        self.starts = np.cumsum(sizes)
+        self.places = RowNames(files, rows)
+        self.keys: Sequence[str] = self.places
+        self.keep = max(1, CACHE_BYTES // largest)
+        self.cache: dict[int, Any] = {}
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[bytes, int]:
+        group = int(np.searchsorted(self.starts, index, side="right")) - 1
+        try:
+            data = self._images(group)[index - int(self.starts[group])].as_py()
+        except Exception as error:  # see damaged_files.reading
+            raise BrokenImage(self.places[index], reason(error)) from error
+        if data is None:
+            raise BrokenImage(self.places[index], f"the column {self.image!r} holds no bytes")
+        return data, int(self.labels[index])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "cache": {}}
+
+    def _images(self, group: int):
+        if group not in self.cache:
+            if len(self.cache) >= self.keep:
+                self.cache.pop(next(iter(self.cache)))
+            file, number = self.groups[group]
+            table = open_table(self.files[file]).read_row_group(number, columns=[self.image], use_threads=False)
+            column = table.column(0).combine_chunks()
+            self.cache[group] = column.field("bytes") if hasattr(column, "field") else column
+        return self.cache[group]
+
+
+def open_table(file: Path):
+    """Return a Parquet file whose content is read when it is asked for."""
+    try:
+        from pyarrow.parquet import ParquetFile
+    except ImportError as error:
+        raise InputError("Parquet files need pyarrow: pip install 'vit-lightning[parquet]'") from error
+    with reading(file):
+        return ParquetFile(file, memory_map=True)
+
+
+def read_columns(file: Path, columns: Sequence[str]):
+    """Return whole columns of a Parquet file, a field of a struct being named as image.path is."""
+    opened = open_table(file)
+    with reading(file):
+        table = opened.read(list(columns))
+    if table.num_columns < len(columns):
+        raise InputError(f"{file} has no {' and '.join(columns)} but {', '.join(opened.schema_arrow.names)}")
+    return table

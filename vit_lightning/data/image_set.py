@@ -1,0 +1,57 @@
+"""What a set of images offers: pairs by number, and optional members that are read here alone."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+
+class Numbered(Protocol):
+    """Anything that has items by number: a set of images, or the names of its records."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Any: ...
+
+
+class ImageSet(Protocol):
+    """What `train_set`, `val_set` and `test_set` hold: pairs of image and label by number.
+
+    The image is encoded bytes, a path, a Pillow image or a uint8 tensor `(c, y, x)`. The label is an int, or a float
+    vector with one entry per class where an image may show several.
+
+    A set may have further members:
+
+    - `keys`, a name per record, for messages and predictions. Without it, a record's name is its number.
+    - `labels`, an int array `(n,)`. With it, all labels are checked before the first step.
+    - `blocks`, an int array `(n,)` that says in which block each record lies, for a set that is slow to read at random.
+      With it, training goes through some blocks at a time.
+    - `announce(numbers)`, which is called in the main process with the records that come soon, so that the set may
+      fetch them.
+    """
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> tuple[Any, Any]: ...
+
+
+def keys_of(images: Any) -> Sequence[Any]:
+    """Return a name per record: the set's own, else its number."""
+    return getattr(images, "keys", range(len(images)))
+
+
+def labels_of(images: Any) -> np.ndarray | None:
+    """Return the label of every record, None where the set has no list of them."""
+    labels = getattr(images, "labels", None)
+    return None if labels is None else np.asarray(labels)
+
+
+def blocks_of(images: Any) -> np.ndarray | None:
+    """Return the block that each record lies in, None for a set without blocks."""
+    return getattr(images, "blocks", None)
+
+
+def announce(images: Any, numbers: np.ndarray) -> None:
+    """Tell a set which records come soon, if it asks for that."""
+    if hasattr(images, "announce"):
+        images.announce(numbers)

@@ -1,0 +1,172 @@
+"""What of other libraries' private interface this code uses: one table, and the functions that use it.
+
+A private name may change in any release. Each one stands here, a test looks it up in the installed library, another
+test finds uses that the table lacks, and pyproject.toml bounds each library by the newest release that was tested.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from filelock import FileLock
+    from lightning.fabric.plugins.environments import ClusterEnvironment
+    from lightning.pytorch import Trainer
+
+
+class PrivateName(NamedTuple):
+    """A private name of another library."""
+
+    library: str
+    """Its distribution, as pyproject.toml names it; python for the standard library."""
+    name: str
+    """Dotted: the module or class, and the attribute."""
+    room: str
+    """Folder or file of vit_lightning that uses it."""
+    reason: str
+    parameters: tuple[str, ...] | None = None
+    """Those of a function or method that can be inspected."""
+
+
+PRIVATE_NAMES = (
+    PrivateName(
+        "lightning",
+        "lightning.pytorch.cli.LightningCLI._parser",
+        "cli",
+        "sets and reads the defaults of one verb's parser",
+        ("self", "subcommand"),
+    ),
+    PrivateName(
+        "lightning",
+        "lightning.pytorch.cli.LightningCLI._get",
+        "cli",
+        "reads a setting of whichever verb runs",
+        ("self", "config", "key", "default"),
+    ),
+    PrivateName(
+        "lightning",
+        "lightning.pytorch.cli.LightningCLI._parse_ckpt_path",
+        "cli",
+        "is overridden: a checkpoint's settings give way to flags",
+        ("self",),
+    ),
+    PrivateName(
+        "lightning",
+        "lightning.pytorch.cli.LightningCLI._instantiate_trainer",
+        "cli",
+        "is overridden: our loggers go into the run folder",
+        ("self", "config", "callbacks"),
+    ),
+    PrivateName(
+        "lightning",
+        "lightning.pytorch.Trainer._accelerator_connector",
+        "private_api",
+        "knows the cluster, which one device's strategy does not",
+    ),
+    PrivateName(
+        "lightning",
+        "lightning.pytorch.loops.training_epoch_loop._TrainingEpochLoop._broadcast_sigterm_tensor",
+        "private_api",
+        "is replaced: it lets every host wait for its device in every step",
+        ("self",),
+    ),
+    PrivateName(
+        "lightning",
+        "lightning.pytorch.loops.training_epoch_loop._TrainingEpochLoop._batches_that_stepped",
+        "runs",
+        "is the step of the logs in a checkpoint, written one less where a batch is at hand",
+    ),
+    PrivateName(
+        "lightning",
+        "lightning.pytorch.core.LightningModule._trainer",
+        "training",
+        "tells whether there is a trainer; the public attribute raises without one",
+    ),
+    PrivateName(
+        "lightning",
+        "lightning.fabric.loggers.csv_logs.CSVLogger._experiment",
+        "runs",
+        "holds our writer in place of Lightning's",
+    ),
+    PrivateName(
+        "lightning",
+        "lightning.fabric.loggers.csv_logs._ExperimentWriter._check_log_dir_exists",
+        "runs",
+        "is overridden: it deletes the metrics.csv of a resumed run",
+        ("self",),
+    ),
+    PrivateName(
+        "lightning",
+        "lightning.fabric.loggers.csv_logs._ExperimentWriter._rewrite_with_new_header",
+        "runs",
+        "is overridden: it empties metrics.csv before it writes it anew",
+        ("self", "fieldnames"),
+    ),
+    PrivateName(
+        "lightning",
+        "lightning.fabric.loggers.logger._DummyExperiment",
+        "runs",
+        "takes what is logged before a run may write its TensorBoard file",
+    ),
+    PrivateName(
+        "torch",
+        "torch.distributed.distributed_c10d._get_default_store",
+        "cli",
+        "lets one of several processes print their common error",
+        (),
+    ),
+    PrivateName(
+        "torch",
+        "torch._utils._flatten_dense_tensors",
+        "training",
+        "makes one tensor of many, so that one exchange serves all gradients",
+        ("tensors",),
+    ),
+    PrivateName(
+        "torch",
+        "torch._utils._unflatten_dense_tensors",
+        "training",
+        "undoes it",
+        ("flat", "tensors"),
+    ),
+    PrivateName(
+        "torch",
+        "torch.optim.AdamW._step_supports_amp_scaling",
+        "training",
+        "is set to False: Lightning refuses to clip gradients of an optimiser that could unscale them itself",
+    ),
+    PrivateName("torch", "torch._foreach_norm", "callbacks", "computes the norms of all gradients in few kernels"),
+    PrivateName("torch", "torch._foreach_lerp", "training", "updates all momenta in few kernels"),
+    PrivateName("torch", "torch._foreach_lerp_", "training", "likewise, in place; updates averaged weights"),
+    PrivateName("torch", "torch._foreach_mul_", "training", "scales all tensors in few kernels"),
+    PrivateName("torch", "torch._foreach_add_", "training", "adds to all tensors in few kernels"),
+    PrivateName("torch", "torch._foreach_copy_", "training", "copies all tensors in few kernels"),
+    PrivateName(
+        "torch",
+        "torch.ops.aten._scaled_dot_product_cudnn_attention",
+        "models",
+        "returns the softmax's sums, which a backward pass of our own needs",
+    ),
+    PrivateName("torch", "torch.ops.aten._scaled_dot_product_flash_attention", "models", "likewise"),
+    PrivateName(
+        "filelock",
+        "filelock.FileLock._context",
+        "private_api",
+        "holds the lock's descriptor, public only for those who forgo soft locks",
+    ),
+    PrivateName("python", "argparse.ArgumentParser._actions", "cli", "lists a parser's flags"),
+    PrivateName("python", "ctypes._SimpleCData", "models", "is the type of a number handed to cuBLASLt"),
+)
+
+
+def cluster_environment(trainer: "Trainer") -> "ClusterEnvironment | None":
+    """Return what launched a trainer's processes, also where there is one device."""
+    return trainer._accelerator_connector.cluster_environment
+
+
+def skip_sigterm_exchange(trainer: "Trainer") -> None:
+    """Leave out Lightning's exchange about SIGTERM, for which every host waits for its device in every step."""
+    trainer.fit_loop.epoch_loop._broadcast_sigterm_tensor = lambda: None  # type: ignore[method-assign]
+
+
+def lock_descriptor(lock: "FileLock") -> int | None:
+    """Return the file descriptor of a lock that is held, for a process that is to hold it too."""
+    return lock._context.lock_file_fd

@@ -1,0 +1,27 @@
+"""Names of a run's checkpoints, and whether one was written to its end. Nothing here loads torch."""
+
+import zipfile
+from pathlib import Path
+
+LAST = "last.ckpt"
+"""The newest state."""
+PREVIOUS = "previous.ckpt"
+"""The state before it."""
+NEW = "new.ckpt"
+"""A state that is whole, and becomes `LAST` once that has become `PREVIOUS`."""
+FACTS = "meta.pt"
+"""File of a sharded checkpoint with all that is not sharded, which Lightning writes last."""
+
+
+def is_sharded(path: Path) -> bool:
+    """Whether a path is a sharded checkpoint that was written to its end."""
+    return (path / ".metadata").is_file() and (path / FACTS).is_file()
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a checkpoint's file is there and holds what was written, by the sums that torch stores with it."""
+    try:
+        with zipfile.ZipFile(path) as file:
+            return file.testzip() is None
+    except (OSError, EOFError, NotImplementedError, RuntimeError, ValueError, zipfile.BadZipFile):
+        return False
