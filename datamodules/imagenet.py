@@ -16,7 +16,7 @@ from datamodules.reading.multihot import MultiHot
 from datamodules.reading.parquet_rows import Rows, read_columns
 from datamodules.reading.published import tfds_order
 from datamodules.reading.shared_sequences import Strings
-from vit_lightning.data.image_set import ImageSet
+from vit_lightning.data.image_set import ImageSet, keys_of
 from vit_lightning.data.subsets import Subset, hold_out
 from vit_lightning.errors import InputError
 
@@ -108,7 +108,7 @@ class ImageNet1k(IndexedData):
     def _read(self, split: str) -> ImageSet | None:
         place = self._place(split)
         if place is None:
-            found = _rows(self.root, {"val": "validation"}.get(split, split))
+            found: ImageSet | None = _rows(self.root, {"val": "validation"}.get(split, split))
         else:
             index = self.index(place)
             found = IndexedImages(index, _labels(index, split))
@@ -199,16 +199,17 @@ def _numbers(keys: Iterable[str]) -> np.ndarray:
 
 def _originals(images: ImageSet) -> list[str]:
     """Return the original file names, which are the keys of TensorFlow Datasets; Hugging Face's say more."""
-    found = ((TRAIN_IMAGE.search(key), key) for key in images.keys)
+    found = ((TRAIN_IMAGE.search(key), key) for key in keys_of(images))
     return [f"{match[0]}.JPEG" if match else key.rpartition("/")[2] for match, key in found]
 
 
 def _real(official: ImageSet | None, root: Path) -> MultiHot:
     if official is None:
         raise _absent(root, "validation")
-    number = _numbers(official.keys)
+    keys = keys_of(official)
+    number = _numbers(keys)
     if (number < 0).any():
-        key = official.keys[int(np.argmax(number < 0))]
+        key = keys[int(np.argmax(number < 0))]
         raise InputError(f"{key} is not named ILSVRC2012_val_<number>, which is how an image finds its ReaL labels")
     real = synsets.validation().real
     kept = np.flatnonzero(np.diff(real.ends)[number])

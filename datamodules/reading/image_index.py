@@ -172,10 +172,11 @@ def open_index(
         place: a tar; or a folder with images at any depth; or a folder with tars.
         cache: folder for indices; None: the user's.
         anew: build it even if there is one.
-        report: told of tars that cannot be read to their end; the index then holds what can be, and no run takes it.
+        report: called with the fault of each tar that cannot be read to its end. The index then holds what can be
+            read, and no run takes it.
 
     Raises:
-        InputError: if a tar cannot be read and there is nobody to tell, or if files were added, removed or renamed
+        InputError: if a tar cannot be read without `report`, or if files were added, removed or renamed
             since it was built.
     """
     place = place.resolve()

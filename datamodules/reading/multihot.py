@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vit_lightning.data.image_set import ImageSet
+from vit_lightning.data.image_set import ImageSet, keys_of
 
 
 class MultiHot:
@@ -29,9 +29,9 @@ class MultiHot:
         self.num_classes = num_classes
 
     @property
-    def keys(self) -> Sequence[str]:
+    def keys(self) -> Sequence[Any]:
         """The images' own names."""
-        return self.source.keys
+        return keys_of(self.source)
 
     def __len__(self) -> int:
         return len(self.source)

@@ -10,7 +10,7 @@ import numpy as np
 
 from datamodules.reading.damaged_files import reason
 from vit_lightning.data import ImageDataModule
-from vit_lightning.data.image_set import ImageSet
+from vit_lightning.data.image_set import ImageSet, keys_of
 from vit_lightning.data.records import OnError
 from vit_lightning.data.subsets import hold_out
 from vit_lightning.errors import InputError
@@ -145,7 +145,7 @@ class HeldOutData(PublishedData):
 
     def setup(self, stage: str) -> None:
         whole = self.read("train")
-        self.train_set, self.val_set = hold_out(whole, self.val_fraction, tfds_order("train", whole.keys))
+        self.train_set, self.val_set = hold_out(whole, self.val_fraction, tfds_order("train", keys_of(whole)))
         self.test_set = self.read("test")
 
 

@@ -26,10 +26,11 @@ def scan(path: Path, report: Callable[[InputError], None] | None = None) -> Iter
 
     Args:
         path: the tar.
-        report: told of each that is compressed, incomplete or damaged, whose images are then those that it holds whole.
+        report: called with the fault of each that is compressed, incomplete or damaged; the images that it holds whole
+            are yielded all the same.
 
     Raises:
-        InputError: if one is, and there is nobody to tell.
+        InputError: if one is, without `report`.
     """
     with path.open("rb") as file:
         yield from _scan(file, 0, path, "", report)

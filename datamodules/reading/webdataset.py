@@ -79,7 +79,8 @@ def index_samples(files: RemoteFiles, file: Path, label_field: str, report: Call
         files: the tars.
         file: where to put it.
         label_field: field of the .json files with the class.
-        report: told of each tar that is damaged, of which only the samples before the damage are written down.
+        report: called with the fault of each damaged tar, of which only the samples before the damage are written
+            down.
     """
     rank_zero_info(f"reading {len(files)} tars, once")
     places, sizes, labels, counts, lengths = array("q"), array("q"), array("q"), [], []

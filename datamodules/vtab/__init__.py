@@ -14,7 +14,7 @@ from datamodules.vtab.tasks import TASKS, Task, part_of, split_of, tfds_order
 from vit_lightning.augment import Augment
 from vit_lightning.augment import per_image as augmenting
 from vit_lightning.augment.per_image import Transform
-from vit_lightning.data.image_set import ImageSet
+from vit_lightning.data.image_set import ImageSet, keys_of
 from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 
@@ -82,12 +82,12 @@ class VTAB(PublishedData):
         if self.published is not self.row.source:
             self._setup_reencoded()
         else:
-            self._setup_original()
+            self._setup_published()
 
-    def _setup_original(self) -> None:
+    def _setup_published(self) -> None:
         row, first = self.row, (None, None) if self.split == "full" else (TRAIN, VAL)
         sets = {split: self.read(split) for split in {split_of(part) for part in (row.train, row.val, row.test)}}
-        orders = {split: tfds_order(split, sets[split].keys) for split in sets}
+        orders = {split: tfds_order(split, keys_of(sets[split])) for split in sets}
         train, val, self.test_set = (
             Subset(sets[split_of(part)], part_of(part, orders[split_of(part)])[:count])
             for part, count in zip((row.train, row.val, row.test), (*first, None), strict=True)
@@ -123,7 +123,7 @@ class Joined(ConcatDataset):
     def __init__(self, sets: list[ImageSet]) -> None:
         super().__init__(sets)
         self.labels = np.concatenate([part.labels for part in sets])
-        self.keys = [key for part in sets for key in part.keys]
+        self.keys = [key for part in sets for key in keys_of(part)]
 
 
 def reencoded(row: Task) -> PublishedSet:

@@ -20,9 +20,9 @@ INDEX = "index.json"
 JOURNAL = "prepared.jsonl"
 """What is done: first of which set and how, then a line per finished shard; a later line for a shard counts."""
 FIELDS = ("image", "label", "key")
-ONE = "int"
+SINGLE_LABEL = "int"
 """LitData's name for the label of an image of one class, an int64."""
-MANY = "no_header_numpy:2"
+MULTI_LABEL = "no_header_numpy:2"
 """LitData's name for int32 numbers, the classes of an image that may show several."""
 LARGEST = 2**32 - 1
 """Bytes that a chunk may have, since places are uint32."""
@@ -91,7 +91,7 @@ class Layout:
     @property
     def several(self) -> bool:
         """Whether an image may show several classes."""
-        return self.formats[self.label] != ONE
+        return self.formats[self.label] != SINGLE_LABEL
 
     @classmethod
     def of(cls, config: dict[str, Any]) -> "Layout":
@@ -104,7 +104,7 @@ class Layout:
             raise ValueError("it is compressed or encrypted")
         formats = tuple(config["data_format"])
         images = [number for number, name in enumerate(formats) if name in ("bytes", "jpeg")]
-        labels = [number for number, name in enumerate(formats) if name in (ONE, MANY)]
+        labels = [number for number, name in enumerate(formats) if name in (SINGLE_LABEL, MULTI_LABEL)]
         if len(images) != 1 or len(labels) != 1:
             raise ValueError(f"its records are of {', '.join(formats)}, not one encoded image and one class")
         return cls(formats, images[0], labels[0], formats.index("str") if "str" in formats else None)
@@ -118,7 +118,7 @@ def index(chunks: Sequence[dict[str, Any]], several: bool) -> str:
         "chunk_bytes": None,
         "chunk_size": max((chunk["chunk_size"] for chunk in chunks), default=0),
         "compression": None,
-        "data_format": ["bytes", MANY if several else ONE, "str"],
+        "data_format": ["bytes", MULTI_LABEL if several else SINGLE_LABEL, "str"],
         "data_spec": json.dumps(spec),
         "encryption": None,
         "item_loader": "PyTreeLoader",

@@ -44,29 +44,29 @@ class ImageDataModule(LightningDataModule, ABC):
         root: folder that holds the data.
         image_size: height and width of the images given to the model, one number for both or [height, width].
         batch_size: images per device and step.
-        num_workers: processes that load images, per device; unset: one per core, at most 8, and none where batches are
-            taken from memory as they are. 0 loads in the main one, as training sets varied on a GPU always do.
+        num_workers: processes that load images, per device. 0 loads in the main process. Unset: one per core, at most
+            8; none where batches are taken from memory as they are. Training sets varied on a GPU have none either way.
         augment: how training images are varied and evaluation images brought to size.
-        in_memory: decode each set once, when its loader is made, and keep it in memory; all its images must have one
-            size. Unset: sets whose images have at most 128 pixels per side and 2 GiB together.
-        augment_on_device: vary whole training batches on the device that trains, instead of one image after the other
-            in the loader; the random numbers are others, from the same distributions. Unset: where it is possible,
-            which is for sets in memory and every step but the inception crop and TrivialAugment.
+        in_memory: decode each set once, when its loader is made, and keep it in memory. All its images must have one
+            size. Unset: only sets whose images have at most 128 pixels per side and 2 GiB together.
+        augment_on_device: vary whole training batches on the device that trains, not one image after the other in the
+            loader. The random numbers differ; their distributions are the same. It needs a set in memory, and another
+            crop than inception and no TrivialAugment. Unset: wherever that holds.
         decode_on_device: decode training JPEGs on the GPU that trains (nvJPEG), and cut, resize and vary them there. It
-            pays where a fast GPU with a JPEG engine (A100, H100 and later) has few CPU cores, and the progress line's
-            data_wait is more than a few percent. Crops stay the same, pixels nearly so; RandAugment, rotation, shift,
-            scale and erasing draw other numbers than on the host, from the same distributions. Other images than plain
-            JPEGs are decoded in the loader as ever, and so are those of validation and test. A damaged JPEG whose
-            markers are in order is not noticed there, but shown as far as it goes; the verb `doctor` finds such.
-        fraction: share of the training images to use, for studies of the data's size: the same ones in every run, and
-            those of a smaller share are among those of a larger one.
+            pays where a GPU with a JPEG engine (A100, H100 and later) has few CPU cores, and the progress line's
+            data_wait is more than a few percent. Crops stay the same, pixels nearly so. RandAugment, rotation, shift,
+            scale and erasing draw other numbers than on the host, from the same distributions. The loader decodes all
+            images that are no plain JPEGs, and those of validation and test. A damaged JPEG whose markers are in order
+            is shown as far as it goes, without an error; the verb `doctor` finds such files.
+        fraction: share of the training images to use, for studies of the data's size. Every run uses the same ones. A
+            larger share holds all images of a smaller one.
         per_class: number of training images to use of every class, chosen likewise.
-        on_error: what an image does that cannot be read. raise: it ends the run; skip: it is logged, in training the
-            next readable one takes its place, and in evaluation it does not count; fix: a JPEG that is damaged inside
-            is shown with the parts that the decoder makes up, any other ends the run.
+        on_error: what happens when an image cannot be read. raise: the run ends. skip: the image is logged; in training
+            the next readable one takes its place, in evaluation it does not count. fix: a JPEG that is damaged inside
+            is shown with the parts that the decoder makes up; any other image ends the run.
         max_broken: share of a set above which skipped images end the run after all.
-        mean: per-channel mean that the model subtracts, for pixels in [0, 1]; unset: the weights' own, else 0.5.
-        std: per-channel standard deviation that the model divides by; unset: the weights' own, else 0.5.
+        mean: per-channel mean that the model subtracts, for pixels in [0, 1]. Unset: the weights' own, else 0.5.
+        std: per-channel standard deviation that the model divides by. Unset: the weights' own, else 0.5.
     """
 
     train_set: ImageSet | None = None

@@ -22,7 +22,7 @@ from vit_lightning.errors import InputError
 from vit_lightning.seeds import StatelessRandom
 
 BUDGET = 2 * 2**30
-"""Bytes of decoded images up to which a set is loaded unasked."""
+"""Bytes of decoded images up to which a set is loaded without --data.in_memory."""
 SIDE = 128
 """Pixels per side up to which images count as small: to decode larger ones before the first step would take long."""
 PROBES = 16

@@ -14,7 +14,7 @@ from vit_lightning.data.sampling import TrainSampler
 
 
 class ResumableLoader(DataLoader):
-    """DataLoader that goes on inside an epoch where a resumed run stopped.
+    """DataLoader that resumes inside an epoch, at the batch where a run stopped.
 
     Lightning asks for the iterator before it restores the progress of a run and before it tells the sampler the epoch;
     workers would start on the wrong records. So nothing is read until the first batch is asked for.

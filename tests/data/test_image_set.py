@@ -1,0 +1,49 @@
+"""Members that a set may have or lack, read with their defaults."""
+
+import numpy as np
+
+from vit_lightning.data.image_set import announce, blocks_of, keys_of, labels_of
+from vit_lightning.data.subsets import Subset
+
+
+class Whole:
+    """Three records with all that a set may offer."""
+
+    keys = ("a", "b", "c")
+    labels = (2, 0, 1)
+    blocks = np.array([0, 0, 1])
+
+    def __init__(self) -> None:
+        self.announced = []
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, index: int) -> tuple[bytes, int]:
+        return b"", self.labels[index]
+
+    def announce(self, numbers: np.ndarray) -> None:
+        self.announced.append(numbers.tolist())
+
+
+def test_a_plain_set_has_numbers_for_names_and_nothing_else():
+    plain = [(b"", 0)] * 3
+    assert list(keys_of(plain)) == [0, 1, 2]
+    assert labels_of(plain) is None and blocks_of(plain) is None
+    announce(plain, np.arange(3))
+
+
+def test_what_a_set_offers_is_taken_also_from_a_part_of_it():
+    whole = Whole()
+    part = Subset(whole, np.array([0, 2]))
+    assert list(keys_of(part)) == ["a", "c"]
+    assert labels_of(whole).tolist() == [2, 0, 1] and labels_of(part).tolist() == [2, 1]
+    assert blocks_of(part).tolist() == [0, 1]
+    announce(part, np.array([1]))
+    assert whole.announced == [[2]]
+
+
+def test_a_part_of_a_plain_set_keeps_its_numbers():
+    part = Subset([(b"", 0)] * 3, np.array([2, 1]))
+    assert list(keys_of(part)) == [2, 1]
+    assert labels_of(part) is None and blocks_of(part) is None
