@@ -1,7 +1,6 @@
-"""Random states, and which epochs are saved; what else is, and when, stands in test_resume, test_kill, test_signals."""
+"""Which epochs are saved; what else is, and when, stands in test_resume, test_kill, test_signals."""
 
 import time
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,31 +9,6 @@ from lightning.pytorch.demos.boring_classes import BoringModel, RandomDataset
 from torch.utils.data import DataLoader
 
 from vit_lightning.runs.checkpoints import LastCheckpoint
-from vit_lightning.runs.random_state import RandomState
-
-
-def drawn(rank: int, state: RandomState) -> list[float]:
-    torch.manual_seed(7)
-    state.on_train_start(SimpleNamespace(global_rank=rank), None)
-    return torch.rand(3).tolist()
-
-
-def test_processes_of_one_seed_drop_different_units(monkeypatch):
-    monkeypatch.setenv("PL_GLOBAL_SEED", "7")
-    numbers = [drawn(rank, RandomState()) for rank in (0, 1, 2)]
-    assert len(set(map(tuple, numbers))) == 3
-    assert numbers[0] == torch.rand(3, generator=torch.Generator().manual_seed(7)).tolist()
-    assert drawn(1, RandomState()) == numbers[1]
-    monkeypatch.setenv("PL_GLOBAL_SEED", "8")
-    assert drawn(1, RandomState()) != numbers[1]
-
-
-def test_a_restored_state_is_taken_as_it_is():
-    state = RandomState()
-    torch.manual_seed(3)
-    state.load_state_dict(RandomState().state_dict())
-    expected = torch.rand(3).tolist()
-    assert drawn(0, state) == expected
 
 
 @pytest.mark.parametrize(("seconds", "saves"), [(0.0, 6), (0.4, 3)])

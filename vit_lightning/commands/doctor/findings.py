@@ -18,7 +18,7 @@ TINY = 4
 HUGE = 64
 """How many times the pixels that the model sees are worth a word: decoding one takes the time of many."""
 MENDING = "mend or remove them"
-"""What to do about images that cannot be read, unless their datamodule has an attribute `mending` that knows better."""
+"""What to do about images that cannot be read, unless their datamodule knows better."""
 PREFETCHED = 2
 """Batches that each of a loader's workers keeps ready."""
 

@@ -129,7 +129,8 @@ def check_words(cells: list[Cell], report: Callable[[str], None]) -> None:
     Raises:
         InputError: a verb does not take the words of a cell.
     """
-    chosen, seen = [], set()
+    chosen: list[tuple[Cell, list[str]]] = []
+    seen: set[tuple[str, ...]] = set()
     for cell in cells:
         for line in cell.lines:
             parts = {_names(line), *(pairwise(line) if line[0] == "fit" else ())}
