@@ -51,11 +51,10 @@ GROUPS = {
     "Experiment": ("config", "data", "model", "seed_everything", "print_config"),
     "Data": (
         *("data.root", "data.image_size", "data.batch_size", "data.num_workers", "data.in_memory"),
-        *("data.decode_on_device", "data.fraction", "data.on_error"),
+        *("data.decode_on_device", "data.on_error"),
     ),
     "Augmentation": tuple(
-        f"data.augment.{name}"
-        for name in ("preset", "crop", "flip", "rand_augment", "mixup_alpha", "cutmix_alpha", "erasing")
+        f"data.augment.{name}" for name in ("preset", "crop", "flip", "rand_augment", "mixup_alpha", "cutmix_alpha")
     ),
     "Net": tuple(f"model.net.{name}" for name in ("variant", "patch", "pool", "dropout", "stochastic_depth")),
     "Weights": ("model.weights", "model.weights_head", "model.freeze_trunk"),
@@ -144,8 +143,10 @@ def _page(verb: str, about: str, groups: dict[str, Iterable[Flag]], more: str) -
     for title, group in groups.items():
         blocks.append("\n".join([f"{title}:", *(_row(f"  {_label(verb, flag)}", _said(flag)) for flag in group)]))
     last = [_row(f"  {verb} --help all", "Every flag"), *([more] if more else [])]
-    note = "A list is written [a,b]; a value may be typed as --flag value or --flag=value."
-    return "\n\n".join([*blocks, "\n".join(["More:", *last]), note])
+    note = "A list is written [a,b]. A value may be typed as --flag value or --flag=value."
+    if "Data" in groups:
+        note += " Data sets may have other defaults than those above; --data.help NAME shows them."
+    return "\n\n".join([*blocks, "\n".join(["More:", *last]), _wrapped(note)])
 
 
 def _own(verb: str) -> tuple[str, dict[str, Flag]]:

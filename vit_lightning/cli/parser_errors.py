@@ -11,7 +11,6 @@ UNKNOWN = (
     re.compile(r"unrecognized arguments: -*(?P<option>[^\s=]+)"),
     re.compile(r"Option '(?P<option>[^']+)' is not accepted"),
     re.compile(r"(?:Group|Subcommand) '(?P<group>[^']+)' does not accept option '(?P<option>[^']+)'"),
-    re.compile(r"[Kk]ey '?\"?(?P<option>[\w.]+)'?\"? is not expected"),
 )
 CLASS = re.compile(r"Expected a dot import path string: (\S+)|Unexpected import path format: (\S+)")
 NO_SUBCLASS = re.compile(r"Import path does not correspond to a subclass of (\w+)")
@@ -52,7 +51,7 @@ def shorten(message: str, flags: Iterable[str], plugins: Iterable[str], models: 
     if found := OPTION.search(message):
         return f"--{found[1]} is missing; --help says what it is"
     if found := REQUIRED.search(message):
-        flag, teacher = (f"--{key}.{found[1]}", f"--{key.partition('.')[0]}.help NAME") if key else (found[1], "--help")
+        flag, teacher = (f"--{key}.{found[1]}", f"--{key}.help NAME") if key else (found[1], "--help")
         return f"{flag} is missing; {teacher} says what it is"
     given = [text for text in GIVEN.findall(message) if "NestedArg" not in text and len(text) < 200]
     given = ["null" if text == "None" else text for text in given]
