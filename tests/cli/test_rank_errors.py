@@ -1,5 +1,10 @@
 """Each of several processes prints its own error, with its rank; one that lost another says only that."""
 
+import os
+import socket
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import distributed
@@ -72,9 +77,10 @@ def test_a_lost_peer_is_one_line(monkeypatch, error, said):
 
 
 FAILS = """
+import os
+
 from datamodules.synthetic import Synthetic
 from vit_lightning.errors import InputError
-import os
 
 
 class Fails(Synthetic):
@@ -85,8 +91,31 @@ class Fails(Synthetic):
 """
 
 
-def test_what_one_alone_meets_ends_the_other_with_one_line(pair, tmp_path):
+def test_what_one_alone_meets_ends_the_other_with_one_line(tmp_path):
     (tmp_path / "fails.py").write_text(FAILS)
-    done = pair.run(tmp_path, *FIT, *DDP, "--data", "fails.Fails", "--trainer.num_sanity_val_steps", 0)
-    assert "[rank 1] error: disk 3 is gone" in done.logs[1]
-    assert done.codes[1] == 1
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    shared = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
+    shared |= {"TORCHELASTIC_RUN_ID": "test", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"}
+    words = [*FIT, *DDP, "--data", "fails.Fails", "--trainer.num_sanity_val_steps", 0]
+    command = [sys.executable, "-m", "vit_lightning", *map(str, words)]
+    processes = [
+        subprocess.Popen(
+            command,
+            cwd=tmp_path,
+            env=shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        errors = [process.communicate(timeout=120)[1] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == [1, 1]
+    assert f"[rank 0] error: {LOST}" in errors[0] and "[rank 1] error: disk 3 is gone" in errors[1]
+    assert not any("Traceback" in error for error in errors)

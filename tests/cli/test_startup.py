@@ -53,6 +53,5 @@ if __name__ == "__main__":
     for name, times in figures.items():
         median = statistics.median(times)
         spread = f"{min(times):.2f} to {max(times):.2f}"
-        print(
-            f"{name:<26} {median:.2f} s ({spread}) = {median / base:.2f} imports of Lightning; goal of fit --help all: {GOAL}"
-        )
+        print(f"{name:<26} {median:.2f} s ({spread}) = {median / base:.2f} imports of Lightning")
+    print(f"goal of fit --help all: {GOAL}")
