@@ -126,3 +126,9 @@ def test_jsonargparse_does_none_of_it_by_itself(words):
     """Once it does, `for_function` can go."""
     with pytest.raises(SystemExit):
         auto_cli(verb, args=words)
+
+
+@pytest.mark.parametrize("value", ["[train,nope]", "train,nope"])
+def test_a_run_verbs_list_may_stand_in_brackets(app, value):
+    done = app("benchmark", "--data", "Synthetic", "--trainer.accelerator", "cpu", "--measure", value)
+    assert done.code == 1 and "--measure nope: choose from train, inference, fit, data" in done.err

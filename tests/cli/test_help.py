@@ -54,7 +54,7 @@ def test_a_verbs_own_flags_are_all_shown_with_their_defaults(verb):
     shown = rows(verb)
     for name, value in defaults(verb).items():
         found = DEFAULT.search(shown[f"--{name}"])
-        if value is not None and name != "measure":  # whose default is computed, and stands in its sentence
+        if value is not None:
             assert found[1] == spell(value)
 
 
