@@ -16,7 +16,7 @@ def main() -> int:
     except KeyboardInterrupt:
         return interrupted()
     except Ended:
-        print("error: ended by SIGTERM before it was done", file=sys.stderr)
+        print(f"{prefix()}error: ended by SIGTERM before it was done", file=sys.stderr)
         return 128 + signal.SIGTERM
     except SystemExit as error:
         if error.code == 1 and isinstance(error.__context__, KeyboardInterrupt):  # as Lightning leaves

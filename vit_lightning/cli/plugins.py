@@ -35,7 +35,7 @@ def load_plugins(text: str) -> None:
 
 
 def import_class(flag: str, name: str | None) -> None:
-    """Import the module of a class given by its path with --data or --model, so that its own failure is told."""
+    """Import the module of a class given by its path with --data or --model, so that its own failure is reported."""
     module, _, _ = (name or "").rpartition(".")
     if not name or not module or name.endswith((".yaml", ".yml", ".json")):
         return

@@ -7,10 +7,10 @@ import sys
 LAUNCHERS = (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"), ("LOCAL_RANK", "WORLD_SIZE"))
 """Variables that hold a process's rank and the number of processes: torchrun's, SLURM's, Lightning's own launcher's."""
 LOST_PEER = re.compile(
-    r"connection (was )?(closed|reset|refused|aborted)|broken pipe|remote process exited|store.*(closed|timeout)",
+    r"connection (was )?(closed|reset|refused|aborted)|broken pipe|remote process exited",
     re.IGNORECASE,
 )
-"""What gloo, NCCL and torch's store say when another process is gone."""
+"""What gloo and NCCL say when another process is gone; torch's store has exceptions of its own for it."""
 
 
 def prefix() -> str:
@@ -21,7 +21,7 @@ def prefix() -> str:
 
 def lost_peer(error: BaseException) -> str | None:
     """One sentence if an exception only says that another process has ended; None for any other exception."""
-    if _rank_and_count()[1] == 1 or not isinstance(error, RuntimeError | ConnectionError):
+    if _rank_and_count()[1] == 1 or not isinstance(error, RuntimeError):
         return None
     raised = type(error).__module__ == "torch.distributed" or LOST_PEER.search(str(error))
     return "another process of this run has ended; its own error says why" if raised else None
