@@ -1,7 +1,9 @@
 """Which verb a command line names, and who runs it: LightningCLI, or the function of a file verb."""
 
 import difflib
+import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -27,11 +29,11 @@ def run(words: list[str]) -> None:
     """
     verb = words[0] if words else ""
     if verb in ("-h", "--help"):
-        print(overview())
+        _show(overview())
     elif verb not in {known.name for known in VERBS}:
         raise InputError(_unknown(verb))
     elif asked_for(words):
-        print(page(verb))
+        _show(page(verb))
     elif verb in named("file"):
         function = getattr(import_module(f"vit_lightning.commands.{verb}"), verb)
         run_file_verb(function, without_all(words[1:]))
@@ -73,6 +75,13 @@ def _ended_by_sigterm(wanted: bool) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _show(text: str) -> None:
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:  # a reader such as head has seen enough; what is left goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _unknown(verb: str) -> str:

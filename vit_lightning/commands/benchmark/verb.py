@@ -80,7 +80,7 @@ def benchmark(
             It is what its name says, with --model.net's channels, dropout and stochastic depth and no other flag.
         compare_compiled: Whether that net is compiled; unset: as --model.compile says for both.
         compare_loaders: Also measure timm's and torchvision's loaders on the same files, in turn with the data's own.
-        batches: given: --data.batch_size; auto: the largest that fits, found for each measure.
+        batches: Batch to measure. given: --data.batch_size; auto: the largest that fits, found for each measure.
         cap: Largest batch that is tried; unset: 16384 on a GPU, 64 elsewhere.
         sizes: Sides in pixels, such as [64,128]: measure inference at each of them in place of everything else, in its
             fastest batch, and find the largest that fits. The paper's Figure 12 is [64,128,224,384,512]. Where patches
