@@ -16,7 +16,8 @@ from lightning.pytorch.cli import LightningArgumentParser
 
 from vit_lightning.augment import Augment
 from vit_lightning.augment.per_image import train_transform
-from vit_lightning.cli.arguments import LINKED, load_plugins
+from vit_lightning.cli.config_files import DATA_FACTS
+from vit_lightning.cli.plugins import load_plugins
 from vit_lightning.cli.vit_cli import ViTCLI
 from vit_lightning.commands.sweep.plan import SweepPlan, read_plan
 from vit_lightning.compute.cost import macs
@@ -161,7 +162,7 @@ def test_the_commands_of_a_sweep_parse(path):
 def test_an_experiment_leaves_the_facts_of_the_data_to_the_data(path):
     content = yaml.safe_load(path.read_text())
     model = content["model"]
-    assert not {*model, *model.get("init_args", {})} & set(LINKED)
+    assert not {*model, *model.get("init_args", {})} & set(DATA_FACTS)
     assert "class_path" in content["data"]
 
 

@@ -1,82 +1,14 @@
-"""The door's spelling of words: lists and switches as people type them."""
+"""The door: with which status it ends, and what it does with garbage."""
 
 import gc
 import os
 import signal
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-import torch
 
 from vit_lightning import __main__ as door
-from vit_lightning.__main__ import memory_error, spelled
-
-
-def verb(files: list[str], count: int = 1, set: list[str] | None = None, dry: bool = False) -> None:
-    """Takes a list, a number, another list and a switch."""
-
-
-def other(src: str, dst: str, mean: tuple[float, ...] | None = None, raw: bool = False) -> None:
-    """Takes no list."""
-
-
-@pytest.mark.parametrize(
-    ("typed", "wanted"),
-    [
-        ("a b", '["a", "b"]'),
-        ("--count 2 a --dry", '["a"] --count 2 --dry true'),
-        ("--dry a --set x=1 y=2", '["a"] --dry true --set+ x=1 --set+ y=2'),
-        ("a --set=x=1 --set y=2 --dry false b", '["a", "b"] --set+ x=1 --set+ y=2 --dry false'),
-        ("--help", "--help"),
-        ("--count=3", "--count=3"),
-    ],
-)
-def test_lists_and_switches(typed, wanted):
-    spelt = spelled(typed.split(), verb)
-    assert " ".join(spelt) == wanted
-
-
-def test_a_verb_without_lists_keeps_its_words():
-    words = "x y --mean [-1,2] --raw"
-    assert spelled(words.split(), other) == [*words.split(), "true"]
-
-
-FAULTS = {
-    "operators": 'raise RuntimeError("operator torchvision::nms does not exist")',
-    "below": "import torchvision.broken",
-    "CUDA": 'raise RuntimeError("PyTorch and torchvision were compiled with different CUDA major versions.")',
-}
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_builds_that_do_not_fit_are_named(monkeypatch, capsys, tmp_path, fault):
-    """What torchvision itself does without its operators: it fails while it is imported."""
-    (tmp_path / "torchvision").mkdir()
-    (tmp_path / "torchvision/__init__.py").write_text(FAULTS[fault] + "\n")
-    (tmp_path / "torchvision/broken.py").write_text("from torch import no_such_name\n")
-    for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(door, "run", lambda words: __import__("torchvision"))
-    monkeypatch.setattr(sys, "argv", ["vit_lightning", "fit"])
-    assert door.main() == 1
-    (said,) = capsys.readouterr().err.splitlines()
-    torch, vision = version("torch"), version("torchvision")
-    assert said.startswith(f"error: torchvision {vision} does not fit torch {torch} (")
-    assert f"pip install --force-reinstall torch=={torch} torchvision" in said
-
-
-def test_other_exceptions_are_no_matter_of_torchvision(monkeypatch, tmp_path):
-    def fails() -> None:
-        raise RuntimeError("shapes differ")
-
-    monkeypatch.setattr(door, "run", lambda words: fails())
-    monkeypatch.setattr(sys, "argv", ["vit_lightning", "fit"])
-    with pytest.raises(RuntimeError, match="shapes differ"):
-        door.main()
-
 
 COUNTS = """
 import gc
@@ -105,38 +37,6 @@ def test_a_collection_amid_a_run_has_little_to_go_through(app, monkeypatch, tmp_
     enabled, frozen, _, watched = Path("counted").read_text().split()
     assert enabled == "True" and int(frozen) > 5 * int(watched)
     assert gc.get_freeze_count() == 0 and gc.isenabled()
-
-
-def test_what_the_system_refuses_anywhere_is_one_sentence(app, monkeypatch):
-    def refused(words: list[str]) -> None:
-        raise PermissionError(13, "Permission denied", "runs/metrics.csv")
-
-    monkeypatch.setattr(door, "run", refused)
-    done = app("fit")
-    assert done.code == 1 and done.err.startswith("error: runs/metrics.csv: Permission denied; ")
-
-
-@pytest.mark.parametrize("words", [("--model.net.depth", 10**11), ("--model.net.variant", f"R50x{10**11}")])
-def test_memory_that_does_not_suffice_is_one_sentence(app, words):
-    done = app("fit", "--trainer.accelerator", "cpu", *words)
-    assert done.code == 1
-    assert done.err.splitlines()[-1].startswith("error: the memory does not suffice")
-    assert "--data.batch_size" in done.err.splitlines()[-1]
-
-
-def test_what_a_gpu_wanted_is_named():
-    error = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of")
-    assert memory_error(error).startswith("the memory does not suffice for 20.00 MiB; give a smaller net")
-    assert memory_error(RuntimeError("shapes differ")) is None and memory_error(ValueError()) is None
-
-
-def test_a_missing_file_that_we_ask_for_is_a_fault_of_ours(app, monkeypatch):
-    def lost(words: list[str]) -> None:
-        raise FileNotFoundError(2, "No such file or directory", "x")
-
-    monkeypatch.setattr(door, "run", lost)
-    with pytest.raises(FileNotFoundError):
-        app("fit")
 
 
 def interrupted() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vit_lightning.__main__ import FILE_VERBS, RUN_VERBS
+from vit_lightning.commands import VERBS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -45,7 +45,7 @@ def test_snippets_run(code):
 
 
 def test_every_verb_and_file_named_exists():
-    for verb in {**RUN_VERBS, **FILE_VERBS}:
+    for verb in (verb.name for verb in VERBS):
         assert f"`{verb}`" in README, f"the README lacks {verb}"
     for path in re.findall(r"\b(?:experiments|docker)/[\w/.]*\w", README):
         assert (ROOT / path).exists(), path

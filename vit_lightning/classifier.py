@@ -34,8 +34,8 @@ class Classifier(RecipeModel):
             labels, with --model.net.head_bias -10).
         label_smoothing: softmax: share of the target spread over all classes; sigmoid: distance of the targets from
             1 and 0. Labels are smoothed once, before MixUp and CutMix; targets from the data are not smoothed.
-        weights: Start from these weights: a local path, https address or hf://owner/repo[/file] in any layout that
-            the verb convert reads. To go on with a run of ours, use --ckpt_path instead.
+        weights: Weights to start from, in any layout that convert reads, at a local path, https address or
+            hf://owner/repo[/file]. To go on with a run of ours, use --ckpt_path instead.
         weights_head: keep takes the head of the weights, whose classes must be the data's; reset begins a new one at
             zero, as the paper fine-tunes.
         weights_resampling: How positions get to another grid: bilinear is the paper's, bicubic suits DINOv2.

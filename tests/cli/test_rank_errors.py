@@ -1,68 +1,121 @@
-"""A fault of several processes is told once: by the first, or by the one that alone meets it."""
+"""Each of several processes prints its own error, with its rank; one that lost another says only that."""
+
+import os
+import socket
+import subprocess
+import sys
 
 import pytest
+import torch
 from torch import distributed
 
-from vit_lightning.cli import rank_errors
+from vit_lightning.cli.rank_errors import lost_peer, prefix
 
 NET = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
 FIT = ("fit", "--data", "Synthetic", "--data.train_size", 32, "--data.eval_size", 8, "--data.batch_size", 8, *NET)
 DDP = ("--data.num_workers", 0, "--trainer.devices", 2, "--trainer.strategy", "ddp")
-
-
-def test_what_all_meet_is_told_by_the_first_alone(pair, tmp_path):
-    done = pair.run(tmp_path, *FIT, *DDP, "--model.schedule.warmup_steps", 1000)
-    assert done.codes == (1, 1)
-    assert [log.count("error: warm-up of 1000 steps") for log in done.logs] == [1, 0]
-    done = pair.run(tmp_path, *FIT, *DDP, "--model.lrr", 1)
-    assert done.codes == (1, 1)
-    assert [log.count("error: there is no flag --model.lrr") for log in done.logs] == [1, 0]
-
-
-class Store:
-    """The processes' common memory, which the first of them holds as long as it is there."""
-
-    def __init__(self, *keys: str, gone: bool = False) -> None:
-        self.keys = set(keys)
-        self.gone = gone
-
-    def check(self, keys: list[str]) -> bool:
-        if self.gone:
-            raise distributed.DistNetworkError
-        return all(key in self.keys for key in keys)
-
-    def set(self, key: str, value: str) -> None:
-        self.keys.add(key)
+LOST = "another process of this run has ended; its own error says why"
 
 
 @pytest.mark.parametrize(
-    ("store", "tells"), [(Store("a fault"), False), (Store("another"), True), (Store(gone=True), False)]
-)
-def test_the_second_tells_what_the_first_does_not_meet(monkeypatch, store, tells):
-    monkeypatch.setattr(rank_errors, "PAUSE", 0)
-    for name, value in (("is_initialized", True), ("get_rank", 1)):
-        monkeypatch.setattr(distributed, name, lambda value=value: value)
-    monkeypatch.setattr(distributed.distributed_c10d, "_get_default_store", lambda: store)
-    assert not rank_errors.told()
-    assert rank_errors.tells("a fault") == tells
-    assert rank_errors.told() == tells  # so that the first keeps quiet about missing the second
-
-
-@pytest.mark.parametrize(
-    ("environment", "told"),
+    ("words", "said"),
     [
-        ({}, True),
-        ({"LOCAL_RANK": "1"}, True),  # launched by the first, which was past this
-        ({"LOCAL_RANK": "1", "TORCHELASTIC_RUN_ID": "x"}, False),
-        ({"LOCAL_RANK": "0", "TORCHELASTIC_RUN_ID": "x"}, True),
-        ({"SLURM_LOCALID": "1"}, False),
-        ({"SLURM_LOCALID": "0", "LOCAL_RANK": "1"}, True),
+        (("--model.schedule.warmup_steps", 1000), "error: warm-up of 1000 steps"),
+        (("--model.lrr", 1), "error: there is no flag --model.lrr"),
+    ],
+    ids=["joined", "alone"],
+)
+def test_what_all_meet_each_prints_with_its_rank(pair, tmp_path, words, said):
+    done = pair.run(tmp_path, *FIT, *DDP, *words)
+    assert done.codes == (1, 1)
+    for rank, log in enumerate(done.logs):
+        assert log.count(f"[rank {rank}] {said}") == log.count("error: ") == 1
+
+
+def test_a_single_process_prints_no_rank(app):
+    assert app("fit", "--model.lrr", 1).err.startswith("error: there is no flag --model.lrr")
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({}, ""),
+        ({"LOCAL_RANK": "1"}, ""),  # nothing says that there are others
+        ({"RANK": "0", "WORLD_SIZE": "1"}, ""),
+        ({"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4"}, "[rank 3] "),
+        ({"LOCAL_RANK": "1", "WORLD_SIZE": "2"}, "[rank 1] "),
+        ({"SLURM_PROCID": "2", "SLURM_NTASKS": "4", "LOCAL_RANK": "0"}, "[rank 2] "),
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "1"}, ""),
     ],
     ids=str,
 )
-def test_before_they_know_each_other_the_first_of_a_host_tells(monkeypatch, environment, told):
-    for name in ("LOCAL_RANK", "TORCHELASTIC_RUN_ID", "SLURM_LOCALID"):
+def test_before_they_join_launchers_tell_the_rank(monkeypatch, environment, said):
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "SLURM_PROCID", "SLURM_NTASKS"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert rank_errors.tells("a fault") == told
+    assert prefix() == said
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (distributed.DistNetworkError("recv failed"), LOST),
+        (RuntimeError("[gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:4242"), LOST),
+        (ConnectionResetError(104, "Connection reset by peer"), None),  # by a server of data
+        (RuntimeError("shapes differ"), None),
+        (torch.OutOfMemoryError("CUDA out of memory"), None),
+        (ValueError("connection closed"), None),
+    ],
+    ids=str,
+)
+def test_a_lost_peer_is_one_line(monkeypatch, error, said):
+    assert lost_peer(error) is None  # a single process has no peer
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert lost_peer(error) == said
+
+
+FAILS = """
+import os
+
+from datamodules.synthetic import Synthetic
+from vit_lightning.errors import InputError
+
+
+class Fails(Synthetic):
+    def train_dataloader(self):
+        if os.environ["RANK"] == "1":
+            raise InputError("disk 3 is gone")
+        return super().train_dataloader()
+"""
+
+
+def test_what_one_alone_meets_ends_the_other_with_one_line(tmp_path):
+    (tmp_path / "fails.py").write_text(FAILS)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    shared = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
+    shared |= {"TORCHELASTIC_RUN_ID": "test", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"}
+    words = [*FIT, *DDP, "--data", "fails.Fails", "--trainer.num_sanity_val_steps", 0]
+    command = [sys.executable, "-m", "vit_lightning", *map(str, words)]
+    processes = [
+        subprocess.Popen(
+            command,
+            cwd=tmp_path,
+            env=shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        errors = [process.communicate(timeout=120)[1] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == [1, 1]
+    assert f"[rank 0] error: {LOST}" in errors[0] and "[rank 1] error: disk 3 is gone" in errors[1]
+    assert not any("Traceback" in error for error in errors)

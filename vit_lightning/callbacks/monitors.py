@@ -11,6 +11,8 @@ from vit_lightning.contracts import RecipeTrained
 from vit_lightning.errors import InputError, did_you_mean
 from vit_lightning.evaluation.scores import score_of
 
+MONITORING = ("checkpoint", "early_stopping")
+"""Parts of a config whose callbacks watch a metric."""
 OURS = ("lightning", "vit_lightning")
 """Packages whose models and callbacks log no other metrics in validation than the model's scores."""
 
@@ -18,6 +20,35 @@ OURS = ("lightning", "vit_lightning")
 def direction(metric: str) -> Literal["min", "max"] | None:
     """Return whether the least or the greatest value of a metric is the best, if its name tells."""
     return score.better if (score := score_of(metric)) else None
+
+
+def resolve(config: Mapping[str, Any], own: tuple[str, Literal["min", "max"]] | None) -> list[str]:
+    """Fill in the metric and its direction where a config leaves them open.
+
+    Args:
+        config: A verb's config; its parts `checkpoint` and `early_stopping` are changed.
+        own: The model's own metric and direction, if it has one.
+
+    Returns:
+        The parts whose metric has no known direction and was given none.
+
+    Raises:
+        InputError: a direction is given that is not that of the model's own metric.
+    """
+    undirected = []
+    for name in MONITORING:
+        watching = config[name]
+        if name == "early_stopping" and watching.patience is None:
+            continue
+        if watching.monitor is None and own:
+            if watching.mode not in (None, "auto", own[1]):
+                raise InputError(f"--{name}.mode {watching.mode} is for a metric; give --{name}.monitor too")
+            watching.monitor, watching.mode = own
+        elif watching.mode not in ("min", "max"):
+            known = direction(watching.monitor or "loss")
+            watching.mode = known or "min"
+            undirected += [] if known else [name]
+    return undirected
 
 
 class Monitors(Callback):

@@ -1,222 +1,116 @@
-"""The command line before it is parsed: configs, plug-ins, the facts of a checkpoint, keys that are not typed."""
+"""The words of a command line, paired once into flags and values, from which all else reads."""
 
+import json
 import re
-import warnings
-from collections.abc import Iterable
-from dataclasses import fields
-from importlib import import_module
-from importlib.metadata import entry_points
-from inspect import Parameter, signature
-from itertools import pairwise
-from pathlib import Path
-from types import NoneType
-from typing import Any, get_args
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator
+from inspect import signature
+from typing import NamedTuple
 
-import torch
-
-from vit_lightning.augment import Augment
-from vit_lightning.errors import InputError, did_you_mean
-from vit_lightning.models import NetConfig
-from vit_lightning.runs import sharded
-from vit_lightning.runs.checkpoint_files import is_sharded
-from vit_lightning.yaml_files import kind, read_mapping
-
-PLUGINS = "vit_lightning.datamodules"
-MODELS = {"Classifier": "vit_lightning.classifier", "MaskedPatch": "vit_lightning.masked_patch"}
-"""Modules of the models that --model knows by name."""
-LINKED = ("num_classes", "image_size", "mean", "std")
-PARTS = ("model", "data", "trainer", "checkpoint", "last", "early_stopping")
-"""What a config is made of."""
-NEGATIVE = re.compile(r"-(\d+\.?\d*e[+-]?\d+|inf|nan)", re.IGNORECASE)
-NO_VALUE = {
-    group: {field.name for field in fields(config) if NoneType in get_args(field.type)}
-    for group, config in (("--model.net", NetConfig), ("--data.augment", Augment))
-}
-"""Flags two levels down that may be null."""
-FACTS = {"hyper_parameters": {}, "global_step": 0, "model": "vit_lightning.classifier.Classifier"}
-"""What is read of a checkpoint before its run is set up, and what stands for it in a converted one."""
+FLAG = re.compile(r"--[A-Za-z_]|-[A-Za-z]$")
+"""What begins a flag; -1e-5 and -inf are values."""
 
 
-def option(argv: list[str], name: str) -> str | None:
-    """Last value of a flag given as `--flag value` or `--flag=value`."""
-    values = [word.partition("=")[2] for word in argv if word.startswith(f"{name}=")]
-    values += [value for word, value in pairwise(argv) if word == name]
-    return values[-1] if values else None
+class Argument(NamedTuple):
+    """A flag with its value, if it has one; or a word that stands without a flag, whose flag is empty."""
+
+    flag: str
+    value: str | None
+
+    def spelled(self) -> list[str]:
+        """Words for a parser; joined, since argparse would take the value -1e-5 for a flag."""
+        if not self.flag or self.value is None:
+            return [self.flag or str(self.value)]
+        return [f"{self.flag}={self.value}"] if self.flag.startswith("--") else [self.flag, self.value]
 
 
-def after_class(argv: list[str], name: str) -> list[str]:
-    """Move what is typed as `--data.flag value` in front of `--data CLASS` behind it, where the parser knows the flag.
+class CommandLine:
+    """Arguments in the order in which they were typed.
 
     Args:
-        argv: The words of the command line.
-        name: The flag that names the class, such as --data.
+        words: What was typed.
+        switches: Flags that may stand without a value.
+        lists: Flags that may have several values.
     """
-    places = [index for index, word in enumerate(argv) if word == name or word.startswith(f"{name}=")]
-    if not places:
-        return argv
-    rest: list[str] = []
-    early: list[str] = []
-    words = iter(range(places[0]))
-    for index in words:
-        word, following = argv[index : index + 2]
-        moved = early if word.startswith(f"{name}.") and not word.startswith(f"{name}.help") else rest
-        moved.append(word)
-        if moved is early and "=" not in word and not following.startswith("--"):
-            moved.append(argv[next(words)])
-    end = places[0] + (1 if "=" in argv[places[0]] else 2)
-    return [*rest, *argv[places[0] : end], *early, *argv[end:]]
+
+    def __init__(self, words: Iterable[str], switches: Collection[str] = (), lists: Collection[str] = ()) -> None:
+        self.arguments = list(_paired(deque(words), switches, lists))
+
+    def __iter__(self) -> Iterator[Argument]:
+        return iter(self.arguments)
+
+    @property
+    def verb(self) -> str | None:
+        """The first word, if it is no flag."""
+        first = self.arguments[0] if self.arguments else None
+        return first.value if first and not first.flag else None
+
+    def values(self, *flags: str) -> list[str]:
+        """Values of a flag of these names, in order."""
+        return [value for flag, value in self if flag in flags and value is not None]
+
+    def value(self, flag: str) -> str | None:
+        """Value of a flag; of several, the last one typed."""
+        return next(reversed(self.values(flag)), None)
+
+    def set(self, flag: str, value: str) -> None:
+        """Type a flag after all others, so that it wins."""
+        self.arguments.append(Argument(flag, value))
+
+    def set_first(self, flag: str, value: str) -> None:
+        """Type a flag before all others, right after the verb."""
+        self.arguments.insert(1, Argument(flag, value))
+
+    def move_behind_class(self, flag: str) -> None:
+        """Move what is typed as `--data.name value` behind the `--data CLASS` after it, where the parser knows it."""
+        place = next((index for index, argument in enumerate(self) if argument.flag == flag), 0)
+        early = [a for a in self.arguments[:place] if re.match(rf"{flag}\.(?!help\b)", a.flag)]
+        kept = [a for a in self.arguments[:place] if a not in early]
+        self.arguments[: place + 1] = [*kept, self.arguments[place], *early] if early else self.arguments[: place + 1]
+
+    def words(self) -> list[str]:
+        """Spell the arguments for a parser."""
+        return [word for argument in self for word in argument.spelled()]
 
 
-def without_values(argv: list[str]) -> list[str]:
-    """Type `--model.net.flag null` as `--model.net {flag: null}` where a flag may have no value.
-
-    jsonargparse (4.53) takes the former's for the text None.
-    """
-    spelt: list[str] = []
-    for word in argv:
+def _paired(left: deque[str], switches: Collection[str], lists: Collection[str]) -> Iterator[Argument]:
+    while left:
+        word = left.popleft()
         flag, sign, value = word.partition("=")
-        if not sign:
-            flag, value = (spelt or [""])[-1], word
-        group, _, name = flag.rpartition(".")
-        if value != "null" or name not in NO_VALUE.get(group, ()):
-            spelt.append(word)
-            continue
-        if not sign:
-            spelt.pop()
-        spelt += [group, f"{{{name}: null}}"]
-    return spelt
-
-
-def check_values(flag: str, chosen: type, values: dict[str, Any]) -> None:
-    """Refuse null for an argument of a class that needs a value; jsonargparse (4.53) lets it through to the class."""
-    parameters = _parameters(chosen)
-    for name, value in values.items():
-        if value is None and name not in LINKED and name in parameters and not _takes_none(parameters[name]):
-            raise InputError(f"--{flag}.{name} null: it needs a value; --{flag}.help {chosen.__name__} says which")
-
-
-def data_flags(name: str | None) -> list[str]:
-    """Flags of a datamodule that is known by a short name; of any other, those that all have."""
-    from vit_lightning.data import ImageDataModule
-
-    chosen = next((plugin.load() for plugin in entry_points(group=PLUGINS) if plugin.name == name), ImageDataModule)
-    many = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-    names = [name for name, one in _parameters(chosen).items() if name != "self" and one.kind not in many]
-    return [f"data.{name}" for name in [*names, *(f"augment.{field.name}" for field in fields(Augment))]]
-
-
-def _parameters(chosen: type) -> dict[str, Parameter]:
-    found = [signature(each.__init__).parameters for each in reversed(chosen.__mro__) if "__init__" in vars(each)]
-    return {name: one for each in found for name, one in each.items()}
-
-
-def _takes_none(parameter: Parameter) -> bool:
-    kind = parameter.annotation
-    unknown = kind in (Parameter.empty, Any) or isinstance(kind, str)
-    return unknown or parameter.default is None or NoneType in get_args(kind)
-
-
-def negative_values(argv: list[str]) -> list[str]:
-    """Type `--flag -1e5` as `--flag=-1e5`, since argparse takes such numbers for flags."""
-    spelt: list[str] = []
-    for word in argv:
-        if NEGATIVE.fullmatch(word) and spelt and spelt[-1].startswith("--") and "=" not in spelt[-1]:
-            spelt[-1] += f"={word}"
+        alone = not left or FLAG.match(left[0]) or (flag in switches and left[0] not in ("true", "false"))
+        if not FLAG.match(flag):
+            yield Argument("", word)
+        elif sign:
+            yield Argument(flag, value)
+        elif alone:
+            yield Argument(flag, None)
         else:
-            spelt.append(word)
-    return spelt
+            yield Argument(flag, left.popleft())
+            while flag in lists and left and not FLAG.match(left[0]):
+                yield Argument(flag, left.popleft())
 
 
-def config_files(argv: list[str]) -> dict[Path, dict[str, Any]]:
-    """Files given with -c or --config, in order, with what they hold."""
-    paths = [Path(value) for word, value in pairwise(argv) if word in ("-c", "--config")]
-    paths += [Path(word.partition("=")[2]) for word in argv if word.startswith("--config=")]
-    for path in paths:
-        if not path.is_file():
-            raise InputError(f"-c {path}: no such file{did_you_mean(str(path), map(str, path.parent.glob('*.yaml')))}")
-    return {path: read_config(path) for path in paths}
+def for_function(words: list[str], function: Callable) -> list[str]:
+    """Spell words for jsonargparse (4.53), which knows neither `a b` as a list nor a switch that stands alone.
 
-
-def nested_files(argv: list[str]) -> list[dict[str, Any]]:
-    """What the files hold that are given for one part of the config, such as `--trainer mine.yaml`."""
-    given = [word.split("=", 1) for word in argv if "=" in word] + [list(pair) for pair in pairwise(argv)]
-    return [
-        {flag.removeprefix("--"): read_config(Path(value), flag)}
-        for flag, value in given
-        if flag.removeprefix("--") in PARTS and value.endswith((".yaml", ".yml")) and Path(value).is_file()
+    A list may be typed as `[a,b]` too, which jsonargparse reads itself.
+    """
+    hints = {name: str(parameter.annotation) for name, parameter in signature(function).parameters.items()}
+    switches = [f"--{name}" for name, hint in hints.items() if "bool" in hint]
+    lists = [f"--{name}" for name, hint in hints.items() if hint.startswith("list[")]
+    line = CommandLine(words, switches, lists)
+    plain = [value for flag, value in line if not flag]
+    flags = [argument for argument in line if argument.flag]
+    if plain and next(iter(hints.values())).startswith("list[") and not _is_list(plain[0]):
+        plain = [json.dumps(plain)]
+    spelt = [
+        Argument(f"{flag}+", value)
+        if flag in lists and value is not None and not _is_list(value)
+        else Argument(flag, "true" if value is None and flag in switches else value)
+        for flag, value in flags
     ]
+    return [*plain, *(word for argument in spelt for word in argument.spelled())]
 
 
-def chooses_data(argv: list[str], configs: Iterable[dict[str, Any]]) -> bool:
-    """Tell whether a flag or a file names the class of the data."""
-    chosen = [content.get("data") for content in configs] + [option(argv, "--data")]
-    return any(isinstance(value, str) or (isinstance(value, dict) and "class_path" in value) for value in chosen)
-
-
-def read_config(path: Path, flag: str = "-c") -> dict[str, Any]:
-    """Content of a YAML file that must hold a mapping; `flag` is what it was given with."""
-    content = read_mapping(path, flag)
-    if odd := next((key for key in content if not isinstance(key, str)), None):
-        raise InputError(f"{flag} {path} has the key {odd!r}; expected names such as model, data and trainer")
-    for part in PARTS:
-        if not isinstance(content.get(part, {}), (dict, str)):
-            raise InputError(f"{flag} {path} must hold a mapping below {part}, not {kind(content[part])}")
-    return content
-
-
-def load_plugins(text: str) -> None:
-    """Import the datamodules and models whose short names occur in `text`, so that jsonargparse finds their classes."""
-    for name, module in MODELS.items():
-        if re.search(rf"\b{name}\b", text):
-            import_module(module)
-    for plugin in entry_points(group=PLUGINS):
-        if re.search(rf"\b{re.escape(plugin.name)}\b", text):
-            try:
-                plugin.load()
-            except Exception as error:
-                warnings.warn(f"plug-in {plugin.name} ({plugin.value}) fails to import: {error}", stacklevel=2)
-
-
-def import_class(flag: str, name: str | None) -> None:
-    """Import the module of a class given by its path with --data or --model, so that its own failure is told."""
-    module, _, _ = (name or "").rpartition(".")
-    if not module or name.endswith((".yaml", ".yml", ".json")):
-        return
-    try:
-        import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is None or not module.startswith(error.name):
-            raise InputError(f"{flag} {name}: importing it fails: {error}") from error
-        raise InputError(f"{flag} {name}: there is no module {error.name}; install it, or see PYTHONPATH") from error
-    except Exception as error:
-        raise InputError(f"{flag} {name}: importing it fails: {type(error).__name__}: {error}") from error
-
-
-def refuse_linked_keys(argv: list[str], configs: Iterable[dict[str, Any]]) -> None:
-    """A fact of the data typed under model would be silently overridden: name its owner instead."""
-    typed = {word.partition("=")[0].removeprefix("--") for word in argv if word.startswith("--model.")}
-    for content in configs:
-        model = content.get("model")
-        held = [model, model.get("init_args")] if isinstance(model, dict) else []
-        typed |= {f"model.{key}" for part in held if isinstance(part, dict) for key in part}
-    for name in LINKED:
-        if typed & {f"model.{name}", f"model.init_args.{name}"}:
-            raise InputError(
-                f"model.{name} comes from the data, which counts it or has data.{name} for it; drop it here"
-            )
-
-
-def read_facts(path: Path) -> dict[str, Any]:
-    """Hyper-parameters and step of a checkpoint, without reading its tensors."""
-    try:
-        if is_sharded(path):
-            checkpoint = sharded.read_facts(path) | {"state_dict": None}
-        else:
-            checkpoint = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except Exception as error:
-        raise InputError(
-            f"--ckpt_path {path} is not a readable checkpoint: it was cut off or is something else; give another one"
-        ) from error
-    if not isinstance(checkpoint, dict) or not {"state_dict", "pytorch-lightning_version"} <= checkpoint.keys():
-        raise InputError(f"--ckpt_path {path} is not a checkpoint of a run; weights go to --model.weights")
-    return {name: checkpoint.get(name, empty) for name, empty in FACTS.items()}
+def _is_list(value: str) -> bool:
+    return value.startswith("[") and value.endswith("]")

@@ -2,20 +2,15 @@
 
 import difflib
 import re
-from argparse import RawDescriptionHelpFormatter
 from collections.abc import Iterable
-from itertools import pairwise
-from typing import Any
 
-from jsonargparse import ArgumentParser, DefaultHelpFormatter
-
-from vit_lightning.errors import InputError, did_you_mean
+from vit_lightning.cli.arguments import CommandLine
+from vit_lightning.errors import did_you_mean
 
 UNKNOWN = (
     re.compile(r"unrecognized arguments: -*(?P<option>[^\s=]+)"),
     re.compile(r"Option '(?P<option>[^']+)' is not accepted"),
     re.compile(r"(?:Group|Subcommand) '(?P<group>[^']+)' does not accept option '(?P<option>[^']+)'"),
-    re.compile(r"[Kk]ey '?\"?(?P<option>[\w.]+)'?\"? is not expected"),
 )
 CLASS = re.compile(r"Expected a dot import path string: (\S+)|Unexpected import path format: (\S+)")
 NO_SUBCLASS = re.compile(r"Import path does not correspond to a subclass of (\w+)")
@@ -38,31 +33,6 @@ TYPES = (
 GIVEN = re.compile(r"(?:Got value|Given value): (.*)")
 
 
-class AsTyped(RawDescriptionHelpFormatter, DefaultHelpFormatter):
-    """Help whose description keeps its lines, such as those of an example."""
-
-
-class ShortParser(ArgumentParser):
-    """Parser of a file verb that reports wrong arguments in one sentence, without a wall of usage."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **{"formatter_class": AsTyped} | kwargs)
-
-    def format_help(self) -> str:
-        """Name a list of values as the one argument that it is to a reader, not in JSON."""
-        for action in self._actions:
-            if not action.option_strings and str(action.metavar).startswith("["):
-                action.metavar = f"{action.dest.upper()} ..."
-        return super().format_help()
-
-    def error(self, message: str, ex: Exception | None = None) -> None:
-        words = [action.dest for action in self._actions if not action.option_strings]
-        known = self.get_defaults(skip_validation=True).keys()
-        text = shorten(message, [name for name in known if name not in words], [])
-        bare = f" (without a flag: {', '.join(words).upper()})" if text.startswith("there is no flag") else ""
-        raise InputError(text + bare) from ex
-
-
 def shorten(message: str, flags: Iterable[str], plugins: Iterable[str], models: Iterable[str] = ()) -> str:
     """Say in one sentence what a parser's message reports.
 
@@ -81,7 +51,7 @@ def shorten(message: str, flags: Iterable[str], plugins: Iterable[str], models: 
     if found := OPTION.search(message):
         return f"--{found[1]} is missing; --help says what it is"
     if found := REQUIRED.search(message):
-        flag, teacher = (f"--{key}.{found[1]}", f"--{key.partition('.')[0]}.help NAME") if key else (found[1], "--help")
+        flag, teacher = (f"--{key}.{found[1]}", f"--{key}.help NAME") if key else (found[1], "--help")
         return f"{flag} is missing; {teacher} says what it is"
     given = [text for text in GIVEN.findall(message) if "NestedArg" not in text and len(text) < 200]
     given = ["null" if text == "None" else text for text in given]
@@ -111,13 +81,11 @@ def shorten(message: str, flags: Iterable[str], plugins: Iterable[str], models: 
     return " ".join(lines[:3])[:400]
 
 
-def bare_flag(message: str, argv: list[str]) -> str | None:
+def bare_flag(message: str, line: CommandLine) -> str | None:
     """Name the flag that has no value, if a parser's message says that; of --model.net.depth it calls it --model."""
     found = BARE.search(message)
-    for word, following in pairwise([*argv, "--"]) if found else ():
-        if word.startswith(found[1]) and "=" not in word and following.startswith("-"):
-            return f"{word} has no value; --help says what it takes"
-    return None
+    bare = [flag for flag, value in line if found and value is None and flag.startswith(found[1])]
+    return f"{bare[0]} has no value; --help says what it takes" if bare else None
 
 
 def _in_words(wanted: str) -> str:

@@ -1,48 +1,37 @@
-"""Who of several processes tells the user of a fault: one of those that meet it, and none that only lost another."""
+"""Errors of several processes: each prints its own, with its rank; one that lost another process says only that."""
 
 import os
+import re
 import sys
-import time
-from typing import Any
 
-LOOKS, PAUSE = 30, 0.1
-"""How often, and after how many seconds each, a process looks whether the first has met the same fault."""
-TOLD = "a fault was told"
-
-
-def tells(fault: str) -> bool:
-    """Whether this process is to print a fault: the first always, another one if the first does not meet it too.
-
-    Before the processes know each other, those of one host are likely to meet the same: its first one tells.
-    """
-    if (distributed := _joined()) is None:
-        launched = os.environ.get("LOCAL_RANK", "0") if "TORCHELASTIC_RUN_ID" in os.environ else "0"
-        return os.environ.get("SLURM_LOCALID", launched) == "0"
-    store = distributed.distributed_c10d._get_default_store()
-    if distributed.get_rank() == 0:
-        store.set(fault, "")
-        return True
-    try:
-        for _ in range(LOOKS):
-            if store.check([fault]):
-                return False
-            time.sleep(PAUSE)
-        store.set(TOLD, "")  # the first goes on without it, until it misses this process
-    except distributed.DistError:  # the first is gone, after its own words
-        return False
-    return True
+LAUNCHERS = (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"), ("LOCAL_RANK", "WORLD_SIZE"))
+"""Variables that hold a process's rank and the number of processes: torchrun's, SLURM's, Lightning's own launcher's."""
+LOST_PEER = re.compile(
+    r"connection (was )?(closed|reset|refused|aborted)|broken pipe|remote process exited",
+    re.IGNORECASE,
+)
+"""What gloo and NCCL say when another process is gone; torch's store has exceptions of its own for it."""
 
 
-def told() -> bool:
-    """Whether another process has ended with a fault that it told, so that to miss it is no news."""
-    distributed = _joined()
-    try:
-        return distributed is not None and distributed.distributed_c10d._get_default_store().check([TOLD])
-    except distributed.DistError:
-        return False
+def prefix() -> str:
+    """`[rank 3] ` in one of several processes, nothing in a single one."""
+    rank, count = _rank_and_count()
+    return f"[rank {rank}] " if count > 1 else ""
 
 
-def _joined() -> Any:
-    """Return torch.distributed if the processes have met, without importing it."""
-    distributed = getattr(sys.modules.get("torch"), "distributed", None)
-    return distributed if distributed and distributed.is_available() and distributed.is_initialized() else None
+def lost_peer(error: BaseException) -> str | None:
+    """One sentence if an exception only says that another process has ended; None for any other exception."""
+    if _rank_and_count()[1] == 1 or not isinstance(error, RuntimeError):
+        return None
+    raised = type(error).__module__ == "torch.distributed" or LOST_PEER.search(str(error))
+    return "another process of this run has ended; its own error says why" if raised else None
+
+
+def _rank_and_count() -> tuple[int, int]:
+    distributed = getattr(sys.modules.get("torch"), "distributed", None)  # torch is slow to import
+    if distributed and distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    for rank, count in LAUNCHERS:
+        if rank in os.environ and count in os.environ:
+            return int(os.environ[rank]), int(os.environ[count])
+    return 0, 1

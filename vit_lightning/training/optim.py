@@ -18,9 +18,10 @@ class Optim:
     """The update rule and its numbers."""
 
     name: Literal["adam", "adamw", "sgd", "muon"] = "adam"
-    """adam and adamw share one rule, Adam with decoupled decay, p <- p - lr * (adam + weight_decay * p); adam decays
-    every parameter as the paper's code does, adamw kernels only. sgd has Nesterov-free momentum and coupled decay.
-    muon makes the steps of the blocks' kernels orthogonal and is adamw for the rest, at learning rates of its order."""
+    """Update rule. adam and adamw share one, Adam with decoupled decay, p <- p - lr * (adam + weight_decay * p); adam
+    decays every parameter as the paper's code does, adamw kernels only. sgd has Nesterov-free momentum and coupled
+    decay. muon makes the steps of the blocks' kernels orthogonal and is adamw for the rest, at learning rates of its
+    order."""
     lr: float = 1e-3
     """Peak learning rate."""
     weight_decay: float = 0.0

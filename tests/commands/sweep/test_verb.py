@@ -404,7 +404,7 @@ def test_a_metric_that_nobody_logged_is_told_after_the_first_run_and_once_the_ta
 def test_help_shows_a_plan_and_loads_no_torch():
     code = (
         "import sys; from vit_lightning.__main__ import main; sys.argv = ['v', 'sweep', '--help']\n"
-        "try: main()\nexcept SystemExit: print(sorted({'torch', 'lightning', 'matplotlib'} & set(sys.modules)))"
+        "try: main()\nfinally: print(sorted({'torch', 'lightning', 'matplotlib'} & set(sys.modules)))"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "\n      --seed_everything: [0, 1, 2]\n" in shown and "PLANS ..." in shown

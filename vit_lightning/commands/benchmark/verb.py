@@ -27,7 +27,7 @@ def benchmark(
     model: LightningModule,
     datamodule: LightningDataModule,
     *,
-    measure: str = ",".join(MEASURES),
+    measure: str = "[train,inference,fit,data]",
     compare: str | None = None,
     compare_compiled: bool | None = None,
     compare_loaders: bool = False,
@@ -48,20 +48,20 @@ def benchmark(
         trainer: Says where and how precisely to compute.
         model: The model whose net, recipe and compilation are measured.
         datamodule: Its data.
-        measure: Comma-separated. train: the bare step of forward, backward and optimiser; inference: the forward pass;
+        measure: What to measure. train: the bare step of forward, backward and optimiser; inference: the forward pass;
             fit: a real fit in turn with its own bare steps, and what it adds to one; data: the training loader.
         compare: Another net with the same recipe, such as timm/vit_base_patch16_224, measured in turn with the model's.
             It is what its name says, with --model.net's channels, dropout and stochastic depth and no other flag.
         compare_compiled: Whether that net is compiled; unset: as --model.compile says for both.
         compare_loaders: Also measure timm's and torchvision's loaders on the same files, in turn with the data's own.
-        batches: given: --data.batch_size; auto: the largest that fits, found for each measure.
+        batches: Batch to measure. given: --data.batch_size; auto: the largest that fits, found for each measure.
         cap: Largest batch that is tried; unset: 16384 on a GPU, 64 elsewhere.
-        sizes: Comma-separated sides in pixels: measure inference at each of them in place of everything else, in its
-            fastest batch, and find the largest that fits. The paper's Figure 12 is 64,128,224,384,512. Where patches do
-            not divide a side, its last pixels are left out.
-        variants: Comma-separated nets for --sizes, or figure12 for the eight of that figure; unset: the model's. Other
-            nets than the model's come as their names say, without --model.net's flags.
-        rounds: FitVersusBareSteps of each contender.
+        sizes: Sides in pixels, such as [64,128]: measure inference at each of them in place of everything else, in its
+            fastest batch, and find the largest that fits. The paper's Figure 12 is [64,128,224,384,512]. Where patches
+            do not divide a side, its last pixels are left out.
+        variants: Nets for --sizes, such as [B/16,R50x1], or figure12 for the eight of that figure; unset: the model's.
+            Other nets than the model's come as their names say, without --model.net's flags.
+        rounds: Turns of each contender.
         seconds: How long a turn lasts, about.
         json: File for all figures; where the measuring did not come to its end, "ended" is false in it.
         figure: File for a drawing of what --sizes measures (png, pdf or svg).
@@ -130,7 +130,7 @@ def _refuse_unused(flags: dict[str, Any], chosen: list[str]) -> None:
                 "drop one of them"
             )
         return
-    sides = "--sizes with the sides of the images, such as 64,224"
+    sides = "--sizes with the sides of the images, such as [64,224]"
     needs = {
         "variants": (False, sides),
         "figure": (False, sides),
@@ -151,20 +151,18 @@ def _numbers(flag: str, text: str) -> list[int]:
     except ValueError:
         numbers = [0]
     if not 1 <= min(numbers) <= max(numbers) <= LARGEST_SIDE:
-        raise InputError(
-            f"--{flag} {text}: expected numbers from 1 to {LARGEST_SIDE} with commas between them, such as 64,224"
-        )
+        raise InputError(f"--{flag} {text}: expected numbers from 1 to {LARGEST_SIDE} in brackets, such as [64,224]")
     return list(dict.fromkeys(numbers))
 
 
 def _names(text: str | None, own: str) -> list[str]:
     if text == "figure12":
         return list(input_sizes.FIGURE_12)
-    return list(dict.fromkeys(name.strip() for name in text.split(","))) if text is not None else [own]
+    return list(dict.fromkeys(name.strip() for name in text.strip("[]").split(","))) if text is not None else [own]
 
 
 def _chosen(flag: str, text: str, choices: tuple[str, ...]) -> list[str]:
-    words = [word.strip() for word in text.split(",")]
+    words = [word.strip() for word in text.strip("[]").split(",")]
     if unknown := [word for word in words if word not in choices]:
         raise InputError(f"--{flag} {unknown[0]}: choose from {', '.join(choices)}")
     return words

@@ -1,0 +1,47 @@
+"""Which callbacks are on without being asked for."""
+
+from pathlib import Path
+
+import pytest
+from lightning.pytorch import Callback
+from lightning.pytorch.callbacks import RichProgressBar
+
+from vit_lightning.callbacks.defaults import DEFAULTS, Setting, default_callbacks
+
+FIT = [
+    *("PlainProgress", "SkippedImages", "Monitors", "Plan", "FinalValidation", "RandomState", "Throughput"),
+    *("Record", "LearningRateMonitor", "FiniteGuard"),
+]
+
+
+class Record(Callback):
+    """Stands for the one that writes config.yaml."""
+
+
+def names(verb: str, given: tuple[Callback, ...] = (), logs: bool = True, **trainer: object) -> list[str]:
+    setting = Setting(verb, trainer, given, Path("runs/x/0"), Path("predictions.csv"), logs, {}, (), Record)
+    return [type(callback).__name__ for callback in default_callbacks(setting)]
+
+
+def test_a_fit_has_all_but_predictions():
+    assert names("fit") == FIT
+
+
+@pytest.mark.parametrize("verb", ["validate", "test", "doctor", "benchmark", "prepare"])
+def test_what_does_not_train_has_progress_and_skipped_images(verb):
+    assert names(verb) == ["PlainProgress", "SkippedImages"]
+
+
+def test_predict_writes_predictions():
+    assert names("predict") == ["PlainProgress", "SkippedImages", "Predictions"]
+
+
+def test_flags_turn_some_off():
+    assert names("fit", enable_progress_bar=False) == FIT[1:]
+    assert names("fit", given=(RichProgressBar(),)) == FIT[1:]
+    assert names("fit", logs=False) == [name for name in FIT if name != "LearningRateMonitor"]
+    assert names("fit", fast_dev_run=True) == [name for name in FIT if name not in ("Record", "LearningRateMonitor")]
+
+
+def test_each_says_why_it_is_on():
+    assert all(default.why for default in DEFAULTS)

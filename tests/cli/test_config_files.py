@@ -1,0 +1,73 @@
+"""YAML files on the command line: odd ones, merged keys, plain strings."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vit_lightning.cli.config_files import read_config
+from vit_lightning.errors import InputError
+
+ODD = {
+    "empty": (b"", "must hold a mapping such as `model: ...`, not nothing"),
+    "scalar": (b"hello", "not str"),
+    "list": (b"- 1", "not list"),
+    "tab": (b"model:\n\toptim: 1\n", "not valid YAML in line 2: found character '\\t'"),
+    "twice": (b"model:\n  loss: softmax\n  loss: sigmoid\n", "not valid YAML in line 3: 'loss' is written twice"),
+    "latin": (b"model: \xe9", "is not UTF-8 text"),
+    "zero": (b"a: \x00", "special characters are not allowed"),
+    "date": (b"x: 2021-99-99", "month must be in 1..12"),
+    "number": (b"1: 2", "has the key 1"),
+    "python": (b"model: !!python/object:os.system {}", "could not determine a constructor"),
+    "null": (b"model:\noptim: 1\n", "must hold a mapping below model, not nothing"),
+    "model": (b"model: 5", "must hold a mapping below model, not int"),
+    "data": (b"data: [1]", "must hold a mapping below data, not list"),
+    "checkpoint": (b"checkpoint: 3", "below checkpoint, not int"),
+    "trainer": (b"trainer: cpu", "--trainer cpu: expected keys and values below it"),
+    "optim": (b"model: {optim: fast}", "--model.optim fast: expected keys and values below it"),
+    "init_args": (b"model: {class_path: Classifier, init_args: [1]}", "expected keys and values below it"),
+    "class_path": (b"model: {class_path: 3}", "expected a class, or a mapping of class_path and init_args"),
+    "verb": (b"fit: {model: Classifier}", "has the key 'fit'; write model, data and trainer without it"),
+    "seed": (b"seed_everything: -1", "--seed_everything -1 must lie between 0 and 4294967295"),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_files_get_one_sentence(app, name):
+    content, said = ODD[name]
+    Path("odd.yaml").write_bytes(content)
+    done = app("fit", "-c", "odd.yaml")
+    assert done.code == 1 and said in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("flag", ["--model", "--data", "--trainer"])
+def test_odd_files_of_one_part_get_one_sentence(app, flag):
+    Path("odd.yaml").write_bytes(b"a: 1\na: 2\n")
+    done = app("fit", flag, "odd.yaml")
+    assert (done.code, done.err) == (1, f"error: {flag} odd.yaml is not valid YAML in line 2: 'a' is written twice\n")
+
+
+@given(st.binary(max_size=60) | st.text(alphabet="-:[]{}&*!|>'\"#%@ \n\tab1", max_size=40).map(str.encode))
+def test_any_file_is_read_or_refused(tmp_path_factory, content):
+    file = tmp_path_factory.getbasetemp() / "any.yaml"
+    file.write_bytes(content)
+    with suppress(InputError):
+        assert isinstance(read_config(file), dict)
+
+
+def test_merged_keys_may_be_overridden(tmp_path):
+    file = tmp_path / "merged.yaml"
+    file.write_text("a: &a {x: 1, y: 2}\nb:\n  <<: *a\n  x: 3\n")
+    assert read_config(file)["b"] == {"x": 3, "y": 2}
+
+
+@pytest.mark.parametrize("content", ["vit_lightning.masked_patch.MaskedPatch", "MaskedPatch"])
+def test_a_model_may_be_a_plain_string(app, content):
+    Path("plain.yaml").write_text(yaml.safe_dump({"model": content}))
+    done = app("fit", "-c", "plain.yaml", "--print_config")
+    assert done.code == 0, done.err
+    assert yaml.safe_load(done.out)["model"]["class_path"] == "vit_lightning.masked_patch.MaskedPatch"

@@ -1,0 +1,76 @@
+"""Exceptions that the user can mend are one sentence; all others keep their traceback."""
+
+import sys
+from importlib.metadata import version
+
+import pytest
+import torch
+
+from vit_lightning import __main__ as door
+from vit_lightning.cli.exceptions import memory_error
+
+FAULTS = {
+    "operators": 'raise RuntimeError("operator torchvision::nms does not exist")',
+    "below": "import torchvision.broken",
+    "CUDA": 'raise RuntimeError("PyTorch and torchvision were compiled with different CUDA major versions.")',
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_builds_that_do_not_fit_are_named(monkeypatch, capsys, tmp_path, fault):
+    """What torchvision itself does without its operators: it fails while it is imported."""
+    (tmp_path / "torchvision").mkdir()
+    (tmp_path / "torchvision/__init__.py").write_text(FAULTS[fault] + "\n")
+    (tmp_path / "torchvision/broken.py").write_text("from torch import no_such_name\n")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(door, "run", lambda words: __import__("torchvision"))
+    monkeypatch.setattr(sys, "argv", ["vit_lightning", "fit"])
+    assert door.main() == 1
+    (said,) = capsys.readouterr().err.splitlines()
+    torch, vision = version("torch"), version("torchvision")
+    assert said.startswith(f"error: torchvision {vision} does not fit torch {torch} (")
+    assert f"pip install --force-reinstall torch=={torch} torchvision" in said
+
+
+def test_other_exceptions_are_no_matter_of_torchvision(monkeypatch, tmp_path):
+    def fails() -> None:
+        raise RuntimeError("shapes differ")
+
+    monkeypatch.setattr(door, "run", lambda words: fails())
+    monkeypatch.setattr(sys, "argv", ["vit_lightning", "fit"])
+    with pytest.raises(RuntimeError, match="shapes differ"):
+        door.main()
+
+
+def test_what_the_system_refuses_anywhere_is_one_sentence(app, monkeypatch):
+    def refused(words: list[str]) -> None:
+        raise PermissionError(13, "Permission denied", "runs/metrics.csv")
+
+    monkeypatch.setattr(door, "run", refused)
+    done = app("fit")
+    assert done.code == 1 and done.err.startswith("error: runs/metrics.csv: Permission denied; ")
+
+
+@pytest.mark.parametrize("words", [("--model.net.depth", 10**11), ("--model.net.variant", f"R50x{10**11}")])
+def test_memory_that_does_not_suffice_is_one_sentence(app, words):
+    done = app("fit", "--trainer.accelerator", "cpu", *words)
+    assert done.code == 1
+    assert done.err.splitlines()[-1].startswith("error: the memory does not suffice")
+    assert "--data.batch_size" in done.err.splitlines()[-1]
+
+
+def test_what_a_gpu_wanted_is_named():
+    error = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of")
+    assert memory_error(error).startswith("the memory does not suffice for 20.00 MiB; give a smaller net")
+    assert memory_error(RuntimeError("shapes differ")) is None and memory_error(ValueError()) is None
+
+
+def test_a_missing_file_that_we_ask_for_is_a_fault_of_ours(app, monkeypatch):
+    def lost(words: list[str]) -> None:
+        raise FileNotFoundError(2, "No such file or directory", "x")
+
+    monkeypatch.setattr(door, "run", lost)
+    with pytest.raises(FileNotFoundError):
+        app("fit")

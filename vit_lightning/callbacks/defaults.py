@@ -1,0 +1,98 @@
+"""The callbacks that are on without being asked for: for which verbs, and why."""
+
+import sys
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lightning.pytorch import Callback
+from lightning.pytorch.callbacks import LearningRateMonitor, RichProgressBar
+from lightning.pytorch.callbacks.progress import ProgressBar
+
+from vit_lightning.callbacks.final_validation import FinalValidation
+from vit_lightning.callbacks.finite_guard import FiniteGuard
+from vit_lightning.callbacks.monitors import Monitors
+from vit_lightning.callbacks.plan import RunPlan
+from vit_lightning.callbacks.predictions import Predictions
+from vit_lightning.callbacks.progress import PlainProgress
+from vit_lightning.callbacks.skipped_images import SkippedImages
+from vit_lightning.callbacks.throughput import Throughput
+from vit_lightning.runs.random_state import RandomState
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the choice of callbacks depends on.
+
+    Args:
+        verb: Name of the verb.
+        trainer: The trainer's config.
+        given: Callbacks that the user asks for.
+        folder: Run folder; None where nothing is kept.
+        predictions: File for predictions.
+        logs: Whether there is a logger.
+        watching: Callbacks that watch a metric, by the name of their flags.
+        undirected: Those of them whose metric has no known direction.
+        record: Makes the callback that writes config and environment into the run folder.
+    """
+
+    verb: str
+    trainer: Mapping[str, Any]
+    given: Collection[Callback]
+    folder: Path | None
+    predictions: Path
+    logs: bool
+    watching: Mapping[str, Callback]
+    undirected: Collection[str]
+    record: Callable[[], Callback]
+
+    @property
+    def trains(self) -> bool:
+        return self.verb == "fit"
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the run has a folder: a fast_dev_run has none."""
+        return self.trains and not self.trainer.get("fast_dev_run")
+
+    @property
+    def wants_progress(self) -> bool:
+        own = any(isinstance(callback, ProgressBar) for callback in self.given)
+        return self.trainer.get("enable_progress_bar") is not False and not own
+
+
+class Default(NamedTuple):
+    """A callback, when it is on, and why."""
+
+    make: Callable[[Setting], Callback]
+    when: Callable[[Setting], bool]
+    why: str
+
+
+def _progress(setting: Setting) -> Callback:
+    return RichProgressBar() if sys.stdout.isatty() else PlainProgress()
+
+
+DEFAULTS = (
+    Default(_progress, lambda s: s.wants_progress, "shows how far a run is: a bar in a terminal, lines in a log"),
+    Default(lambda s: SkippedImages(), lambda s: True, "says how many images could not be read"),
+    Default(lambda s: Predictions(s.predictions), lambda s: s.verb == "predict", "writes predictions.csv"),
+    Default(
+        lambda s: Monitors(s.watching, s.undirected), lambda s: s.trains, "refuses a metric that nobody logs, at once"
+    ),
+    Default(lambda s: RunPlan(), lambda s: s.trains, "says what will be trained before the first step"),
+    Default(lambda s: FinalValidation(), lambda s: s.trains, "validates the last weights when a run ends in between"),
+    Default(lambda s: RandomState(), lambda s: s.trains, "lets a resumed run draw the numbers of an uninterrupted one"),
+    Default(lambda s: Throughput(), lambda s: s.trains, "logs images per second, waiting for data, and cost"),
+    Default(lambda s: s.record(), lambda s: s.is_kept, "writes config.yaml and env.json into the run folder"),
+    Default(
+        lambda s: LearningRateMonitor("step"), lambda s: s.is_kept and s.logs, "logs the learning rate of every step"
+    ),
+    Default(lambda s: FiniteGuard(s.folder), lambda s: s.trains, "ends a run whose loss is not finite"),
+)
+
+
+def default_callbacks(setting: Setting) -> list[Callback]:
+    """Callbacks that are added to those that the user asks for, in the order in which they run."""
+    return [default.make(setting) for default in DEFAULTS if default.when(setting)]

@@ -1,0 +1,63 @@
+"""YAML files given on the command line, and what they may hold."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from vit_lightning.cli.arguments import CommandLine
+from vit_lightning.errors import InputError, did_you_mean
+from vit_lightning.yaml_files import kind, read_mapping
+
+DATA_FACTS = ("num_classes", "image_size", "mean", "std")
+"""What the model takes from the data."""
+PARTS = ("model", "data", "trainer", "checkpoint", "last", "early_stopping")
+"""What a config is made of."""
+
+
+def config_files(line: CommandLine) -> dict[Path, dict[str, Any]]:
+    """Files given with -c or --config, in order, with what they hold."""
+    paths = [Path(value) for value in line.values("-c", "--config")]
+    for path in paths:
+        if not path.is_file():
+            raise InputError(f"-c {path}: no such file{did_you_mean(str(path), map(str, path.parent.glob('*.yaml')))}")
+    return {path: read_config(path) for path in paths}
+
+
+def nested_files(line: CommandLine) -> list[dict[str, Any]]:
+    """What the files hold that are given for one part of the config, such as `--trainer mine.yaml`."""
+    return [
+        {flag.removeprefix("--"): read_config(Path(value), flag)}
+        for flag, value in line
+        if flag.removeprefix("--") in PARTS and value and value.endswith((".yaml", ".yml")) and Path(value).is_file()
+    ]
+
+
+def read_config(path: Path, flag: str = "-c") -> dict[str, Any]:
+    """Content of a YAML file that must hold a mapping; `flag` is what it was given with."""
+    content = read_mapping(path, flag)
+    if odd := next((key for key in content if not isinstance(key, str)), None):
+        raise InputError(f"{flag} {path} has the key {odd!r}; expected names such as model, data and trainer")
+    for part in PARTS:
+        if not isinstance(content.get(part, {}), (dict, str)):
+            raise InputError(f"{flag} {path} must hold a mapping below {part}, not {kind(content[part])}")
+    return content
+
+
+def chooses_data(line: CommandLine, configs: Iterable[dict[str, Any]]) -> bool:
+    """Whether a flag or a file names the class of the data."""
+    chosen = [content.get("data") for content in configs] + [line.value("--data")]
+    return any(isinstance(value, str) or (isinstance(value, dict) and "class_path" in value) for value in chosen)
+
+
+def refuse_data_facts(line: CommandLine, configs: Iterable[dict[str, Any]]) -> None:
+    """A fact of the data typed under model would be silently overridden: name its owner instead."""
+    typed = {flag.removeprefix("--") for flag, _ in line if flag.startswith("--model.")}
+    for content in configs:
+        model = content.get("model")
+        held = [model, model.get("init_args")] if isinstance(model, dict) else []
+        typed |= {f"model.{key}" for part in held if isinstance(part, dict) for key in part}
+    for name in DATA_FACTS:
+        if typed & {f"model.{name}", f"model.init_args.{name}"}:
+            raise InputError(
+                f"model.{name} comes from the data, which counts it or has data.{name} for it; drop it here"
+            )

@@ -1,0 +1,89 @@
+"""Exceptions that the user can mend, in one sentence; all others keep their traceback."""
+
+import errno
+import re
+from traceback import walk_tb
+
+from vit_lightning.errors import InputError
+
+TRAINER_ERRORS = (
+    (
+        re.compile(r"No supported gpu backend found"),
+        "--trainer.accelerator gpu: torch finds no GPU; give --trainer.accelerator cpu after a file that asks for one",
+    ),
+    (
+        re.compile(r"current_epoch=\d+, but you have set Trainer\(max_epochs=(\d+)\)"),
+        r"--trainer.max_epochs \1: the checkpoint is from a later epoch; give more than its run has had",
+    ),
+    (
+        re.compile(r"`(max_\w+)` must be .* You passed in (-?\w+)"),
+        r"--trainer.\1 \2: expected a whole number from 0, or -1 for no limit",
+    ),
+)
+"""What Lightning says of its flags, and how it is said here."""
+SYSTEM_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
+"""Errors of the system that the user alone can mend."""
+
+
+def explain(error: BaseException) -> str | None:
+    """One sentence about an exception that the user can mend; None for any other."""
+    known = (input_error, trainer_error, torchvision_error, system_error, memory_error)
+    fault = next((said for translate in known if (said := translate(error)) is not None), None)
+    return None if fault is None else " ".join(fault.split())
+
+
+def input_error(error: BaseException | None) -> str | None:
+    """The InputError that an exception is or was raised from: jsonargparse wraps those of constructors in its own."""
+    while error is not None and not isinstance(error, InputError):
+        error = error.__cause__ or error.__context__
+    return None if error is None else str(error)
+
+
+def trainer_error(error: BaseException) -> str | None:
+    """Lightning's own complaint about its flags."""
+    if type(error).__name__ != "MisconfigurationException":  # by name, since importing Lightning is slow
+        return None
+    said = " ".join(str(error).split())
+    found = next((match.expand(words) for known, words in TRAINER_ERRORS if (match := known.search(said))), None)
+    return found or f"{said} (a matter of --trainer)"
+
+
+def torchvision_error(error: BaseException | None) -> str | None:
+    """What importing torchvision raises where it is of another build than torch."""
+    while error is not None:
+        if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("torch"):
+            return None
+        for frame, _ in walk_tb(error.__traceback__):
+            if frame.f_globals.get("__name__") == "torchvision" and frame.f_code.co_name == "<module>":
+                from importlib import metadata  # slow, and needed here only
+
+                torch, vision = (metadata.version(name) for name in ("torch", "torchvision"))
+                return (
+                    f"torchvision {vision} does not fit torch {torch} ({error}); install the one that does: "
+                    f"pip install --force-reinstall torch=={torch} torchvision, from the index of that torch"
+                )
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def system_error(error: BaseException) -> str | None:
+    """What the system refuses with a file."""
+    if isinstance(error, OSError) and error.errno in SYSTEM_ERRORS:
+        return f"{error.filename or 'a file'}: {error.strerror}; free space there, allow it, or name another place"
+    return None
+
+
+def memory_error(error: BaseException) -> str | None:
+    """Memory that does not suffice."""
+    if not isinstance(error, RuntimeError | MemoryError):
+        return None
+    from vit_lightning.compute.gpu_memory import is_exhausted
+
+    if not is_exhausted(error):
+        return None
+    wanted = re.search(r"(?:tried to allocate|sizes=) ?(\[[^]]*\]|[\d.]+ \w+)", str(error), re.IGNORECASE)
+    return (
+        f"the memory does not suffice{f' for {wanted[1]}' if wanted else ''}; give a smaller net, --data.image_size or "
+        "--data.batch_size (--trainer.accumulate_grad_batches makes up for it), or --model.recompute true; "
+        "benchmark --batches auto finds the largest batch"
+    )

@@ -1,0 +1,200 @@
+"""The first page of help: what a verb does and its usual flags, a sentence each, without importing torch."""
+
+import shutil
+import textwrap
+from collections.abc import Iterable
+
+from vit_lightning.cli.flag_sentences import Flag, read_flags
+from vit_lightning.commands import LIGHTNING_VERBS, VERBS, named
+
+PROGRAM = "python -m vit_lightning"
+OWNERS = {
+    "model": ("classifier", "Classifier"),
+    "model.net": ("models.config", "NetConfig"),
+    "model.optim": ("training.optim", "Optim"),
+    "model.schedule": ("training.optim", "Schedule"),
+    "model.averaging": ("training.averaging", "Averaging"),
+    "data": ("data.datamodule", "ImageDataModule"),
+    "data.augment": ("augment.per_image", "Augment"),
+    "last": ("runs.checkpoints", "LastCheckpoint"),
+    "early_stopping": ("callbacks.early_stopping", "EarlyStopping"),
+}
+"""Module and class whose docstring says what the flags below a name do."""
+OUR_SENTENCES = {
+    "config": ("Experiment file (YAML). Several are merged, a later one wins, and flags win over all of them", None),
+    "print_config": ("Print the whole config as YAML and exit", None),
+    "seed_everything": ("Seed of all that is random, 0 to 4294967295; true draws one, false sets none", "0"),
+    "ckpt_path": ("Checkpoint of a run: a path, or last or best of the newest run of this experiment", None),
+    "data": ("Data set: the name of a datamodule, or the path of a class", "Digits"),
+    "model": ("Model: Classifier, MaskedPatch, or the path of a class", "Classifier"),
+    "checkpoint.monitor": ("Metric that chooses the best checkpoint; unset: the model's own", None),
+    "checkpoint.mode": ("Whether max or min of the metric is best; auto: what its name tells", "auto"),
+    "trainer.default_root_dir": ("Folder of all runs; unset: runs", None),
+    "trainer.max_epochs": ("Epochs after which the run ends, -1: never; unset: 1, if no other limit is given", None),
+    "trainer.max_steps": ("Optimiser steps after which the run ends, -1: no limit", "-1"),
+    "trainer.max_time": ("Time after which the run ends, as DD:HH:MM:SS", None),
+    "trainer.logger": ("Loggers; unset: metrics.csv and TensorBoard in the run folder; false: none", None),
+    "trainer.accelerator": ("Kind of device: cpu, gpu, mps, tpu, or auto", "auto"),
+    "trainer.devices": ("Number of devices, a list of their indices such as [0,2], -1 for all, or auto", "auto"),
+    "trainer.num_nodes": ("Number of hosts", "1"),
+    "trainer.strategy": ("How several devices share the work, such as ddp", "auto"),
+    "trainer.precision": ("Arithmetic: 32-true, bf16-mixed, 16-mixed, bf16-true; unset: 32-true", None),
+    "trainer.accumulate_grad_batches": ("Batches whose gradients are summed before one optimiser step", "1"),
+    "trainer.gradient_clip_val": ("Largest norm of the gradient; a larger one is scaled down; unset: none is", None),
+    "trainer.check_val_every_n_epoch": ("Epochs between two validations", "1"),
+    "trainer.log_every_n_steps": ("Optimiser steps between two rows of the logs", "10"),
+    "trainer.limit_train_batches": ("Training batches per epoch, or a share of them from 0.0 to 1.0", None),
+    "trainer.fast_dev_run": ("Run so many batches of everything as a trial and keep nothing", "false"),
+}
+"""Sentence and default of a flag that is no class's of ours, or that Lightning describes wrongly for our verbs."""
+GROUPS = {
+    "Experiment": ("config", "data", "model", "seed_everything", "print_config"),
+    "Data": (
+        *("data.root", "data.image_size", "data.batch_size", "data.num_workers", "data.in_memory"),
+        *("data.decode_on_device", "data.on_error"),
+    ),
+    "Augmentation": tuple(
+        f"data.augment.{name}" for name in ("preset", "crop", "flip", "rand_augment", "mixup_alpha", "cutmix_alpha")
+    ),
+    "Net": tuple(f"model.net.{name}" for name in ("variant", "patch", "pool", "dropout", "stochastic_depth")),
+    "Weights": ("model.weights", "model.weights_head", "model.freeze_trunk"),
+    "Recipe": (
+        *("model.optim.lr", "model.optim.name", "model.optim.weight_decay"),
+        *("model.schedule.decay", "model.schedule.warmup_steps", "model.loss", "model.label_smoothing"),
+        *("model.averaging.decay", "trainer.gradient_clip_val", "trainer.accumulate_grad_batches"),
+    ),
+    "Run": (
+        *("trainer.max_epochs", "trainer.max_steps", "trainer.accelerator", "trainer.devices", "trainer.strategy"),
+        *("trainer.precision", "model.compile", "model.cuda_graph", "model.recompute"),
+        *("trainer.default_root_dir", "trainer.logger"),
+    ),
+    "Checkpoints": ("ckpt_path", "checkpoint.monitor", "last.every_n_steps", "early_stopping.patience"),
+}
+"""Usual flags of a fit."""
+DEVICES = ("trainer.accelerator", "trainer.devices", "trainer.precision")
+SCORING = {
+    "Experiment": GROUPS["Experiment"],
+    "Net": ("ckpt_path", "model.weights"),
+    "Data": ("data.root", "data.image_size", "data.batch_size", "data.num_workers", "data.on_error"),
+    "Run": (*DEVICES, "trainer.default_root_dir"),
+}
+USUAL = {
+    "fit": GROUPS,
+    **dict.fromkeys(("validate", "test", "predict"), SCORING),
+    "benchmark": {
+        **{group: GROUPS[group] for group in ("Experiment", "Net")},
+        "Data": ("data.root", "data.image_size", "data.batch_size", "data.num_workers"),
+        "Run": (*DEVICES, "model.compile", "model.recompute"),
+    },
+    "doctor": {**{group: GROUPS[group] for group in ("Experiment", "Data")}, "Run": DEVICES},
+    "prepare": {"Experiment": GROUPS["Experiment"], "Data": ("data.root", "data.num_workers", "data.on_error")},
+}
+"""Groups of usual flags by run verb, beside its own."""
+COLUMN = 34
+
+
+def asked_for(words: list[str]) -> bool:
+    """Whether the words ask for the first page of help, and not for all of it."""
+    place = next((index for index, word in enumerate(words) if word in ("-h", "--help")), None)
+    return place is not None and words[place + 1 : place + 2] != ["all"]
+
+
+def without_all(words: list[str]) -> list[str]:
+    """Spell `--help all` as the parsers do, which have one help."""
+    place = words.index("--help") if "--help" in words else len(words)
+    return [*words[: place + 1], *words[place + 1 :][words[place + 1 : place + 2] == ["all"] :]]
+
+
+def overview() -> str:
+    """Every verb with one line."""
+    return "\n".join(
+        [
+            f"usage: {PROGRAM} VERB [-c EXPERIMENT.yaml ...] [--flag value ...]",
+            "",
+            *(f"  {verb.name:<10} {verb.help}" for verb in VERBS),
+            "",
+            f"VERB --help lists the flags of a verb; start with: {PROGRAM} fit -c experiments/digits.yaml",
+        ]
+    )
+
+
+def page(verb: str) -> str:
+    """The first page of help of a verb."""
+    if verb in named("file"):
+        about, flags = _own(verb)
+        return _page(verb, about, {"Flags": flags.values()}, "")
+    about, own = _own(verb)
+    owners = {prefix: read_flags(*owner)[1] for prefix, owner in OWNERS.items()}
+    groups = {f"Flags of {verb}": own.values()} if own else {}
+    groups |= {group: [_of_run(name, owners) for name in names] for group, names in USUAL[verb].items()}
+    more = [("--data.help NAME", "Flags of a data set, such as CIFAR10"), ("--model.help NAME", "Flags of a model")]
+    return _page(verb, about, groups, "\n".join(_row(f"  {verb} {words}", said) for words, said in more))
+
+
+def usage(verb: str) -> str:
+    """The usage line of a verb."""
+    needed = [_metavar(verb, flag) for flag in _own(verb)[1].values() if flag.required]
+    experiment = ["[-c EXPERIMENT.yaml ...]"] if verb in named("run") else []
+    return " ".join([f"usage: {PROGRAM} {verb}", *experiment, *needed, "[--flag value ...]"])
+
+
+def _page(verb: str, about: str, groups: dict[str, Iterable[Flag]], more: str) -> str:
+    blocks = [usage(verb), _wrapped(about)]
+    for title, group in groups.items():
+        blocks.append("\n".join([f"{title}:", *(_row(f"  {_label(verb, flag)}", _said(flag)) for flag in group)]))
+    last = [_row(f"  {verb} --help all", "Every flag"), *([more] if more else [])]
+    note = "A list is written [a,b]. A value may be typed as --flag value or --flag=value."
+    if "Data" in groups:
+        note += " Data sets may have other defaults than those above; --data.help NAME shows them."
+    return "\n\n".join([*blocks, "\n".join(["More:", *last]), _wrapped(note)])
+
+
+def _own(verb: str) -> tuple[str, dict[str, Flag]]:
+    """What a verb does, and the flags that it alone has."""
+    if verb not in LIGHTNING_VERBS:
+        return read_flags(f"commands.{verb}", verb)
+    about = next(known.help for known in VERBS if known.name == verb)
+    return f"{about[0].upper()}{about[1:]}.", {}
+
+
+def _of_run(name: str, owners: dict[str, dict[str, Flag]]) -> Flag:
+    if name in OUR_SENTENCES:
+        return Flag(name, *OUR_SENTENCES[name])
+    prefix, _, last = name.rpartition(".")
+    return owners[prefix][last]._replace(name=name, required=False)
+
+
+def _metavar(verb: str, flag: Flag) -> str:
+    if verb in named("run"):
+        return f"--{flag.name} VALUE"
+    return "PLANS ..." if flag.name == "plans" else flag.name.upper()
+
+
+def _label(verb: str, flag: Flag) -> str:
+    if flag.name == "config":
+        return "-c, --config"
+    return _metavar(verb, flag) if flag.required and verb in named("file") else f"--{flag.name}"
+
+
+def _said(flag: Flag) -> str:
+    facts = [", ".join(flag.choices)] if flag.choices else []
+    facts += [f"default: {flag.default}"] if flag.default is not None else []
+    return f"{flag.sentence} ({'; '.join(facts)})" if facts else flag.sentence
+
+
+def _width() -> int:
+    return min(max(shutil.get_terminal_size().columns, 80), 120)
+
+
+def _row(label: str, text: str) -> str:
+    indent = " " * COLUMN
+    lines = textwrap.wrap(text, _width() - COLUMN) or [""]
+    first = f"{label:<{COLUMN}}{lines[0]}" if len(label) < COLUMN else f"{label}\n{indent}{lines[0]}"
+    return "\n".join([first.rstrip(), *(f"{indent}{line}" for line in lines[1:])])
+
+
+def _wrapped(text: str) -> str:
+    """Fill paragraphs; an indented one is an example, which keeps its lines."""
+    return "\n\n".join(
+        block if block.startswith(" ") else textwrap.fill(block, _width()) for block in text.split("\n\n")
+    )

@@ -1,0 +1,65 @@
+"""Datamodules and models that --data and --model know by a short name, and classes given by their path."""
+
+import re
+import warnings
+from dataclasses import fields
+from importlib import import_module
+from importlib.metadata import entry_points
+from inspect import Parameter, signature
+
+from vit_lightning.augment import Augment
+from vit_lightning.errors import InputError
+
+DATAMODULES = "vit_lightning.datamodules"
+"""Group of entry points by which packages offer datamodules."""
+MODELS = {"Classifier": "vit_lightning.classifier", "MaskedPatch": "vit_lightning.masked_patch"}
+"""Modules of the models that --model knows by name."""
+
+
+def datamodule_names() -> list[str]:
+    """Short names of all datamodules at hand."""
+    return sorted(entry_points(group=DATAMODULES).names)
+
+
+def load_plugins(text: str) -> None:
+    """Import the datamodules and models whose short names occur in `text`, so that jsonargparse finds their classes."""
+    for name, module in MODELS.items():
+        if re.search(rf"\b{name}\b", text):
+            import_module(module)
+    for plugin in entry_points(group=DATAMODULES):
+        if re.search(rf"\b{re.escape(plugin.name)}\b", text):
+            try:
+                plugin.load()
+            except Exception as error:
+                warnings.warn(f"plug-in {plugin.name} ({plugin.value}) fails to import: {error}", stacklevel=2)
+
+
+def import_class(flag: str, name: str | None) -> None:
+    """Import the module of a class given by its path with --data or --model, so that its own failure is reported."""
+    module, _, _ = (name or "").rpartition(".")
+    if not name or not module or name.endswith((".yaml", ".yml", ".json")):
+        return
+    try:
+        import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not module.startswith(error.name):
+            raise InputError(f"{flag} {name}: importing it fails: {error}") from error
+        raise InputError(f"{flag} {name}: there is no module {error.name}; install it, or see PYTHONPATH") from error
+    except Exception as error:
+        raise InputError(f"{flag} {name}: importing it fails: {type(error).__name__}: {error}") from error
+
+
+def data_flags(name: str | None) -> list[str]:
+    """Flags of a datamodule that is known by a short name; of any other, those that all have."""
+    from vit_lightning.data import ImageDataModule
+
+    chosen = next((plugin.load() for plugin in entry_points(group=DATAMODULES) if plugin.name == name), ImageDataModule)
+    many = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    names = [name for name, one in constructor_parameters(chosen).items() if name != "self" and one.kind not in many]
+    return [f"data.{name}" for name in [*names, *(f"augment.{field.name}" for field in fields(Augment))]]
+
+
+def constructor_parameters(chosen: type) -> dict[str, Parameter]:
+    """Parameters of a class's constructor and of those that it inherits, which **kwargs would hide."""
+    found = [signature(each.__init__).parameters for each in reversed(chosen.__mro__) if "__init__" in vars(each)]
+    return {name: one for each in found for name, one in each.items()}

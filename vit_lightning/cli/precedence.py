@@ -1,0 +1,76 @@
+"""Flags beat YAML, YAML beats the checkpoint, the checkpoint beats the code: which checkpoint, and what it says."""
+
+import re
+import zipfile
+from inspect import signature
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
+
+import torch
+
+from vit_lightning.cli.config_files import DATA_FACTS
+from vit_lightning.errors import InputError
+from vit_lightning.runs import folders, sharded
+from vit_lightning.runs.checkpoint_files import is_sharded, is_whole
+
+DEFAULT_MODEL = "vit_lightning.classifier.Classifier"
+READ = {"hyper_parameters": {}, "global_step": 0, "model": DEFAULT_MODEL}
+"""What is read of a checkpoint before its run is set up, and what stands for it in a converted one."""
+
+
+def find_checkpoint(verb: str, typed: str | None, root: Path, experiment: str) -> Path | None:
+    """The checkpoint that --ckpt_path names, or that of this very job before SLURM requeued it."""
+    if not typed:
+        return folders.interrupted(root, experiment) if verb == "fit" else None
+    if typed in ("last", "best"):
+        return folders.newest_checkpoint(root, experiment, typed)
+    path = Path(typed)
+    if not path.is_file() and not is_sharded(path):
+        what = "a folder that holds no sharded checkpoint" if path.is_dir() else "no such file"
+        raise InputError(f"--ckpt_path {typed}: {what}; give a checkpoint's path, or last, or best")
+    if zipfile.is_zipfile(path) and not is_whole(path):
+        raise InputError(f"--ckpt_path {typed} is damaged: it does not hold what was written; give another one")
+    return path
+
+
+def read_facts(path: Path) -> dict[str, Any]:
+    """Hyper-parameters, step and model class of a checkpoint, without reading its tensors."""
+    try:
+        if is_sharded(path):
+            checkpoint = sharded.read_facts(path) | {"state_dict": None}
+        else:
+            checkpoint = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except Exception as error:
+        raise InputError(
+            f"--ckpt_path {path} is not a readable checkpoint: it was cut off or is something else; give another one"
+        ) from error
+    if not isinstance(checkpoint, dict) or not {"state_dict", "pytorch-lightning_version"} <= checkpoint.keys():
+        raise InputError(f"--ckpt_path {path} is not a checkpoint of a run; weights go to --model.weights")
+    return {name: checkpoint.get(name, empty) for name, empty in READ.items()}
+
+
+def as_defaults(facts: dict[str, Any]) -> dict[str, Any]:
+    """Parser defaults that let a checkpoint's hyper-parameters yield to flags and YAML."""
+    own = {key: value for key, value in facts["hyper_parameters"].items() if key not in DATA_FACTS}
+    return {"model": {"class_path": facts["model"], "init_args": own}}
+
+
+def of_another_model(text: str, model: str, path: str | None) -> str | None:
+    """What an experiment of the default model says to a checkpoint of another one, whose flags are others.
+
+    Args:
+        text: The sentence about a flag that does not exist.
+        model: Class path of the checkpoint's model.
+        path: Where the checkpoint is.
+    """
+    flag = re.search(r"there is no flag --(model\.(\w+)\S*?);", text)
+    if not flag:
+        return None
+    own, theirs = (signature(resolve_name(name)).parameters for name in (DEFAULT_MODEL, model))
+    if flag[2] not in own or flag[2] in theirs:
+        return None
+    return (
+        f"--ckpt_path {path} holds a {model.rpartition('.')[2]}, which has no {flag[1]}; "
+        f"to train a Classifier that begins with its net, give --model.weights {path} in its place"
+    )
