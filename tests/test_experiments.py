@@ -203,8 +203,8 @@ def test_the_batch_is_the_papers(key):
     assert run.batch == (512 if tuned else 4096)
 
 
-# Table 3 of the paper, table 4 (spec 3.1, 4.1), and its follow-ups (spec 2.2, 3.5, 3.6, 6): learning rate, weight
-# decay, dropout, shape, warm-up, epochs or steps, clipping.
+# The paper's tables 3 and 4, AugReg's (arXiv 2106.10270) and BiT's (arXiv 1912.11370) recipes, and arXiv 2205.01580:
+# learning rate, weight decay, dropout, shape, warm-up, epochs or steps, clipping.
 TABLE = """
 pretrain_i21k           Command   1e-3  0.03  0.1  linear  10000  90     -
 pretrain_i21k           B/32      1e-3  0.03  0.1  linear  10000  90     -
@@ -261,7 +261,7 @@ def test_the_numbers_are_the_papers(row):
 
 @pytest.mark.parametrize("path", [path for path in EXPERIMENTS if "exaFLOPs" in path.read_text()], ids=lambda p: p.stem)
 def test_the_cost_is_what_the_net_needs(path):
-    """exaFLOPs as in the paper's table 6: 6 x multiply-accumulates x images (spec 8.1)."""
+    """exaFLOPs as in the paper's table 6: 6 x multiply-accumulates x images."""
     text = re.sub(r"\n#   ", " ", path.read_text())
     total, each, images = re.search(
         r"([\d.]+) exaFLOPs \(6 x ([\d.]+) G multiply-accumulates x ([\d.e+]+)", text
@@ -299,3 +299,8 @@ def test_a_shipped_experiment_can_be_tried_for_one_step(app):
     done = app("fit", "-c", FOLDER / "digits.yaml", "--trainer.fast_dev_run", "true")
     assert done.code == 0, done.err
     assert not Path("runs").exists()
+
+
+def test_the_tables_are_short_enough_to_read():
+    for line in (FOLDER / "README.md").read_text().splitlines():
+        assert len(line) <= (300 if line.startswith("|") else 400), line

@@ -1,38 +1,83 @@
-"""Every command and every snippet of the README works as printed."""
+"""Every command, flag, snippet and count of the README is true."""
 
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
-from vit_lightning.commands import VERBS
+from vit_lightning.cli.vit_cli import ViTCLI
+from vit_lightning.commands import named
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, flags=re.S)
+BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, flags=re.S)
 LINES = "\n".join(body for kind, body in BLOCKS if kind == "bash").replace("\\\n", " ").splitlines()
-COMMANDS = [
-    line.partition("python -m vit_lightning ")[2].partition("#")[0] for line in LINES if "vit_lightning" in line
-]
+DOOR = "python -m vit_lightning "
+COMMANDS = [line.partition(DOOR)[2].partition("#")[0] for line in LINES if DOOR in line]
+INLINE = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", README, flags=re.S))
+FIRST_PAGE = [command for command in COMMANDS if "-c experiments/digits.yaml" in command]
+READING_PATH = re.findall(r"^\| `(\S+)` \| (\d+) \|", README, flags=re.M)
+WITH_OWN_FLAGS = ("CIFAR10", "ImageNet1k", "Images", "Shards", "VTAB", "WebShards")
+"""Data whose flags the README names beside those that all data have."""
+NEEDED = {"prepare": ("--out", "shards")}
+FILE_VERBS = named("file")
 
 
 def words(command: str) -> list[str]:
     return [str(ROOT / word) if word.startswith("experiments/") else word for word in shlex.split(command)]
 
 
-@pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("fit")])
-def test_fit_commands_parse(app, command):
-    done = app(*[word for word in words(command) if word not in ("--ckpt_path", "last")], "--print_config")
+def without_checkpoint(words: list[str]) -> list[str]:
+    """The same words without --ckpt_path and its value, which only a run that exists can have."""
+    if "--ckpt_path" not in words:
+        return words
+    at = words.index("--ckpt_path")
+    return words[:at] + words[at + 2 :]
+
+
+def names(config: dict, prefix: str = "") -> set[str]:
+    """Flags that set the values of a config."""
+    found = set()
+    for key, value in config.items():
+        flag = f"{prefix}{key}"
+        found.add(flag)
+        if isinstance(value, dict):
+            found |= names(value, prefix if key == "init_args" else f"{flag}.")
+    return found
+
+
+def flags_of(app, *words: object) -> set[str]:
+    """The flags of a verb that takes those of a fit."""
+    done = app(*words, "--print_config")
+    assert done.code == 0, done.err
+    return names(yaml.safe_load(done.out))
+
+
+@pytest.fixture
+def verbs(app) -> list[str]:
+    """The verbs that the command line lists."""
+    return re.findall(r"^  (\w+)  +\w", app("--help").out, flags=re.M)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_parses(app, command, monkeypatch):
+    """By the real parser, required flags included; a run stops before it builds anything."""
+    monkeypatch.setattr(ViTCLI, "before_instantiate_classes", lambda cli: sys.exit(0))
+    given = without_checkpoint(words(command))
+    done = app(*given, *(["--print_config"] if given[0] in FILE_VERBS else []))
     assert done.code == 0, done.err
 
 
 def test_the_first_page_works_in_its_order(app):
-    """The main job for one epoch, then every command that reads its checkpoint."""
-    assert app("fit", "-c", ROOT / "experiments/digits.yaml", "--trainer.max_epochs", 2).code == 0
-    followers = [command for command in COMMANDS if "--ckpt_path" in command]
-    assert [command.split()[0] for command in followers] == ["test", "predict", "fit"]
+    """The main job for two epochs, then every command that reads its checkpoint."""
+    first, *followers = FIRST_PAGE
+    assert [command.split()[0] for command in FIRST_PAGE] == ["fit", "test", "predict", "fit"]
+    assert app(*words(first), "--trainer.max_epochs", 2).code == 0
     for command in followers:
+        assert "--ckpt_path" in command
         longer = ("--trainer.max_epochs", 3, "--model.schedule.allow_horizon_change", "true")
         done = app(*words(command), *(longer if command.startswith("fit") else ()))
         assert done.code == 0, done.err
@@ -44,11 +89,57 @@ def test_snippets_run(code):
     exec(compile(code, "README.md", "exec"), {})
 
 
-def test_every_verb_and_file_named_exists():
-    for verb in (verb.name for verb in VERBS):
+def test_every_flag_that_is_named_exists(app, verbs):
+    spoken = [code for code in INLINE if code.startswith("--") or code.split()[0] in verbs]
+    flags = {flag for code in spoken for flag in re.findall(r"--([\w.]+)", code)}
+    known = {"data.help", "help", "ckpt_path"}
+    for verb in ("fit", "benchmark", "doctor", "prepare"):
+        known |= flags_of(app, verb, *NEEDED.get(verb, ()))
+    for data in WITH_OWN_FLAGS:
+        known |= flags_of(app, "fit", "--data", data, "--data.root", ".")
+    for verb in FILE_VERBS:
+        known |= set(re.findall(r"--(\w+)", app(verb, "--help").out))
+    assert flags <= known, f"the README names flags that do not exist: {sorted(flags - known)}"
+
+
+def test_values_that_are_named_parse(app):
+    """All of `--flag value` between the lines, in one command."""
+    given = [code for code in INLINE if re.match(r"--(data|model|trainer|early_stopping)\.[\w.]+ [^A-Z\s]\S*$", code)]
+    own = [code for code in given if re.match(r"--data\.(also|download|verify|task|train)\b", code)]
+    plain = [word for code in given if code not in own for word in shlex.split(code)]
+    assert len(plain) > 20
+    done = app("fit", *plain, "--print_config")
+    assert done.code == 0, done.err
+    for code in own:
+        parsed = [
+            app("fit", "--data", data, "--data.root", ".", *shlex.split(code), "--print_config")
+            for data in WITH_OWN_FLAGS
+        ]
+        assert any(done.code == 0 for done in parsed), code
+
+
+def test_every_verb_and_file_named_exists(verbs):
+    assert len(verbs) >= 10
+    for verb in verbs:
         assert f"`{verb}`" in README, f"the README lacks {verb}"
-    for path in re.findall(r"\b(?:experiments|docker)/[\w/.]*\w", README):
+    for path in re.findall(
+        r"(?<![\w./])(?:experiments|docker|vit_lightning|datamodules|tests|\.github)/[\w/.]*\w", README
+    ):
         assert (ROOT / path).exists(), path
+
+
+def test_the_reading_path_is_as_long_as_it_says():
+    counts = {path: len((ROOT / path).read_text().splitlines()) for path, _ in READING_PATH}
+    assert len(counts) == 5
+    for path, said in READING_PATH:
+        assert int(said) == pytest.approx(counts[path], rel=0.1, abs=5), f"{path} has {counts[path]} lines"
+    total = int(re.search(r"about ([\d,]+) lines", README)[1].replace(",", ""))
+    assert total == pytest.approx(sum(counts.values()), abs=100), f"the reading path has {sum(counts.values())} lines"
+
+
+def test_lines_are_short_enough_to_read():
+    for line in README.splitlines():
+        assert len(line) <= (300 if line.startswith("|") else 400), line
 
 
 def test_ci_runs_the_readmes_test_command():
