@@ -5,13 +5,13 @@ from typing import Any, Literal
 
 import torch
 from lightning.pytorch.utilities import rank_zero_info
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from vit_lightning.contracts import ImageData
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation.scores import scores_with
-from vit_lightning.models import NetConfig, resolve
+from vit_lightning.models import Net, NetConfig, resolve
 from vit_lightning.training.averaging import Averaging
 from vit_lightning.training.metrics import WeightedMean, split_metrics
 from vit_lightning.training.optim import Optim, Schedule
@@ -110,7 +110,7 @@ class Classifier(RecipeModel):
 
     # The net ---------------------------------------------------------------------------------------------------------
 
-    def build_net(self) -> nn.Module:
+    def build_net(self) -> Net:
         """Fill the new net with weights if there are any, and freeze its trunk for a linear probe."""
         opened = open_weights(self.weights) if self.weights else None
         if opened is not None and self.chosen.variant is None:
@@ -127,7 +127,7 @@ class Classifier(RecipeModel):
             net.head.requires_grad_(True)
         return net
 
-    def _take_weights(self, net: nn.Module, opened: OpenedWeights) -> None:
+    def _take_weights(self, net: Net, opened: OpenedWeights) -> None:
         """Fill the net, and take the normalisation that the weights were trained with."""
         options = {"resampling": self.hparams.weights_resampling, "adapt": self.hparams.weights_adapt}
         report = opened.fill(net, self.hparams.weights_head, **options)

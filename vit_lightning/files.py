@@ -23,7 +23,7 @@ def check_place(path: Path, flag: str) -> None:
     try:
         tempfile.TemporaryFile(dir=path.parent).close()  # what the system allows, only trying tells
     except OSError as error:
-        raise unwritable(f"{flag} {path}", error) from error
+        raise unwritable(f"{flag} {path}", error) or error from error
 
 
 def unwritable(what: str | Path, error: Exception) -> InputError | None:
@@ -53,7 +53,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         temporary.write_bytes(data)
         temporary.replace(path)
     except OSError as error:
-        raise unwritable(path, error) from error
+        raise unwritable(path, error) or error from error
     finally:
         with suppress(OSError):
             temporary.unlink()

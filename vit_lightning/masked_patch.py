@@ -12,7 +12,8 @@ from torch.nn import functional as F
 
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation.scores import SCORES
-from vit_lightning.models import NetConfig
+from vit_lightning.models import Net, NetConfig
+from vit_lightning.models.config import ResolvedConfig
 from vit_lightning.models.dense import Dense
 from vit_lightning.models.vit import ViT
 from vit_lightning.seeds import GOLDEN_GAMMA, run_seed, seed_from, shift_right, split_mix64
@@ -85,7 +86,7 @@ class MaskedPatch(RecipeModel):
 
     # The net ---------------------------------------------------------------------------------------------------------
 
-    def build_net(self) -> nn.Module:
+    def build_net(self) -> Net:
         """Add what masking needs beside the net, and freeze what only a classifier calls."""
         net = cast(ViT, super().build_net())
         if math.prod(net.grid) < 2:
@@ -265,7 +266,7 @@ def _take(values: Tensor, chosen: Tensor) -> Tensor:
     return values.take_along_dim(rearrange(chosen, "b m -> b m 1"), dim=1)
 
 
-def _check(config: NetConfig, target: Target) -> None:
+def _check(config: ResolvedConfig, target: Target) -> None:
     """Refuse nets whose patches tell each other's pixels, and targets that do not suit the patches."""
     if target not in get_args(Target):
         raise InputError(f"target {target!r} is none of {', '.join(get_args(Target))}")

@@ -107,11 +107,11 @@ PRIVATE_NAMES = (
         "takes what is logged before a run may write its TensorBoard file",
     ),
     PrivateName(
-        "torch",
-        "torch.distributed.distributed_c10d._get_default_store",
+        "python",
+        "argparse.HelpFormatter._get_help_string",
         "cli",
-        "lets one of several processes print their common error",
-        (),
+        "is overridden: help without reST markup",
+        ("self", "action"),
     ),
     PrivateName(
         "torch",

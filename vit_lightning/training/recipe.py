@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from vit_lightning.errors import InputError
-from vit_lightning.models import NetConfig, build, half_on_gpu, resolve
+from vit_lightning.models import Net, NetConfig, build, half_on_gpu, resolve
 from vit_lightning.models.config import check_channels
 from vit_lightning.models.recompute import recompute
 from vit_lightning.models.vit import ViT
@@ -74,7 +74,7 @@ class RecipeModel(LightningModule):
         self.average: WeightAverage | None = None
         self.graphs = GraphedTraining(self, self.batch_loss) if settings["cuda_graph"] else None
         self.gradient_norms: Tensor | None = None
-        self.net: nn.Module | None = None
+        self.net: Net = None  # type: ignore[assignment]  # until configure_model knows the facts of the data
         self.planned_steps: int | None = None
 
     # The net ---------------------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ class RecipeModel(LightningModule):
         if self.device_mesh is not None:
             self.shard(self.device_mesh["data_parallel"])
 
-    def build_net(self) -> nn.Module:
+    def build_net(self) -> Net:
         """Return the new net; a subclass may fill it, freeze parts of it, or add what stands beside it."""
         return build(self.config, self.hparams.image_size, self.hparams.num_classes)
 
