@@ -101,7 +101,9 @@ def _sources(size: tuple[int, int], row_x: Row, row_y: Row, device: torch.device
     from_x, from_y = (_round(a * x + b * y + c) for a, b, c in (row_x, row_y))
     inside = (from_x >= 0) & (from_x < width) & (from_y >= 0) & (from_y < height)
     source = from_y.clamp(0, height - 1) * width + from_x.clamp(0, width - 1)
-    return source.to(device), inside.to(device)
+    if device.type == "cuda":  # else the host would wait for the copy
+        source, inside = source.pin_memory(), inside.pin_memory()
+    return source.to(device, non_blocking=True), inside.to(device, non_blocking=True)
 
 
 def _round(values: Tensor) -> Tensor:
