@@ -16,8 +16,8 @@ FLOORS = (
     ("callbacks", "classifier", "masked_patch"),
     ("datamodules", "training", "weights", "testing", "evaluation", "inspection"),
     ("data", "runs", "compute"),
-    ("augment", "models", "files", "yaml_files"),
-    ("seeds", "terminal", "errors", "contracts", "private_api"),
+    ("augment", "models", "contracts", "files", "yaml_files"),
+    ("seeds", "terminal", "errors", "private_api"),
 )
 """Rooms from the top floor down; a room may import those of its own floor and of the floors below."""
 FLOOR = {room: -floor for floor, rooms in enumerate(FLOORS) for room in rooms}
@@ -33,18 +33,9 @@ MODULES = {module(path): path for path in FILES}
 
 
 def imports(path: Path) -> set[str]:
-    """Dotted names that a file imports, wherever in the file, but not for its type hints alone."""
-    tree = ast.parse(path.read_text())
-    hints = {
-        inner
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-        for inner in ast.walk(node)
-    }
+    """Dotted names that a file imports, wherever in the file, type hints included."""
     found = set()
-    for node in ast.walk(tree):
-        if node in hints:
-            continue
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

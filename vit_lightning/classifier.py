@@ -55,7 +55,6 @@ class Classifier(RecipeModel):
 
     monitor = ("val/top1", "max")
     """Metric and direction by which the best checkpoint is chosen."""
-    scores_further_sets = True
 
     def __init__(
         self,

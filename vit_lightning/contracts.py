@@ -11,7 +11,17 @@ from torch import Tensor
 
 if TYPE_CHECKING:
     from vit_lightning.models import NetConfig
-    from vit_lightning.training.optim import Schedule
+
+
+class LearningRate(Protocol):
+    """The learning rate over a run, in optimiser steps."""
+
+    decay: str
+    """Its shape after warm-up."""
+    warmup_steps: int
+
+    def check(self, total: int) -> None:
+        """Refuse a run of `total` steps that the rate does not fit."""
 
 
 @runtime_checkable
@@ -19,13 +29,11 @@ class RecipeTrained(Protocol):
     """A LightningModule whose net a recipe trains; its hyper-parameters hold `image_size` and `num_classes`."""
 
     config: "NetConfig"
-    schedule: "Schedule"
+    schedule: "LearningRate"
     weights: str | None
     """Where its net's first weights come from, if from elsewhere."""
     gradient_norms: Tensor | None
     """Norms of the last step's gradients, for clipping, where a callback has taken them."""
-    scores_further_sets: bool
-    """Whether it scores sets beside the validation and test sets."""
 
     @property
     def objective(self) -> str:

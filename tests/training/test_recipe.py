@@ -62,7 +62,7 @@ def test_models_offer_what_callbacks_and_verbs_ask_for(model):
     """Also where isinstance looks members up without __getattr__, as from Python 3.12 on."""
     trained = model(net=NetConfig("mu/8"), num_classes=3, image_size=16)
     assert isinstance(trained, RecipeTrained) and not isinstance(LightningModule(), RecipeTrained)
-    for name in ("config", "schedule", "weights", "gradient_norms", "scores_further_sets", "objective", "score_names"):
+    for name in ("config", "schedule", "weights", "gradient_norms", "objective", "score_names"):
         getattr_static(trained, name)
     assert trained.score_names[:2] == ["loss", "top1"] and trained.weights is None
     targets = torch.eye(3)

@@ -6,33 +6,70 @@ once, and nothing is read for training until the first batch is asked for.
 
 from functools import partial
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
+from lightning.pytorch import Trainer
 from torch.utils.data import DataLoader
 
 from vit_lightning.augment.per_batch import BatchAugment, unsupported
-from vit_lightning.augment.per_image import RandomCut, Transform
+from vit_lightning.augment.per_image import Augment, RandomCut, Size, Transform
 from vit_lightning.data import gpu_decode
 from vit_lightning.data.device_loader import DeviceLoader
 from vit_lightning.data.gpu_decode import Decoder, EncodedRecords
 from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.in_memory import InMemoryBatches, InMemorySet, load_into_memory, no_collate
-from vit_lightning.data.records import Records
+from vit_lightning.data.records import OnError, Records
 from vit_lightning.data.resumable_loader import ResumableLoader
 from vit_lightning.data.sampling import EvalSampler, TrainSampler
 from vit_lightning.data.workers import shield_worker
 from vit_lightning.errors import InputError
 from vit_lightning.seeds import run_seed
 
-if TYPE_CHECKING:
-    from vit_lightning.data.datamodule import ImageDataModule
-
 SPLITS = {"train_set": "training", "val_set": "validation", "test_set": "test"}
 """What each set is called in messages; a further set has its own name."""
 
 
-def training_loader(data: "ImageDataModule") -> DataLoader:
+class LoadsImages(Protocol):
+    """What a datamodule tells its loaders: its flags, its sets, its transforms and its trainer."""
+
+    augment: Augment
+    augment_on_device: bool | None
+    batch_size: int
+    decode_on_device: bool
+    fraction: float
+    further_sets: dict[str, ImageSet]
+    in_memory: bool | None
+    in_memory_sets: dict[tuple[str, bool | None], tuple[ImageSet, InMemorySet | None]]
+    jpeg_decoder: Decoder | None
+    max_broken: float
+    num_workers: int | None
+    on_error: OnError
+    per_class: int | None
+    trainer: Trainer | None
+
+    @property
+    def num_classes(self) -> int | None: ...
+
+    @property
+    def size(self) -> Size: ...
+
+    @property
+    def workers(self) -> int: ...
+
+    @property
+    def cores_per_device(self) -> int: ...
+
+    def train_transform(self) -> Transform: ...
+
+    def eval_transform(self) -> Transform: ...
+
+    def subset(self, images: ImageSet) -> ImageSet: ...
+
+    def overrides(self, name: str) -> bool: ...
+
+
+def training_loader(data: LoadsImages) -> DataLoader:
     """Return the loader of the training set.
 
     Raises:
@@ -51,7 +88,7 @@ def training_loader(data: "ImageDataModule") -> DataLoader:
     return _loader(data, records, sampler, drop_last=True)
 
 
-def evaluation_loader(data: "ImageDataModule", attribute: str) -> DataLoader:
+def evaluation_loader(data: LoadsImages, attribute: str) -> DataLoader:
     """Return the loader of the set in an attribute, or of a further set by its name.
 
     Raises:
@@ -70,7 +107,7 @@ def evaluation_loader(data: "ImageDataModule", attribute: str) -> DataLoader:
     return _loader(data, _checked(records), EvalSampler(records, **_shard(data)))
 
 
-def scored_loaders(data: "ImageDataModule", attribute: str) -> DataLoader | list[DataLoader]:
+def scored_loaders(data: LoadsImages, attribute: str) -> DataLoader | list[DataLoader]:
     """Return the loader of a set, and with it those of the further sets that are scored in the same pass."""
     if not data.further_sets:
         return evaluation_loader(data, attribute)
@@ -80,7 +117,7 @@ def scored_loaders(data: "ImageDataModule", attribute: str) -> DataLoader | list
     return [evaluation_loader(data, name) for name in (attribute, *data.further_sets)]
 
 
-def _training_records(data: "ImageDataModule") -> Records:
+def _training_records(data: LoadsImages) -> Records:
     """Return the training set as the loader reads it, varied by batches if that is possible and not forbidden."""
     if data.decode_on_device and data.trainer is not None:
         return _encoded_records(data, data.trainer.strategy.root_device)
@@ -98,7 +135,7 @@ def _training_records(data: "ImageDataModule") -> Records:
     return InMemoryBatches(in_memory, *settings, augment=BatchAugment(data.augment, data.size))
 
 
-def _encoded_records(data: "ImageDataModule", device: torch.device) -> EncodedRecords:
+def _encoded_records(data: LoadsImages, device: torch.device) -> EncodedRecords:
     """Return the training set for `on_after_batch_transfer` to decode, which only a trainer calls."""
     reason = _own_transform(data) or gpu_decode.conflict(data.augment, data.augment_on_device, data.in_memory)
     if reason:
@@ -110,7 +147,7 @@ def _encoded_records(data: "ImageDataModule", device: torch.device) -> EncodedRe
     return records
 
 
-def _one_by_one(data: "ImageDataModule", in_memory: InMemorySet | None) -> str | None:
+def _one_by_one(data: LoadsImages, in_memory: InMemorySet | None) -> str | None:
     """Say why training images must be varied one by one, in the loader; None if batches can be."""
     if reason := _own_transform(data):
         return reason
@@ -119,12 +156,12 @@ def _one_by_one(data: "ImageDataModule", in_memory: InMemorySet | None) -> str |
     return "the training set is not in memory; give --data.in_memory true" if in_memory is None else None
 
 
-def _own_transform(data: "ImageDataModule") -> str | None:
+def _own_transform(data: LoadsImages) -> str | None:
     own = data.overrides("train_transform")
     return f"{type(data).__name__} has a training transform of its own" if own else None
 
 
-def _set(data: "ImageDataModule", attribute: str) -> ImageSet:
+def _set(data: LoadsImages, attribute: str) -> ImageSet:
     images = data.further_sets[attribute] if attribute in data.further_sets else getattr(data, attribute)
     if images is None or len(images) == 0:
         split = SPLITS.get(attribute, attribute)
@@ -132,7 +169,7 @@ def _set(data: "ImageDataModule", attribute: str) -> ImageSet:
     return images
 
 
-def _in_memory(data: "ImageDataModule", attribute: str, source: ImageSet, transform: Transform) -> InMemorySet | None:
+def _in_memory(data: LoadsImages, attribute: str, source: ImageSet, transform: Transform) -> InMemorySet | None:
     """Return a set in memory, decoded the first time that it is asked for; None if it is to be read from its files."""
     whole, key = _set(data, attribute), (attribute, data.in_memory)
     if data.in_memory_sets.get(key, (None, None))[0] is not whole:
@@ -141,14 +178,14 @@ def _in_memory(data: "ImageDataModule", attribute: str, source: ImageSet, transf
     return data.in_memory_sets[key][1]
 
 
-def _settings(data: "ImageDataModule", attribute: str, transform: Transform) -> tuple[Any, ...]:
+def _settings(data: LoadsImages, attribute: str, transform: Transform) -> tuple[Any, ...]:
     """Return what Records takes beside the set."""
     split = SPLITS.get(attribute, attribute)
     return transform, data.size, data.num_classes, split, data.on_error, data.max_broken
 
 
 def _loader(
-    data: "ImageDataModule", records: Records, sampler: TrainSampler | EvalSampler, drop_last: bool = False
+    data: LoadsImages, records: Records, sampler: TrainSampler | EvalSampler, drop_last: bool = False
 ) -> DataLoader:
     settings = {"batch_size": data.batch_size, "sampler": sampler, "drop_last": drop_last}
     device = torch.device("cpu") if data.trainer is None else data.trainer.strategy.root_device
@@ -173,20 +210,20 @@ def _loader(
     )
 
 
-def _shard(data: "ImageDataModule") -> dict[str, int]:
+def _shard(data: LoadsImages) -> dict[str, int]:
     """Return which part of the records this process loads, as a sampler takes it."""
     kwargs = None if data.trainer is None else data.trainer.distributed_sampler_kwargs
     return kwargs or {"num_replicas": 1, "rank": 0}
 
 
-def _batches_seen(data: "ImageDataModule") -> int:
+def _batches_seen(data: LoadsImages) -> int:
     """Return how many batches a resumed run has already trained on in its current epoch."""
     if data.trainer is None or not data.trainer.training:
         return 0
     return data.trainer.fit_loop.epoch_loop.batch_progress.current.ready
 
 
-def _subset_flag(data: "ImageDataModule") -> str:
+def _subset_flag(data: LoadsImages) -> str:
     """Return the flag that left the training set smaller than it is, to begin a message with."""
     if data.per_class is not None:
         return f"with --data.per_class {data.per_class} "

@@ -51,8 +51,6 @@ class RecipeModel(LightningModule):
     std: Tensor
     scores: Any
     """Metrics by split and name, which the subclass makes with `split_metrics`."""
-    scores_further_sets: ClassVar[bool] = False
-    """Whether the steps score sets beside the validation and test sets."""
     weights: str | None = None
     """Where the net's first weights come from, if from elsewhere."""
 
