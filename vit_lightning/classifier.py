@@ -30,23 +30,22 @@ class Classifier(RecipeModel):
         optim: Optimiser and its numbers.
         schedule: Learning rate over the run, in optimiser steps.
         averaging: Average of the weights over the steps, validated and exported in place of the trained ones.
-        loss: softmax cross-entropy, or sigmoid cross-entropy summed over classes (the paper's pre-training on many
-            labels, with --model.net.head_bias -10).
-        label_smoothing: softmax: share of the target spread over all classes; sigmoid: distance of the targets from
-            1 and 0. Labels are smoothed once, before MixUp and CutMix; targets from the data are not smoothed.
+        loss: Cross-entropy by softmax, or by sigmoid and summed over classes for images of several labels. The paper
+            pre-trains with sigmoid and --model.net.head_bias -10.
+        label_smoothing: Share of the target spread over all classes (0: off). With sigmoid it is the distance of the
+            targets from 1 and 0. Labels are smoothed once, before MixUp and CutMix. Targets from the data are not.
         weights: Weights to start from, in any layout that convert reads, at a local path, https address or
             hf://owner/repo[/file]. To go on with a run of ours, use --ckpt_path instead.
-        weights_head: keep takes the head of the weights, whose classes must be the data's; reset begins a new one at
-            zero, as the paper fine-tunes.
+        weights_head: Head to start from. keep: that of the weights, whose classes must be the data's; reset: a new one
+            at zero, as the paper fine-tunes.
         weights_resampling: How positions get to another grid: bilinear is the paper's, bicubic suits DINOv2.
         weights_adapt: Also fit the weights' first layer to another patch size or number of channels.
         freeze_trunk: Train the head alone, on the features of a net in evaluation mode (linear probe).
-        recompute: Compute the activations inside every block again in the backward pass in place of keeping them
-            (activation checkpointing): less memory for one more forward pass.
+        recompute: Recompute the activations of every block in the backward pass, which saves memory and costs a forward
+            pass (activation checkpointing).
         compile: Compile the net with torch.compile, in place: the keys of checkpoints do not change.
-        cuda_graph: Capture loss and gradients as one CUDA graph, the step of adam, adamw or muon as another, and replay
-            them: a small net trains several times faster, since its host launches twice in place of hundreds of times.
-            On one GPU, or on several with DDP.
+        cuda_graph: Replay the training step as CUDA graphs, which launches a small net's step several times faster. One
+            holds loss and gradients, another the step of adam, adamw or muon. On one GPU, or on several with DDP.
         num_classes: Classes of the head, from the data.
         image_size: Pixels per side, or (y, x), from the data.
         mean: Channel means of images in [0, 1]; None: 0.5.

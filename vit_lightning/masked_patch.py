@@ -45,12 +45,11 @@ class MaskedPatch(RecipeModel):
         target: What is predicted of a patch. mean_colour: its mean colour in 3 bits per channel, one of 512 classes
             (the paper's reported choice); mean_colour_4x4: that of each of its 4 x 4 parts; pixels: its normalised
             pixels, by mean squared error.
-        recompute: Compute the activations inside every block again in the backward pass in place of keeping them
-            (activation checkpointing): less memory for one more forward pass.
+        recompute: Recompute the activations of every block in the backward pass, which saves memory and costs a forward
+            pass (activation checkpointing).
         compile: Compile the net with torch.compile, in place: the keys of checkpoints do not change.
-        cuda_graph: Capture loss and gradients as one CUDA graph, the step of adam, adamw or muon as another, and replay
-            them: a small net trains several times faster, since its host launches twice in place of hundreds of times.
-            On one GPU, or on several with DDP.
+        cuda_graph: Replay the training step as CUDA graphs, which launches a small net's step several times faster. One
+            holds loss and gradients, another the step of adam, adamw or muon. On one GPU, or on several with DDP.
         num_classes: Ignored: the net has no classes yet.
         image_size: Pixels per side, or (y, x), from the data.
         mean: Channel means of images in [0, 1]; None: 0.5.

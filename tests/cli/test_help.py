@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from tests.cli.parsers import defaults, flags_of, run_parser
-from vit_lightning.cli.flag_sentences import first_sentence, spell
 from vit_lightning.cli.help import page
+from vit_lightning.cli.help_sentences import first_sentence, spell
 from vit_lightning.commands import VERBS, named
 
 ROW = re.compile(r"^  (?:-c, )?(--[\w.]+)((?:.*)(?:\n {30,}.*)*)", re.MULTILINE)

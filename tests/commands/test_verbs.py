@@ -7,7 +7,7 @@ from importlib import import_module
 import pytest
 from lightning.pytorch.cli import LightningCLI
 
-from vit_lightning.cli.verbs import VerbTrainer
+from vit_lightning.cli.verb_trainer import VerbTrainer
 from vit_lightning.commands import LIGHTNING_VERBS, VERBS, named
 
 

@@ -42,7 +42,7 @@ class Augment:
     resized to zoom * image_size; resize: the same after both sides are; pad: a random shift by up to an eighth of the
     side, for images of CIFAR's kind; none: the whole image, resized."""
     flip: bool = True
-    """Mirror every second training image. Turn it off where left and right mean something, as in digits."""
+    """Mirror a training image with probability 1/2. Turn it off where left and right mean something, as in digits."""
     rotate: float = 0.0
     """Turn training images by up to this many degrees to either side; what comes in is black."""
     shift: float = 0.0
@@ -57,17 +57,17 @@ class Augment:
     preset: Preset = "none"
     """AugReg's strength of augmentation, which sets rand_augment and mixup_alpha; either given here wins over it."""
     rand_augment: tuple[int, float] | None = None
-    """RandAugment after the flip, as [layers, magnitude]: every image is changed by that many of 16 operations. 10 is
-    full strength, and 0 still changes images; [0, 0] turns it off. Unset: the preset's."""
+    """RandAugment after the flip, as [layers, magnitude] (unset: the preset's). That many of 16 operations change
+    every image. 10 is full strength, and 0 still changes images; [0, 0] turns it off."""
     trivial_augment: bool = False
     """TrivialAugment after the flip: every image is changed by one operation at any strength (torchvision's wide set).
     It takes RandAugment's place."""
     erasing: float = 0.0
     """Probability that a random box, 2 to 33 % of the area, is painted grey after everything else."""
     mixup_alpha: float | None = None
-    """MixUp's Beta parameter; 0 turns it off. With CutMix on too, each batch gets one of both. Unset: the preset's."""
+    """MixUp's Beta parameter (0: off; unset: the preset's). With CutMix on too, each batch gets one of both."""
     cutmix_alpha: float = 0.0
-    """CutMix's Beta parameter; 0 turns it off."""
+    """CutMix's Beta parameter (0: off)."""
     unmixed: float = 0.0
     """Share of the run, at its end, in which batches are no longer mixed."""
 

@@ -4,7 +4,7 @@ import shutil
 import textwrap
 from collections.abc import Iterable
 
-from vit_lightning.cli.flag_sentences import Flag, read_flags
+from vit_lightning.cli.help_sentences import Flag, read_flags
 from vit_lightning.commands import LIGHTNING_VERBS, VERBS, named
 
 PROGRAM = "python -m vit_lightning"
@@ -21,10 +21,13 @@ OWNERS = {
 }
 """Module and class whose docstring says what the flags below a name do."""
 OUR_SENTENCES = {
-    "config": ("Experiment file (YAML). Several are merged, a later one wins, and flags win over all of them", None),
+    "config": ("Experiment file (YAML), once or several times; a later file wins, and flags win over all", None),
     "print_config": ("Print the whole config as YAML and exit", None),
-    "seed_everything": ("Seed of all that is random, 0 to 4294967295; true draws one, false sets none", "0"),
-    "ckpt_path": ("Checkpoint of a run: a path, or last or best of the newest run of this experiment", None),
+    "seed_everything": ("Seed of every random number, 0 to 4294967295; true draws a seed, false sets none", "0"),
+    "ckpt_path": (
+        "Checkpoint to resume or score, in place of --model.weights: a path, or last or best of the newest run",
+        None,
+    ),
     "data": ("Data set: the name of a datamodule, or the path of a class", "Digits"),
     "model": ("Model: Classifier, MaskedPatch, or the path of a class", "Classifier"),
     "checkpoint.monitor": ("Metric that chooses the best checkpoint; unset: the model's own", None),
@@ -40,7 +43,10 @@ OUR_SENTENCES = {
     "trainer.strategy": ("How several devices share the work, such as ddp", "auto"),
     "trainer.precision": ("Arithmetic: 32-true, bf16-mixed, 16-mixed, bf16-true; unset: 32-true", None),
     "trainer.accumulate_grad_batches": ("Batches whose gradients are summed before one optimiser step", "1"),
-    "trainer.gradient_clip_val": ("Largest norm of the gradient; a larger one is scaled down; unset: none is", None),
+    "trainer.gradient_clip_val": (
+        "Largest norm of the gradient; larger ones are scaled down; unset: no clipping",
+        None,
+    ),
     "trainer.check_val_every_n_epoch": ("Epochs between two validations", "1"),
     "trainer.log_every_n_steps": ("Optimiser steps between two rows of the logs", "10"),
     "trainer.limit_train_batches": ("Training batches per epoch, or a share of them from 0.0 to 1.0", None),
@@ -143,7 +149,7 @@ def _page(verb: str, about: str, groups: dict[str, Iterable[Flag]], more: str) -
     for title, group in groups.items():
         blocks.append("\n".join([f"{title}:", *(_row(f"  {_label(verb, flag)}", _said(flag)) for flag in group)]))
     last = [_row(f"  {verb} --help all", "Every flag"), *([more] if more else [])]
-    note = "A list is written [a,b]. A value may be typed as --flag value or --flag=value."
+    note = "A list is written [a,b], a switch true or false. A value may be typed as --flag value or --flag=value."
     if "Data" in groups:
         note += " Data sets may have other defaults than those above; --data.help NAME shows them."
     return "\n\n".join([*blocks, "\n".join(["More:", *last]), _wrapped(note)])

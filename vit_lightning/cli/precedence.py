@@ -12,7 +12,7 @@ import torch
 from vit_lightning.cli.config_files import DATA_FACTS
 from vit_lightning.errors import InputError
 from vit_lightning.runs import folders, sharded
-from vit_lightning.runs.checkpoint_files import is_sharded, is_whole
+from vit_lightning.runs.checkpoint_names import is_sharded, is_whole
 
 DEFAULT_MODEL = "vit_lightning.classifier.Classifier"
 READ = {"hyper_parameters": {}, "global_step": 0, "model": DEFAULT_MODEL}

@@ -22,7 +22,7 @@ from vit_lightning.cli.parser import ViTParser
 from vit_lightning.cli.parser_errors import bare_flag, shorten
 from vit_lightning.cli.plugins import MODELS, data_flags, datamodule_names, import_class, load_plugins
 from vit_lightning.cli.precedence import DEFAULT_MODEL, as_defaults, find_checkpoint, of_another_model, read_facts
-from vit_lightning.cli.verbs import OWN_VERBS, VerbTrainer
+from vit_lightning.cli.verb_trainer import OWN_VERBS, VerbTrainer
 from vit_lightning.cli.warnings_filter import silence
 from vit_lightning.errors import InputError
 from vit_lightning.runs import folders

@@ -20,8 +20,8 @@ class NetConfig:
     """Architecture of a net: a named variant, any single field of which may be overridden (None: the variant's)."""
 
     variant: str | None = None
-    """Named net such as B/16; unset: B/16. Size and patch (Ti/16 ... G/14), a hybrid (R50+B/16), a BiT ResNet (R50x1),
-    or any net of timm (timm/<name>)."""
+    """Named net: size and patch such as B/16, a hybrid such as R50+B/16, a BiT ResNet such as R50x1, or timm/NAME
+    (unset: B/16, or that of the weights). Sizes are mu, Ti, S, M, B, L, H, g and G."""
     patch: int | None = None
     """Side of a patch in pixels (in a hybrid: in positions of the stem's map)."""
     stride: int | None = None

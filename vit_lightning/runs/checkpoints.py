@@ -18,7 +18,7 @@ from torch import Tensor
 from vit_lightning.errors import InputError
 from vit_lightning.files import remove, replace, unwritable
 from vit_lightning.private_api import cluster_environment, skip_sigterm_exchange
-from vit_lightning.runs.checkpoint_files import LAST, NEW, PREVIOUS, is_sharded
+from vit_lightning.runs.checkpoint_names import LAST, NEW, PREVIOUS, is_sharded
 from vit_lightning.runs.sharded import read_sharded_run
 from vit_lightning.runs.signals import Agreement, Stop
 from vit_lightning.runs.slurm import requeue
@@ -35,8 +35,8 @@ class LastCheckpoint(Checkpoint):
     it, its validation and its row in the logs: when the next batch is at hand, or the epoch ends.
 
     Args:
-        every_n_steps: Optimiser steps between two saves, beside the end of the run and of every epoch; of many short
-            epochs only as many as take 2 % of the time.
+        every_n_steps: Optimiser steps between two saves of last.ckpt. It is saved at the end of the run and of every
+            epoch too; of many short epochs only as many as take 2 % of the time.
         dirpath: Folder; unset: checkpoints/ in the run folder.
     """
 

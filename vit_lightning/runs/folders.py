@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from vit_lightning.errors import InputError
-from vit_lightning.runs.checkpoint_files import LAST, NEW, PREVIOUS, is_sharded, is_whole
+from vit_lightning.runs.checkpoint_names import LAST, NEW, PREVIOUS, is_sharded, is_whole
 from vit_lightning.runs.slurm import slurm_job, was_requeued
 
 CHECKPOINTS = "checkpoints"

@@ -9,7 +9,7 @@ import torch.distributed.checkpoint as dcp
 from torch import Tensor
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
-from vit_lightning.runs.checkpoint_files import FACTS
+from vit_lightning.runs.checkpoint_names import FACTS
 
 
 def read_facts(path: Path) -> dict[str, Any]:

@@ -25,7 +25,8 @@ class Optim:
     lr: float = 1e-3
     """Peak learning rate."""
     weight_decay: float = 0.0
-    """Multiplied by the learning rate in each step, as the paper quotes it (big_vision quotes the product)."""
+    """Share of a weight that a step takes off, times the learning rate. The paper quotes it so; big_vision quotes the
+    product."""
     momentum: float = 0.9
     """Momentum of sgd; muon's is 0.95."""
     betas: tuple[float, float] = (0.9, 0.999)

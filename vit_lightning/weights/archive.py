@@ -16,7 +16,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from vit_lightning.errors import InputError
-from vit_lightning.runs.checkpoint_files import is_sharded, is_whole
+from vit_lightning.runs.checkpoint_names import is_sharded, is_whole
 from vit_lightning.runs.sharded import read_facts, read_weights
 
 FOLDER_FILES = (

@@ -13,7 +13,7 @@ from vit_lightning.models import Net, build
 from vit_lightning.models.config import ResolvedConfig, as_pair, is_timm
 from vit_lightning.weights.archive import Archive, open_archive
 from vit_lightning.weights.layouts import LAYOUTS, Layout
-from vit_lightning.weights.layouts.table import TensorMapping, Weights, shape_of, to_ours
+from vit_lightning.weights.layouts.tensor_mapping import TensorMapping, Weights, shape_of, to_ours
 from vit_lightning.weights.report import Report
 from vit_lightning.weights.resize import Resampling, Resizer
 from vit_lightning.weights.source import fetch

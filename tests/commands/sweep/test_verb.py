@@ -384,7 +384,7 @@ def test_wrong_words_are_told_in_a_sentence(sweep, words, sentence):
 
 
 def test_figures_without_matplotlib_are_refused_before_anything_runs(sweep, monkeypatch):
-    monkeypatch.setattr("vit_lightning.commands.sweep.draw.find_spec", lambda name: None)
+    monkeypatch.setattr("vit_lightning.commands.sweep.figure.find_spec", lambda name: None)
     done = sweep()
     assert done.code == 1 and 'pip install "vit-lightning[figures]"' in done.err
     assert not Path("runs").exists()

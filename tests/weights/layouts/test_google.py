@@ -14,7 +14,7 @@ from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build
 from vit_lightning.weights import Report, load_into, load_net
 from vit_lightning.weights.layouts import google
-from vit_lightning.weights.layouts.table import to_theirs
+from vit_lightning.weights.layouts.tensor_mapping import to_theirs
 from vit_lightning.weights.save import save
 
 WIDTH, HEADS, MLP, PATCH, GRID, DEPTH, CLASSES = 32, 2, 48, 8, 4, 2, 5

@@ -14,7 +14,7 @@ from torch import Tensor
 from vit_lightning.compute.cost import macs, training_flops
 from vit_lightning.compute.peaks import arithmetic_of, device_name, peak
 from vit_lightning.models import NetConfig
-from vit_lightning.models.config import as_pair
+from vit_lightning.models.config import as_pair, is_timm
 
 HORIZON = 10**9
 """Optimiser steps that a trainer plans, so that no round reaches the end of the schedule."""
@@ -29,9 +29,12 @@ class Contender:
         trainer: Says where and how precisely to compute; nothing is connected to it yet.
         model: A RecipeModel whose facts are known.
         training: Whether there is an optimiser.
+        mode: Mode of torch.compile in which its net is compiled; None: as the model says.
     """
 
-    def __init__(self, trainer: Trainer, model: LightningModule, training: bool = True) -> None:
+    def __init__(
+        self, trainer: Trainer, model: LightningModule, training: bool = True, mode: str | None = None
+    ) -> None:
         self.model, self.trainer = model, trainer
         remove_step_limit(trainer)
         trainer.state.fn = TrainerFn.FITTING if training else TrainerFn.PREDICTING
@@ -46,8 +49,12 @@ class Contender:
             self.precision.module_init_context(),
         ):
             model.configure_model()
+        if mode is not None:
+            model.net.compile(mode=mode)
         self.strategy.setup(trainer)
         self.device = self.strategy.root_device
+        # A fit's nets go without cuDNN's attention, whose gradient may be NaN (RecipeModel); a peer's users have it.
+        self._cudnn_attention = is_timm(model.config)
 
     @property
     def name(self) -> str:
@@ -74,6 +81,7 @@ class Contender:
             self.model.train()
             # Precision plugins call the hooks of the model that the trainer's own strategy knows.
             self.trainer.strategy.connect(self.model)
+            torch.backends.cuda.enable_cudnn_sdp(self._cudnn_attention)
             with without_callbacks(self.trainer, self.model):
                 for _ in range(steps):
                     take_step(self.strategy, batch)
@@ -86,6 +94,7 @@ class Contender:
 
         def run(steps: int) -> None:
             self.model.eval()
+            torch.backends.cuda.enable_cudnn_sdp(self._cudnn_attention)
             with torch.inference_mode(), self.precision.forward_context():
                 for _ in range(steps):
                     self.model.net(self.model.normalise(images))

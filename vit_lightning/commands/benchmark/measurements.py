@@ -35,6 +35,8 @@ from vit_lightning.models.config import as_pair
 from vit_lightning.runs.loggers import MetricsCSV, TensorBoard
 from vit_lightning.terminal import console, report
 
+REDUCE_OVERHEAD = "reduce-overhead"
+"""Mode of torch.compile that launches a compiled net as a CUDA graph."""
 BENCHMARK_LR = 1e-5
 """Learning rate of what is measured. Numbers decide how much power a product takes, and so how fast it is: at 1e-3 B/16
 learnt random labels until it diverged, at 0 the head stays zero and so does every gradient below it (4,341 images/s and
@@ -135,19 +137,25 @@ class Measurements:
                 input_sizes.draw(self.rows, figure)
 
     def _steps(self, what: str, peers: list[LightningModule], auto: bool) -> None:
-        tasks = [self._task(what, rebuild(model), auto) for model in (self.model, *peers)]
+        tasks = [self._task(what, rebuild(self.model), auto)]
+        for peer in peers:
+            tasks += [self._task(what, rebuild(peer), auto, mode) for mode in self._modes(peer)]
         ours, *theirs = (task.row for task in tasks)
         for row in theirs:
             row.net += ", no flags" * (row.net == ours.net)
         alternate(tasks, clock_of(self.device), self.rounds, self.seconds, report)
 
-    def _task(self, what: str, model: LightningModule, auto: bool) -> BenchmarkTask:
+    def _modes(self, peer: LightningModule) -> tuple[str | None, ...]:
+        """Ways in which a peer is compiled: its users take the faster one, and which that is depends on the net."""
+        return (None, REDUCE_OVERHEAD) if peer.hparams.compile and self.device.type == "cuda" else (None,)
+
+    def _task(self, what: str, model: LightningModule, auto: bool, mode: str | None = None) -> BenchmarkTask:
         batch = self._largest(what, model) if auto else self.data.batch_size
-        compiled = " compiled" * bool(model.hparams.compile)
+        compiled = " compiled" * bool(model.hparams.compile) + f", {mode}" * bool(mode)
         row = self._row(what, model.config.variant + compiled, batch)
 
         def build() -> Callable[[int], None]:
-            contender = Contender(self.trainer, model, training=what == "train")
+            contender = Contender(self.trainer, model, what == "train", mode)
             row.flops, row.peak = contender.flops(what), peak_flops(self.trainer)
             return contender.task(what, batch)
 

@@ -52,7 +52,8 @@ def benchmark(
             fit: a real fit in turn with its own bare steps, and what it adds to one; data: the training loader.
         compare: Another net with the same recipe, such as timm/vit_base_patch16_224, measured in turn with the model's.
             It is what its name says, with --model.net's channels, dropout and stochastic depth and no other flag.
-        compare_compiled: Whether that net is compiled; unset: as --model.compile says for both.
+        compare_compiled: Whether that net is compiled; unset: as --model.compile says for both. On a GPU it is measured
+            in both of torch.compile's usual modes, default and reduce-overhead.
         compare_loaders: Also measure timm's and torchvision's loaders on the same files, in turn with the data's own.
         batches: Batch to measure. given: --data.batch_size; auto: the largest that fits, found for each measure.
         cap: Largest batch that is tried; unset: 16384 on a GPU, 64 elsewhere.

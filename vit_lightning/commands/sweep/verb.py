@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from vit_lightning.commands.sweep.children import Children
-from vit_lightning.commands.sweep.draw import check_installed, draw, missing_metric
+from vit_lightning.commands.sweep.figure import check_installed, draw, missing_metric
 from vit_lightning.commands.sweep.plan import Cell, SweepPlan, read_plan
 from vit_lightning.commands.sweep.progress import SweepProgress
 from vit_lightning.commands.sweep.results import main_metric, read_row, read_rows, table, write_results

@@ -7,7 +7,7 @@ from pathlib import Path
 from vit_lightning.models import Net
 from vit_lightning.weights.archive import Archive
 from vit_lightning.weights.layouts import checkpoint, google, huggingface, timm, torchvision
-from vit_lightning.weights.layouts.table import Weights
+from vit_lightning.weights.layouts.tensor_mapping import Weights
 from vit_lightning.weights.report import Report
 
 

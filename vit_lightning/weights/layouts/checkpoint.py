@@ -14,7 +14,7 @@ from vit_lightning.errors import InputError
 from vit_lightning.models import Net, NetConfig, resolve
 from vit_lightning.weights.archive import Archive, Stored
 from vit_lightning.weights.layouts.facts import fact, numbers_fact, size_fact
-from vit_lightning.weights.layouts.table import TensorMapping, Weights, rename
+from vit_lightning.weights.layouts.tensor_mapping import TensorMapping, Weights, rename
 from vit_lightning.weights.report import Report
 
 NAME = "vit_lightning"

@@ -20,7 +20,7 @@ from vit_lightning.models.config import Pool, ResolvedConfig, is_resnet
 from vit_lightning.models.variants import RESNETS
 from vit_lightning.weights.archive import Archive, Stored
 from vit_lightning.weights.layouts.shapes import settle_table, variant_of
-from vit_lightning.weights.layouts.table import (
+from vit_lightning.weights.layouts.tensor_mapping import (
     TensorMapping,
     Weights,
     axes,

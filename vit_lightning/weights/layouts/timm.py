@@ -16,7 +16,7 @@ from vit_lightning.models.config import Gelu, Pool, ResolvedConfig
 from vit_lightning.weights.archive import Archive, Stored
 from vit_lightning.weights.layouts.facts import fact, numbers_fact, size_fact
 from vit_lightning.weights.layouts.shapes import HEADS, heads_of, settle_table, variant_of
-from vit_lightning.weights.layouts.table import (
+from vit_lightning.weights.layouts.tensor_mapping import (
     PATCHES,
     TensorMapping,
     Weights,

@@ -8,7 +8,7 @@ from vit_lightning.models import Net, NetConfig, resolve
 from vit_lightning.models.config import ResolvedConfig
 from vit_lightning.weights.archive import Archive
 from vit_lightning.weights.layouts.shapes import heads_of, settle_table, variant_of
-from vit_lightning.weights.layouts.table import (
+from vit_lightning.weights.layouts.tensor_mapping import (
     PATCHES,
     TensorMapping,
     Weights,

@@ -4,7 +4,7 @@ import zipfile
 
 import torch
 
-from vit_lightning.runs.checkpoint_files import is_whole
+from vit_lightning.runs.checkpoint_names import is_whole
 
 
 def test_a_checkpoint_damaged_inside_is_not_whole(tmp_path):
