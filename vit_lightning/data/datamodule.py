@@ -43,7 +43,7 @@ class ImageDataModule(LightningDataModule, ABC):
     Args:
         root: folder that holds the data.
         image_size: height and width of the images given to the model, one number for both or [height, width].
-        batch_size: images per device and batch. An optimiser step sees these times the devices and the accumulated
+        batch_size: images in a batch, per device. An optimiser step sees these times the devices and the accumulated
             batches.
         num_workers: processes that load images, per device (unset: one per core, at most 8). 0 loads in the main
             process. Batches that are taken from memory as they are need none, and training sets varied on a GPU have
@@ -54,7 +54,7 @@ class ImageDataModule(LightningDataModule, ABC):
         augment_on_device: vary whole training batches on the device that trains, not one image after the other in the
             loader. The random numbers differ; their distributions are the same. It needs a set in memory, and another
             crop than inception and no TrivialAugment. Unset: wherever that holds.
-        decode_on_device: decode training JPEGs on the GPU that trains (nvJPEG), and crop and augment them there. It
+        decode_on_device: decode training JPEGs on the training GPU (nvJPEG), and crop and augment them there. It
             pays where a GPU with a JPEG engine (A100, H100 and later) has few CPU cores, and the progress line's
             data_wait is more than a few percent. Crops stay the same, pixels nearly so. RandAugment, rotation, shift,
             scale and erasing draw other numbers than on the host, from the same distributions. The loader decodes all

@@ -63,9 +63,11 @@ class NetConfig:
     """How attention begins: at random as in the paper, or, for small data sets, like that of trained nets (mimetic,
     arXiv 2305.09828) or with every head at a neighbour of each patch (local, arXiv 2404.01139; needs sincos_2d)."""
     dropout: float | None = None
-    """Rate after the positions and after every dense layer of a block except the queries, keys and values."""
+    """Rate of dropout (unset: 0). It follows the positions and every dense layer of a block except that of queries,
+    keys and values (paper, appendix B.1)."""
     stochastic_depth: float | None = None
-    """Rate at which the last block is skipped per image; it grows linearly from 0 at the first block."""
+    """Rate of stochastic depth in the last block (unset: 0). It grows linearly from 0 at the first block, and says how
+    many images skip a block."""
     patch_dropout: float | None = None
     """Share of an image's patches that training leaves out, others each time: faster, and harder to learn by heart
     (arXiv 2208.07220)."""

@@ -24,8 +24,8 @@ class Averaging:
     """Exponential moving (Polyak) average of the weights, one update per optimiser step."""
 
     decay: float = 0.0
-    """Share of the average that a step keeps, such as 0.9999 (0: no averaging). The paper has 0.9999 in its table 2.
-    Validation, test, prediction and export then use the average."""
+    """Decay of the moving average of the weights, such as 0.9999 (0: no averaging). The paper has
+    0.9999 in its table 2. Validation, test, prediction and export then use the average."""
     warmup: bool = True
     """Begin with a smaller share, (1 + t) / (10 + t) after t steps until that exceeds `decay`, so that the first
     weights are soon forgotten (TensorFlow's ExponentialMovingAverage; the paper does not state its own)."""
