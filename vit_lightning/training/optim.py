@@ -25,7 +25,7 @@ class Optim:
     lr: float = 1e-3
     """Peak learning rate."""
     weight_decay: float = 0.0
-    """Decoupled weight decay: a step takes off this share times the learning rate. The paper quotes it so; big_vision
+    """Weight decay: a step takes off this share times the learning rate. The paper quotes it so; big_vision
     quotes the product."""
     momentum: float = 0.9
     """Momentum of sgd; muon's is 0.95."""
