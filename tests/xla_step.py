@@ -42,7 +42,10 @@ def train(
 def main() -> int:
     """Print the largest differences; fail where they exceed what the order of sums explains."""
     os.environ.setdefault("PJRT_DEVICE", "CPU")
-    import torch_xla
+    try:
+        import torch_xla
+    except ModuleNotFoundError:
+        sys.exit("error: this check needs torch_xla; this file's first lines say how to install it")
     import torch_xla.debug.metrics as met
 
     device = torch_xla.device()

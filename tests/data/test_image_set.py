@@ -1,9 +1,11 @@
 """Members that a set may have or lack, read with their defaults."""
 
 import numpy as np
+import pytest
 
-from vit_lightning.data.image_set import announce, blocks_of, keys_of, labels_of
+from vit_lightning.data.image_set import announce, blocks_of, keys_of, labels_of, record_of
 from vit_lightning.data.subsets import Subset
+from vit_lightning.errors import InputError
 
 
 class Whole:
@@ -47,3 +49,9 @@ def test_a_part_of_a_plain_set_keeps_its_numbers():
     part = Subset([(b"", 0)] * 3, np.array([2, 1]))
     assert list(keys_of(part)) == [2, 1]
     assert labels_of(part) is None and blocks_of(part) is None
+
+
+@pytest.mark.parametrize("records", [[1, 2, 3], [(1, 2, 3)], ["ab"], [{"image": 0, "label": 1}]])
+def test_a_set_that_yields_no_pairs_is_named(records):
+    with pytest.raises(InputError, match=r"record 0 of the list is a \w+; expected a pair of an image and its label"):
+        record_of(records, 0)

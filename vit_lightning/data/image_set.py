@@ -5,6 +5,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from vit_lightning.errors import InputError
+
 
 class Numbered(Protocol):
     """Anything that has items by number: a set of images, or the names of its records."""
@@ -33,6 +35,22 @@ class ImageSet(Protocol):
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: int, /) -> tuple[Any, Any]: ...
+
+
+def record_of(source: Numbered, index: int) -> tuple[Any, Any]:
+    """Return image and label of a record.
+
+    Raises:
+        InputError: the set yields something else than a pair.
+    """
+    record = source[index]
+    if not isinstance(record, tuple | list) or len(record) != 2:
+        raise InputError(
+            f"record {index} of the {type(source).__name__} is a {type(record).__name__}; "
+            "expected a pair of an image and its label"
+        )
+    image, label = record
+    return image, label
 
 
 def keys_of(images: Any) -> Sequence[Any]:

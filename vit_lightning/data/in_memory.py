@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from vit_lightning.augment.per_batch import BatchAugment, UnaugmentedBatch
 from vit_lightning.data import images
+from vit_lightning.data.image_set import record_of
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.records import Records
 from vit_lightning.data.sampling import BROKEN, IGNORE, Draw, Draws, columns
@@ -171,7 +172,7 @@ def _shapes(records: Records, numbers: range) -> Iterator[torch.Size]:
     """Decode some records; give the shapes of those that can be read."""
     for index in numbers:
         try:
-            image = records.source[index][0]
+            image, _ = record_of(records.source, index)
             yield images.load(image, name=records.name(index), strict=records.strict).shape
         except BrokenImage:
             continue
@@ -267,7 +268,7 @@ class SetInChunks(Dataset[DecodedChunk | InputError]):
         shown, labels, faults = {}, {}, []
         for index in range(number * self.size, min((number + 1) * self.size, len(self.records))):
             try:
-                image, label = self.records.source[index]
+                image, label = record_of(self.records.source, index)
                 labels[index] = self.records.label(label, index)
                 shown[index] = self._sized(image, index)
             except BrokenImage as error:

@@ -127,7 +127,7 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
     def reason(self, index: int) -> str:
         """Say why a record cannot be read, by trying once more."""
         try:
-            images.load(self.source[index][0], name=self.name(index), strict=self.strict)
+            images.load(image_set.record_of(self.source, index)[0], name=self.name(index), strict=self.strict)
         except BrokenImage as error:
             return error.reason or error.name
         return ""
@@ -156,7 +156,7 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
     def _load(self, draw: Draw) -> tuple[Tensor, Tensor] | None:
         """Return a record, or None if it is broken and that is allowed."""
         try:
-            image, label = self.source[draw.index]
+            image, label = image_set.record_of(self.source, draw.index)
             opened = self._open(image, draw.index)
         except BrokenImage as error:
             if self.skipped is None:
