@@ -15,6 +15,7 @@ from filelock import FileLock
 from datamodules.reading import array_cache
 from vit_lightning.data.sampling import WINDOW
 from vit_lightning.errors import InputError
+from vit_lightning.files import open_regular
 
 OPEN = 64
 """Files that a process keeps open."""
@@ -79,7 +80,7 @@ class RemoteFiles(Sequence[RemoteFile]):
         if number not in self._opened:
             if len(self._opened) >= OPEN:
                 self._opened.pop(next(iter(self._opened)))
-            self._opened[number] = self.path(number).open("rb")
+            self._opened[number] = open_regular(self.path(number))
         return self._opened[number]
 
     def path(self, number: int) -> Path:
@@ -179,7 +180,8 @@ def content(url: str) -> bytes | None:
     """Return a small file, or None if there is none."""
     try:
         if not is_remote(url):
-            return Path(url).read_bytes()
+            with open_regular(url) as file:
+                return file.read()
         system, path = file_system(url)
         return system.cat_file(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -232,7 +234,7 @@ def _get(file: RemoteFile, part: Path) -> None:
 
 def sha256(file: Path) -> str:
     """Return the checksum of a file."""
-    with file.open("rb") as opened:
+    with open_regular(file) as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
