@@ -14,7 +14,8 @@ import torch
 from PIL import Image
 
 from datamodules import webshards as module
-from datamodules.webshards import WebShards, expand
+from datamodules.reading.tar_patterns import expand
+from datamodules.webshards import WebShards
 from tests import servers
 from vit_lightning.augment import Augment
 from vit_lightning.data import loaders
