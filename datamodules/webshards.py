@@ -11,12 +11,12 @@ import numpy as np
 
 from datamodules.reading import array_cache
 from datamodules.reading.class_map import class_numbers, classes_of, read_class_map
+from datamodules.reading.downloads import file_system
 from datamodules.reading.remote_files import (
     MissingFile,
     RemoteFile,
     RemoteFiles,
     cache_folder,
-    file_system,
     is_packed,
     is_remote,
 )

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from datamodules.reading.damaged_files import reason
-from datamodules.reading.remote_files import file_system, is_remote
+from datamodules.reading.downloads import file_system
+from datamodules.reading.remote_files import is_remote
 from vit_lightning.errors import InputError
 
 MOST = 10**6
