@@ -13,13 +13,15 @@ from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor
 
 from datamodules.reading.class_map import read_class_map
+from datamodules.reading.damaged_files import reading, reason
 from datamodules.reading.remote_files import RemoteFile, RemoteFiles, cache_folder, content, is_remote, sha256
 from vit_lightning.data import ImageDataModule, chunks
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.subsets import hold_out
-from vit_lightning.errors import InputError
+from vit_lightning.errors import InputError, listing
 
 SPLITS = ("train", "val", "test")
+COPY = "copy it again, or run prepare again"
 
 
 class ChunkRecords:
@@ -137,8 +139,9 @@ class Shards(ImageDataModule):
     shards at a time, which wants shards in a random order: `prepare --mix true`. An endpoint and keys come from the
     environment (AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID ...). S3 needs `pip install 'vit-lightning[s3]'`, GCS `[gcs]`.
 
-    Sets that LitData's own `optimize` wrote can be read too, if a record is an encoded image and a class, they are not
-    compressed, and not the Arrow rows that it makes of a dict with bytes; name their classes in a class_map.
+    Sets that LitData's own `optimize` wrote can be read too, if a record is one encoded image (bytes, jpeg, or
+    litdata's Image) and a class, they are not compressed, and not the Arrow rows that it makes of a dict with bytes;
+    name their classes in a class_map. MosaicML Streaming's shards (MDS) are refused.
 
     Args:
         root: folder or address.
@@ -177,11 +180,15 @@ class Shards(ImageDataModule):
             return read_class_map(self.class_map)
         if "classes" not in self._manifest:
             self._check_whole()
+            self._check_layout()
             raise InputError(
                 f"{self.address} holds no manifest.json with classes: expected what `prepare --out` has written; give "
                 "--data.root, or --data.class_map for a set that LitData wrote"
             )
-        return self._manifest["classes"]
+        classes = self._manifest["classes"]
+        if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
+            raise InputError(f"{self.address}/manifest.json is damaged: its classes are no list of names; {COPY}")
+        return classes
 
     @property
     def mending(self) -> str:
@@ -202,7 +209,9 @@ class Shards(ImageDataModule):
         damaged = [file.url for file in whole if sha256(Path(file.url)) != file.sha256]
         if damaged:
             them, are = ("them", "are") if len(damaged) > 1 else ("it", "is")
-            self.report(InputError(f"{', '.join(damaged)} {are} damaged; remove {them} and run prepare again"))
+            self.report(
+                InputError(f"{listing(damaged, longest=1000)} {are} damaged; remove {them} and run prepare again")
+            )
 
     def setup(self, stage: str) -> None:
         """Read the sets before their shards are checked: the verb doctor then looks at what there is of them."""
@@ -210,6 +219,7 @@ class Shards(ImageDataModule):
         self.train_set, self.val_set, self.test_set = found
         if self.train_set is None and self.val_set is None and self.test_set is None:
             self._check_whole()
+            self._check_layout()
             raise InputError(f"{self.address} holds no train, val or test with an index.json; give --data.root")
         if self.val_set is None and self.train_set is not None:
             self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction)
@@ -235,6 +245,11 @@ class Shards(ImageDataModule):
         index = _read_json(f"{folder}/{chunks.INDEX}")
         if index is None:
             return None
+        with reading(f"{folder}/{chunks.INDEX}"):
+            return self._open(folder, index)
+
+    def _open(self, folder: str, index: dict[str, Any]) -> ChunkRecords:
+        _refuse_other_layouts(folder, index)
         try:
             layout = chunks.Layout.of(index["config"])
         except ValueError as error:
@@ -244,22 +259,63 @@ class Shards(ImageDataModule):
             RemoteFile(f"{folder}/{entry['filename']}", entry["chunk_bytes"] if ours else None, entry.get("sha256"))
             for entry in index["chunks"]
         ]
-        labels = content(f"{folder}/labels.npy")
+        sizes = [int(entry["chunk_size"]) for entry in index["chunks"]]
+        if min(sizes, default=0) < 0:
+            raise ValueError(f"a chunk_size of {min(sizes)}")
         return ChunkRecords(
             RemoteFiles(files, cache_folder(self.cache, self.address), self.cache_limit),
-            [entry["chunk_size"] for entry in index["chunks"]],
+            sizes,
             layout,
             self.num_classes,
-            None if labels is None else np.load(io.BytesIO(labels)),
+            _read_labels(f"{folder}/labels.npy", sum(sizes)),
         )
+
+    def _check_layout(self) -> None:
+        """Say what the folder itself holds in place of train, val and test."""
+        index = _read_json(f"{self.address}/{chunks.INDEX}")
+        if index is not None:
+            _refuse_other_layouts(self.address, index)
+            raise InputError(
+                f"{self.address} itself holds an index.json; move its files into a folder train there, or give "
+                "--data.root the folder above"
+            )
+        for split in SPLITS:
+            _refuse_other_layouts(f"{self.address}/{split}", _read_json(f"{self.address}/{split}/{chunks.INDEX}") or {})
+
+
+def _refuse_other_layouts(folder: str, index: dict[str, Any]) -> None:
+    """Name the sets that have an index.json of another kind."""
+    if "shards" in index and "chunks" not in index:
+        raise InputError(
+            f"{folder} holds MosaicML Streaming's shards (MDS), which are not read; write its images to folders, "
+            "tars or a table, for ImageFolder, WebShards or Parquet"
+        )
+
+
+def _read_labels(url: str, count: int) -> np.ndarray | None:
+    """Return the labels beside the shards, None if there are none; nothing in them is unpickled."""
+    data = content(url)
+    if data is None:
+        return None
+    try:
+        labels = np.load(io.BytesIO(data), allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise InputError(f"{url} is damaged ({reason(error)}); {COPY}") from error
+    if not isinstance(labels, np.ndarray) or labels.shape != (count,) or labels.dtype.kind != "i":
+        found = f"{labels.dtype} {labels.shape}" if isinstance(labels, np.ndarray) else "an archive"
+        raise InputError(f"{url} holds {found}, expected {count} whole numbers; {COPY}")
+    return labels
 
 
 def _read_json(url: str) -> dict[str, Any] | None:
     data = content(url)
     try:
-        return None if data is None else json.loads(data)
-    except ValueError as error:
+        found = None if data is None else json.loads(data)
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{url} is damaged: {error}") from error
+    if found is not None and not isinstance(found, dict):
+        raise InputError(f"{url} is damaged: it is no object; {COPY}")
+    return found
 
 
 def _check(files: Iterable[RemoteFile]) -> None:

@@ -3,29 +3,34 @@
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
 from datamodules.reading import array_cache
 from datamodules.reading.class_map import class_numbers, classes_of, read_class_map
+from datamodules.reading.downloads import file_system
 from datamodules.reading.remote_files import (
     MissingFile,
     RemoteFile,
     RemoteFiles,
     cache_folder,
-    file_system,
     is_packed,
     is_remote,
 )
+from datamodules.reading.shared_sequences import Ragged
+from datamodules.reading.tar_parts import SampleForm
+from datamodules.reading.tar_patterns import matching
 from datamodules.reading.webdataset import TarSamples, index_samples
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.subsets import hold_out
 from vit_lightning.errors import InputError
 
-VERSION = "webshards 1"
+VERSION = "webshards 2"
+WHOLE = re.compile(r"(\d+)(\.0*)?")
+"""Whole numbers, which other tools also write as 3.0."""
 THREADS = 8
 """Tars that are asked for at once."""
 
@@ -34,8 +39,9 @@ class WebShards(ImageDataModule):
     """WebDataset tars in a folder or from S3, GCS, HTTP and whatever else fsspec knows.
 
     A sample is the files of a tar that follow on each other with the same name up to its first dot: an image (.jpg,
-    .png, .webp ...) and its class, as a whole number or a name in a .cls file, or in a field of a .json file. Tars may
-    be packed (.tgz, .tar.gz).
+    .png, .webp ...) and its class, as a whole number or a name in a .cls file, or in a field of a .json file. Of
+    several images the one with nothing else in its ending counts: .jpg beside .depth.png. Tars may be packed (.tgz,
+    .tar.gz).
 
     All tars are read once, at the start of the first run, to learn what lies in them; this is kept in the user's cache.
     After that every sample can be read by its number, so that a run resumes with the very next image, whatever the
@@ -45,11 +51,15 @@ class WebShards(ImageDataModule):
 
     Args:
         root: folder or address that the names of tars start from.
-        train: training tars, as names with * (not over HTTP), {000..146} or {a,b}; several patterns are joined by ::.
+        train: training tars, as names with {000..146}, {a,b}, *, ? or [0-9]; several patterns are joined by ::. Over
+            HTTP, only * and braces are patterns, and * needs a server that lists its files.
         val: validation tars, likewise; without them, part of train is held out.
         test: test tars, likewise.
         val_fraction: share of the training images held out for validation if there are no val tars; 0: none.
         label_field: field of the .json files that holds the class.
+        image_part: ending of the image's file, such as input.jpg, where a sample has several; unset: the only one.
+        label_part: ending of the file with the class, such as txt or target.cls; unset: cls, else json.
+        multi_label: whether an image may have several labels, or none: a list in the .json file, or a label a line.
         class_map: text file with one class name per line, in the order of the labels; unset: all names sorted as text,
             or whole numbers up to the greatest.
         cache: folder for indices and for remote tars; unset: vit_lightning in the user's cache folder.
@@ -64,6 +74,9 @@ class WebShards(ImageDataModule):
         test: str | None = None,
         val_fraction: float = 0.1,
         label_field: str = "label",
+        image_part: str | None = None,
+        label_part: str | None = None,
+        multi_label: bool = False,
         class_map: Path | None = None,
         cache: Path | None = None,
         cache_limit: float | None = None,
@@ -73,7 +86,7 @@ class WebShards(ImageDataModule):
         self.address = str(root if self.root is None else self.root).rstrip("/")
         self.patterns = {"train": train, "val": val, "test": test}
         self.val_fraction = val_fraction
-        self.label_field = label_field
+        self.form = SampleForm(label_field, image_part, label_part, multi_label)
         self.class_map = class_map
         self.cache = cache
         self.cache_limit = cache_limit
@@ -89,11 +102,16 @@ class WebShards(ImageDataModule):
     def class_names(self) -> list[str]:
         if self.class_map is not None:
             return read_class_map(self.class_map)
-        names = sorted(set(array_cache.MappedStrings(self._indexed("train")[1], "names")))
+        names = set(array_cache.MappedStrings(self._indexed("train")[1], "names"))
+        if all(map(WHOLE.fullmatch, names)):
+            names = set(map(_whole, names))
         if not names:
             empty = InputError(f"{self.address}/{self.patterns['train']} hold no samples; give other --data.train")
             raise next(iter(self._damage["train"]), empty)
-        return classes_of(names, f"{self.address}/{self.patterns['train']}")
+        source = f"{self.address}/{self.patterns['train']}"
+        if negative := next((name for name in names if name[:1] == "-" and name[1:].isdecimal()), None):
+            raise InputError(f"{source} has the label {negative}, which is no class; take such samples out")
+        return classes_of(sorted(names), source)
 
     def setup(self, stage: str) -> None:
         self.train_set = self._read("train")
@@ -109,14 +127,22 @@ class WebShards(ImageDataModule):
         for fault in self._damage[split]:
             self.report(fault)
         names = list(array_cache.MappedStrings(file, "names"))
-        labels = class_numbers(names, self.class_names, or_numbers=True)
-        unknown = np.flatnonzero(labels < 0)
+        known = set(self.class_names)
+        numbered = self.class_map is not None or all(map(str.isdecimal, known))
+        sought = [name if name in known else _whole(name) for name in names]
+        numbers = class_numbers(sought, self.class_names, or_numbers=numbered)
+        unknown = np.flatnonzero(numbers < 0)
         if len(unknown):
             raise InputError(
                 f"the {split} tars under {self.address} have the label {names[unknown[0]]!r}, which "
                 f"{self.class_map or 'train'} lacks"
             )
-        return TarSamples(files, file, labels[array_cache.load(file)["labels"]])
+        arrays = array_cache.load(file)
+        if self.form.multi_label:
+            labels = Ragged(numbers[arrays["labels.values"]], arrays["labels.ends"])
+        else:
+            labels = numbers[arrays["labels"]]
+        return TarSamples(files, file, labels, self.num_classes)
 
     def _indexed(self, split: str) -> tuple[RemoteFiles, Path]:
         if split not in self._tars:
@@ -125,22 +151,25 @@ class WebShards(ImageDataModule):
 
     def _index(self, split: str) -> tuple[RemoteFiles, Path]:
         """Return the tars of a split and the file that says what lies in them, which is made if there is none."""
-        urls = list(chain.from_iterable(_matching(self.address, one) for one in self.patterns[split].split("::")))
+        urls = matching(self.address, self.patterns[split])
         if not urls:
-            raise InputError(f"{self.address}/{self.patterns[split]}: no such tar; give --data.root and --data.{split}")
+            listed = "; over HTTP, write the names out: {000..146}" * self.address.startswith("http")
+            raise InputError(
+                f"{self.address}/{self.patterns[split]}: no such tar; give --data.root and --data.{split}{listed}"
+            )
         if not all(is_remote(url) or Path(url).is_file() for url in urls):
             raise self._missing(split, urls)
         folder = cache_folder(self.cache, self.address)
         states = [(url, *_state(url)) for url in urls]
         source = Path(f"{folder.name}-{split}")
-        version = f"{VERSION}\n{self.label_field}\n{states}"
+        version = f"{VERSION}\n{self.form}\n{states}"
         file = array_cache.cache_file(self.cache, source, version)
         damage = self._damage[split] = []
         if not file.exists():
             made = array_cache.cache_file(self.cache, source, f"{version} in part")
             try:
                 files = RemoteFiles([RemoteFile(url) for url in urls], folder, self.cache_limit)
-                index_samples(files, made, self.label_field, damage.append)
+                index_samples(files, made, replace(self.form), damage.append)
             except MissingFile as error:
                 raise self._missing(split, urls) from error
             file = made if damage else made.replace(file)
@@ -160,32 +189,9 @@ class WebShards(ImageDataModule):
         )
 
 
-def expand(pattern: str) -> list[str]:
-    """Write out the braces of a pattern: {000..146} with its leading zeros, and {a,b}."""
-    found = re.search(r"\{([^{}]*)\}", pattern)
-    if not found:
-        return [pattern]
-    ends = re.fullmatch(r"(\d+)\.\.(\d+)", found[1])
-    parts = found[1].split(",")
-    if ends:
-        width = len(ends[1])
-        parts = [f"{number:0{width}d}" for number in range(int(ends[1]), int(ends[2]) + 1)]
-    return [one for part in parts for one in expand(pattern[: found.start()] + part + pattern[found.end() :])]
-
-
-def _matching(address: str, pattern: str) -> list[str]:
-    """Return the addresses of the tars that a pattern means."""
-    urls = [one if is_remote(one) else f"{address}/{one.strip()}" for one in expand(pattern)]
-    found = []
-    for url in urls:
-        if "*" not in url:
-            found.append(url)
-        elif is_remote(url):
-            system, path = file_system(url)
-            found += [system.unstrip_protocol(one) for one in sorted(system.glob(path))]
-        else:
-            found += sorted(map(str, Path(address).glob(url.removeprefix(f"{address}/"))))
-    return found
+def _whole(label: str) -> str:
+    found = WHOLE.fullmatch(label)
+    return found[1] if found else label
 
 
 def _exists(url: str) -> bool:

@@ -15,3 +15,10 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Suggestion to append to a message, or nothing."""
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
     return f"; did you mean {close[0]}?" if close else ""
+
+
+def listing(names: Iterable[object], most: int = 5, longest: int = 80) -> str:
+    """Name the first of what may be many, each in so many characters at most, and count the rest."""
+    texts = [str(name) for name in names]
+    shown = ", ".join(text if len(text) <= longest else f"{text[: longest - 3]}..." for text in texts[:most])
+    return f"{shown} and {len(texts) - most:,} more" if len(texts) > most else shown

@@ -1,13 +1,39 @@
 """Files and folders: written whole or not at all, replaced, removed; and the sentence where they cannot be written."""
 
+import errno
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from vit_lightning.errors import InputError
+
+KINDS = {stat.S_ISFIFO: "FIFO", stat.S_ISSOCK: "socket", stat.S_ISCHR: "device", stat.S_ISBLK: "device"}
+"""What a file may be that ends never, or when another process likes."""
+
+
+def open_regular(path: str | Path) -> BinaryIO:
+    """Open a file to read its bytes, if it is a regular one.
+
+    Raises:
+        OSError: if it is not there, may not be read, or is a FIFO, a socket, a device or a folder; its `strerror` says
+            so.
+    """
+    opened = open(path, "rb", opener=_open_at_once)  # noqa: SIM115 - the caller closes it
+    mode = os.fstat(opened.fileno()).st_mode
+    if kind := next((name for is_such, name in KINDS.items() if is_such(mode)), None):
+        opened.close()
+        raise OSError(errno.EINVAL, f"it is a {kind}, not a regular file", str(path))
+    return opened
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a FIFO without waiting for whoever may write to it."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def check_place(path: Path, flag: str) -> None:

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from stat import S_ISDIR
+from zlib import crc32
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -16,6 +17,10 @@ from vit_lightning.errors import InputError
 
 CACHE_FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "vit_lightning"
 """Folder of such files unless the user names another one."""
+
+CHECKSUM = "crc32"
+_compared: set[tuple[str, int, int, int]] = set()
+"""Files whose checksum this process or its parent has compared, in their present state."""
 
 
 class MappedStrings(Strings):
@@ -66,7 +71,7 @@ def save(file: Path, arrays: Mapping[str, np.ndarray | Strings | Ragged]) -> Non
             made = Path(folder) / file.name
             made.touch()
             mode = made.stat().st_mode
-            save_file(plain, made)
+            save_file(plain, made, {CHECKSUM: str(_checksum(plain))})
             made.chmod(mode)  # safetensors makes it unreadable for others
             made.replace(file)
     except OSError as error:
@@ -77,13 +82,31 @@ def load(file: Path) -> dict[str, np.ndarray]:
     """Map the arrays of a file; their pages are read when they are used, and shared by all processes.
 
     Raises:
-        InputError: if the file is damaged.
+        InputError: if the file is damaged; its checksum is compared once in a process.
     """
     try:
+        status = os.stat(file)
         with safe_open(file, "pt") as opened:  # for numpy it would copy
-            return {name: opened.get_tensor(name).numpy() for name in opened.keys()}  # noqa: SIM118
+            arrays = {name: opened.get_tensor(name).numpy() for name in opened.keys()}  # noqa: SIM118
+            stated = opened.metadata()
     except SafetensorError as error:
         raise InputError(f"{file} is damaged ({error}); remove it to have it made anew") from error
+    state = str(file), status.st_ino, status.st_mtime_ns, status.st_size
+    if state not in _compared and stated is not None:  # earlier versions wrote none
+        if stated.get(CHECKSUM) != str(_checksum(arrays)):
+            raise InputError(f"{file} is damaged (its checksum is another); remove it to have it made anew")
+        _compared.add(state)
+    return arrays
+
+
+def _checksum(arrays: Mapping[str, np.ndarray]) -> int:
+    """Return a checksum of arrays with their names and forms, in which no wrong byte goes unnoticed."""
+    found = 0
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        found = crc32(f"{name} {array.dtype} {array.shape}".encode(), found)
+        found = crc32(array.reshape(-1).view(np.uint8), found)
+    return found
 
 
 def file_state(path: Path) -> tuple[int, int]:

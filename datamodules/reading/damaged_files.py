@@ -8,7 +8,7 @@ from vit_lightning.errors import InputError
 
 
 @contextmanager
-def reading(file: Path) -> Iterator[None]:
+def reading(file: Path | str) -> Iterator[None]:
     """Name the file in what goes wrong inside.
 
     Over damaged bytes the parsers of foreign formats raise anything, so nothing narrower will do.

@@ -4,8 +4,9 @@ import gzip
 import hashlib
 import os
 import shutil
+import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from threading import Thread
 from typing import Any, BinaryIO, NamedTuple
@@ -13,16 +14,20 @@ from typing import Any, BinaryIO, NamedTuple
 from filelock import FileLock
 
 from datamodules.reading import array_cache
+from datamodules.reading.downloads import TooLarge, download
 from vit_lightning.data.sampling import WINDOW
 from vit_lightning.errors import InputError
+from vit_lightning.files import open_regular
 
+LARGEST_INDEX = 2**31
+"""Bytes that an index, a manifest or a list of labels may have."""
 OPEN = 64
 """Files that a process keeps open."""
 THREADS = 4
 """Files that a process fetches at once, ahead of their use."""
 UPLOAD = "upload it again, with the index.json beside it, from the folder that prepare has written"
 """What to do about a shard that does not arrive as it was written."""
-RETRY_PAUSES = (1.0, 5.0, 15.0)
+RETRY_PAUSES = (0.1, 0.5, 2.0, 10.0)
 """Seconds before each further attempt to fetch a file."""
 
 
@@ -79,7 +84,7 @@ class RemoteFiles(Sequence[RemoteFile]):
         if number not in self._opened:
             if len(self._opened) >= OPEN:
                 self._opened.pop(next(iter(self._opened)))
-            self._opened[number] = self.path(number).open("rb")
+            self._opened[number] = open_regular(self.path(number))
         return self._opened[number]
 
     def path(self, number: int) -> Path:
@@ -127,17 +132,11 @@ class RemoteFiles(Sequence[RemoteFile]):
             if place.exists():  # another process was faster
                 return
             part = place.with_name(f".{place.name}.part")
-            for pause in (*RETRY_PAUSES, None):
-                try:
-                    _get(self.files[number], part)
-                    break
-                except (InputError, FileNotFoundError):
-                    raise
-                except Exception as error:
-                    if pause is None:
-                        raise InputError(f"{self.files[number].url} cannot be fetched: {_reason(error)}") from error
-                    time.sleep(pause)
-            part.replace(place)
+            try:
+                _patiently(lambda: _get(self.files[number], part), self.files[number])
+                part.replace(place)
+            finally:
+                part.unlink(missing_ok=True)
         self._make_room(place)
 
     def _make_room(self, newest: Path) -> None:
@@ -179,9 +178,12 @@ def content(url: str) -> bytes | None:
     """Return a small file, or None if there is none."""
     try:
         if not is_remote(url):
-            return Path(url).read_bytes()
-        system, path = file_system(url)
-        return system.cat_file(path)
+            with open_regular(url) as file:
+                return file.read()
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder, "content")
+            _patiently(lambda: download(url, place, LARGEST_INDEX), RemoteFile(url))
+            return place.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except InputError:
@@ -190,51 +192,54 @@ def content(url: str) -> bytes | None:
         raise InputError(f"{url} cannot be read: {_reason(error)}") from error
 
 
-def file_system(url: str) -> tuple[Any, str]:
-    """Return fsspec's file system for an address, and the path in it.
-
-    Raises:
-        InputError: if a package is missing.
-    """
-    try:
-        from fsspec.core import url_to_fs
-
-        return url_to_fs(url)
-    except ImportError as error:
-        extra = {"s3": "s3", "gs": "gcs", "gcs": "gcs"}.get(url.partition(":")[0])
-        remedy = f"pip install 'vit-lightning[{extra}]'" if extra else str(error)
-        raise InputError(f"{url} needs a package that is missing: {remedy}") from error
-    except ValueError as error:
-        raise InputError(f"{url}: {error}") from error
+def _patiently(fetch: Callable[[], None], file: RemoteFile) -> None:
+    """Fetch a file, again after a pause if that fails."""
+    for pause in (*RETRY_PAUSES, None):
+        try:
+            return fetch()
+        except (InputError, FileNotFoundError):
+            raise
+        except TooLarge as error:
+            raise InputError(f"{file.url} cannot be fetched: {error}; {_fix(file)}") from error
+        except Exception as error:
+            if pause is None:
+                raise InputError(f"{file.url} cannot be fetched: {_reason(error)}") from error
+            time.sleep(pause)
 
 
 def _get(file: RemoteFile, part: Path) -> None:
     if is_remote(file.url):
-        system, path = file_system(file.url)
         try:
-            system.get_file(path, str(part))
+            download(file.url, part, file.size)
         except FileNotFoundError as error:
             raise MissingFile(f"{file.url} does not exist; upload it, or correct --data.root") from error
     else:
         shutil.copyfile(file.url, part)
     size = part.stat().st_size
     if file.size is not None and size != file.size:
-        fix = UPLOAD if file.sha256 else "fetch it with another --data.cache if it was changed"
-        raise OSError(f"it has {size:,} bytes where {file.size:,} are expected; {fix}")
+        raise OSError(f"it has {size:,} bytes where {file.size:,} are expected; {_fix(file)}")
     if file.sha256 is not None and sha256(part) != file.sha256:
         raise OSError(f"its checksum is not the one that its index gives; {UPLOAD}")
     if is_packed(file.url):
         unpacked = part.with_name(f"{part.name}.unpacked")
-        with gzip.open(part) as source, unpacked.open("wb") as target:
-            shutil.copyfileobj(source, target, 2**20)
-        unpacked.replace(part)
+        try:
+            with gzip.open(part) as source, unpacked.open("wb") as target:
+                shutil.copyfileobj(source, target, 2**20)
+            unpacked.replace(part)
+        finally:
+            unpacked.unlink(missing_ok=True)
+
+
+def _fix(file: RemoteFile) -> str:
+    return UPLOAD if file.sha256 else "fetch it with another --data.cache if it was changed"
 
 
 def sha256(file: Path) -> str:
     """Return the checksum of a file."""
-    with file.open("rb") as opened:
+    with open_regular(file) as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _reason(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    text = " ".join(str(error).split())
+    return text or ("it comes too slowly" if isinstance(error, TimeoutError) else type(error).__name__)

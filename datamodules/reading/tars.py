@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from datamodules.reading.image_files import is_image
+from vit_lightning.data.images import check_bytes
 from vit_lightning.errors import InputError
+from vit_lightning.files import open_regular
 
 BLOCK = tarfile.BLOCKSIZE
 
@@ -32,7 +34,11 @@ def scan(path: Path, report: Callable[[InputError], None] | None = None) -> Iter
     Raises:
         InputError: if one is, without `report`.
     """
-    with path.open("rb") as file:
+    try:
+        file = open_regular(path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read as a tar: {error.strerror}") from error
+    with file:
         yield from _scan(file, 0, path, "", report)
 
 
@@ -48,9 +54,10 @@ def read(path: Path, block: int, name: str) -> bytes:
         InputError: if another thing lies there now.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             file.seek(block * BLOCK)
             member = tarfile.TarInfo.frombuf(file.read(BLOCK), "utf-8", "surrogateescape")
+            check_bytes(member.size, name)
             data = file.read(member.size)
     except (OSError, tarfile.HeaderError) as error:
         raise InputError(_changed(path, name, str(error))) from error

@@ -1,6 +1,9 @@
 import io
+import os
 import pickle
+import socket
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -263,3 +266,57 @@ def test_other_odd_files_of_the_kit(kit):
     for file in ("truncated.jpg", "not_an_image.jpg", "empty.jpg"):
         with pytest.raises(BrokenImage, match=file):
             decode((kit / "odd-made" / file).read_bytes(), name=file)
+
+
+@pytest.fixture(params=["fifo", "device", "socket", "large"])
+def endless(request, tmp_path) -> tuple[Path, str]:
+    """A file called like an image whose reading would never end, and what is said of it."""
+    file = tmp_path / "x.jpg"
+    match request.param:
+        case "fifo":
+            os.mkfifo(file)
+            return file, "it is a FIFO, not a regular file"
+        case "device":
+            file.symlink_to("/dev/zero")
+            return file, "it is a device, not a regular file"
+        case "socket":
+            with socket.socket(socket.AF_UNIX) as listening:
+                listening.bind(os.path.relpath(file))
+            return file, "No such device or address"
+        case _:
+            with file.open("wb") as opened:
+                opened.truncate(2**40)  # with no block on the disk
+            return file, "1,099,511,627,776 bytes are more than the 1,073,741,824 that an image may have"
+
+
+def test_only_regular_files_of_a_sane_size_are_images(endless):
+    file, reason = endless
+    with pytest.raises(BrokenImage) as caught:
+        load(file, name="x")
+    assert str(caught.value) == f"x: {reason}"
+
+
+def test_what_is_no_regular_file_is_skipped_by_every_verb(app, tmp_path):
+    for split in ("train", "val"):
+        for number in range(4):
+            file = tmp_path / "set" / split / f"class{number % 2}" / f"{number}.png"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            photo().save(file)
+    os.mkfifo(tmp_path / "set/train/class0/fifo.jpg")
+    (tmp_path / "set/train/class1/zero.jpg").symlink_to("/dev/zero")
+    words = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--data.num_workers", 0)
+    words += ("--data.image_size", 8, "--data.batch_size", 2)
+    labelled = (*words, "--data", "ImageFolder", "--data.root", tmp_path / "set")
+    done = app("doctor", *labelled, "--json", "found.json")
+    assert done.code == 1
+    found = (tmp_path / "found.json").read_text()
+    assert "fifo.jpg: it is a FIFO, not a regular file" in found
+    assert "zero.jpg: it is a device, not a regular file" in found
+    fit = ("fit", *labelled, "--trainer.max_epochs", 1, "--data.max_broken", 0.5)
+    assert "not a regular file" in app(*fit).err
+    assert app(*fit, "--data.on_error", "skip").code == 0
+    unlabelled = (*words, "--data", "Images", "--data.files", tmp_path / "set")
+    done = app("predict", *unlabelled, "--ckpt_path", "last")
+    assert done.code == 0, done.err
+    rows = next(tmp_path.glob("runs/default/*/predictions.csv")).read_text()
+    assert rows.count("not a regular file") == 2

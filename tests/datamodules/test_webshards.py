@@ -14,7 +14,8 @@ import torch
 from PIL import Image
 
 from datamodules import webshards as module
-from datamodules.webshards import WebShards, expand
+from datamodules.reading.tar_patterns import expand
+from datamodules.webshards import WebShards
 from tests import servers
 from vit_lightning.augment import Augment
 from vit_lightning.data import loaders
@@ -220,3 +221,19 @@ def test_the_kits_sample(kit, shards):
     data.setup("fit")
     assert data.num_classes == 10
     assert len(data.train_set) + len(data.val_set) == 90
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_contract_with_several_labels(tmp_path, shards, far):
+    members = []
+    for number in range(24):
+        label = {"label": ["a", "b"][: number % 3]}
+        members += [(f"{number:03d}.png", picture()), (f"{number:03d}.json", json.dumps(label).encode())]
+    pack(tmp_path / "set/train.tar", members)
+    with servers.http(tmp_path / "set") as address:
+        data = shards(address if far else tmp_path / "set", train="train.tar", multi_label=True, num_workers=2)
+        check_datamodule(data)
+        ready(data)
+        assert hasattr(data.train_set, "blocks") == far
+        seen = torch.cat([labels for _, labels in data.train_dataloader()])
+    assert {tuple(row) for row in seen.tolist()} == {(0, 0), (1, 0), (1, 1)}

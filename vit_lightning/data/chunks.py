@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from vit_lightning.errors import InputError
+from vit_lightning.errors import InputError, listing
 
 INDEX = "index.json"
 JOURNAL = "prepared.jsonl"
@@ -103,11 +103,16 @@ class Layout:
         if config.get("compression") or config.get("encryption") or config.get("ipc_compression"):
             raise ValueError("it is compressed or encrypted")
         formats = tuple(config["data_format"])
-        images = [number for number, name in enumerate(formats) if name in ("bytes", "jpeg")]
+        images = [number for number, name in enumerate(formats) if _is_encoded(name)]
         labels = [number for number, name in enumerate(formats) if name in (SINGLE_LABEL, MULTI_LABEL)]
         if len(images) != 1 or len(labels) != 1:
-            raise ValueError(f"its records are of {', '.join(formats)}, not one encoded image and one class")
+            raise ValueError(f"its records are of {listing(formats)}, not one encoded image and one class")
         return cls(formats, images[0], labels[0], formats.index("str") if "str" in formats else None)
+
+
+def _is_encoded(name: str) -> bool:
+    """Tell whether a field, by LitData's name of its format, holds the bytes of an image file, as image:jpg does."""
+    return name in ("bytes", "jpeg") or name.startswith("image:")
 
 
 def index(chunks: Sequence[dict[str, Any]], several: bool) -> str:

@@ -1,6 +1,7 @@
 """One path from bytes to uint8 RGB, the same in training, evaluation and prediction."""
 
 import io
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -12,12 +13,16 @@ from PIL import ExifTags, Image
 from torch import Tensor
 
 from vit_lightning.errors import InputError
+from vit_lightning.files import open_regular
 
 BACKGROUND = (255, 255, 255)
 """Colour (red, green, blue) behind transparent pixels."""
 
 MAX_PIXELS = 89_478_485
 """Larger images are refused before their pixels are decoded: a small file can claim any size (Pillow's own limit)."""
+
+MAX_BYTES = 2**30
+"""Larger files are refused before they are read: an image of `MAX_PIXELS` needs less in every format."""
 
 PIXMAP = re.compile(rb"P6\n([1-9]\d{0,8}) ([1-9]\d{0,8})\n255\n")
 """How a binary PPM of 8 bits begins where nobody has put a comment: width, height, and then the pixels."""
@@ -74,9 +79,21 @@ def load(image: bytes | str | Path | Image.Image | Tensor, *, name: str, strict:
 def read(path: str | Path, *, name: str) -> bytes:
     """Return the content of an image file, or raise BrokenImage."""
     try:
-        return Path(path).read_bytes()
+        with open_regular(path) as file:
+            check_bytes(os.fstat(file.fileno()).st_size, name)
+            data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: no path may hold a zero byte
+        if isinstance(error, BrokenImage):
+            raise
         raise BrokenImage(name, getattr(error, "strerror", None) or str(error)) from error
+    check_bytes(len(data), name)
+    return data
+
+
+def check_bytes(size: int, name: str) -> None:
+    """Raise BrokenImage for a file that is too large to be one image."""
+    if size > MAX_BYTES:
+        raise BrokenImage(name, f"{size:,} bytes are more than the {MAX_BYTES:,} that an image may have")
 
 
 def is_hidden(name: str) -> bool:

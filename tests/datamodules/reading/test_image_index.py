@@ -211,3 +211,9 @@ def test_generated_names_take_little_room(tmp_path):
     assert index[19_999] == "n00000019/n00000019_999.JPEG"
     assert index[12_345] == f"n00000012/{sorted(f'n00000012_{k}.JPEG' for k in range(1000))[345]}"
     assert file.stat().st_size < 20_000 * 8
+
+
+def test_a_tar_that_is_no_regular_file(tmp_path):
+    os.mkfifo(tmp_path / "a.tar")
+    with pytest.raises(InputError, match=r"a\.tar cannot be read as a tar: it is a FIFO, not a regular file"):
+        open_index(tmp_path, tmp_path / "cache")

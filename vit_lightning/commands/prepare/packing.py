@@ -28,6 +28,10 @@ from vit_lightning.errors import InputError
 
 LISTED = ("filename", "chunk_size", "chunk_bytes", "sha256")
 """What the index says of a shard."""
+HEADER = {"images", "digest"}
+"""What the first line of a journal says at least."""
+ENTRY = {*LISTED, "skipped", "sides", "labels", "shard"}
+"""What each further line of it says of a shard."""
 TOTALS = {"images": "chunk_size", "skipped": "skipped", "bytes": "chunk_bytes"}
 """What the manifest adds up over the shards."""
 BATCH = 32
@@ -234,11 +238,11 @@ class Packing:
         """
         now = {"images": len(self.encoding), "digest": self._digest(), **asdict(self.encoding.form)}
         file = self.folder / chunks.JOURNAL
-        text = file.read_text() if file.exists() else ""
+        text = file.read_text(errors="surrogateescape") if file.exists() else ""
         whole = text[: text.rfind("\n") + 1]  # a stop may have cut off the last line
         if whole != text:
-            chunks.put(file, [whole.encode()])
-        lines = [json.loads(line) for line in whole.splitlines()]
+            chunks.put(file, [whole.encode(errors="surrogateescape")])
+        lines = [_entry(line, file, number) for number, line in enumerate(whole.splitlines(), start=1)]
         if not lines:
             self._add(now)
             return {}
@@ -250,11 +254,11 @@ class Packing:
                     "remove it or give another --out"
                 )
         found = {entry.pop("shard"): entry for entry in lines[1:]}
-        return {number: entry for number, entry in found.items() if self._is_whole(entry)}
+        return {number: entry for number, entry in found.items() if self._is_whole(number, entry)}
 
-    def _is_whole(self, entry: dict[str, Any]) -> bool:
+    def _is_whole(self, number: int, entry: dict[str, Any]) -> bool:
         file = self.folder / entry["filename"]
-        return file.is_file() and file.stat().st_size == entry["chunk_bytes"]
+        return number in range(len(self.spans)) and file.is_file() and file.stat().st_size == entry["chunk_bytes"]
 
     def _add(self, line: dict[str, Any]) -> None:
         with (self.folder / chunks.JOURNAL).open("a") as opened:
@@ -269,6 +273,19 @@ class Packing:
         if labels is not None:
             digest.update(np.asarray(labels, dtype=np.int64).tobytes())
         return digest.hexdigest()
+
+
+def _entry(line: str, file: Path, number: int) -> dict[str, Any]:
+    """Read one line of the journal: first what is packed, then a line per shard."""
+    try:
+        found = json.loads(line)
+        complete = found.keys() >= (HEADER if number == 1 else ENTRY)
+    except (ValueError, RecursionError, AttributeError):
+        complete = False
+    if not complete:
+        remedy = f"remove {file.parent}" if number == 1 else "remove that line: its shard is then made anew"
+        raise InputError(f"line {number} of {file} is damaged; {remedy}, and run prepare again")
+    return found
 
 
 class _Batches:

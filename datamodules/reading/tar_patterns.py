@@ -1,0 +1,72 @@
+"""Names of tars from patterns: braces written out, and *, ? and [0-9] looked up in a folder or a remote place."""
+
+import glob
+import os
+import re
+from collections.abc import Iterator
+
+from datamodules.reading.damaged_files import reason
+from datamodules.reading.downloads import file_system
+from datamodules.reading.remote_files import is_remote
+from vit_lightning.errors import InputError
+
+MOST = 10**6
+"""Names that a range may stand for."""
+
+
+def matching(address: str, patterns: str) -> list[str]:
+    """Return the addresses of the tars that patterns joined by :: mean, each once, those of a pattern sorted.
+
+    Raises:
+        InputError: if a pattern is a shell command, or its place cannot be listed.
+    """
+    if command := next((text for text in (address, *patterns.split("::")) if text.lstrip().startswith("pipe:")), None):
+        raise InputError(
+            f"{command!r:.80}: pipe: runs a shell command, which WebShards does not; give the address itself, such as "
+            "s3://bucket/train-{000..146}.tar"
+        )
+    urls = [url for pattern in patterns.split("::") for one in expand(pattern.strip()) for url in _found(address, one)]
+    return list(dict.fromkeys(urls))
+
+
+def expand(pattern: str) -> list[str]:
+    """Write out the braces of a pattern as bash does: {000..146}, {0..8..2} and {a,b}."""
+    found = re.search(r"\{([^{}]*(?:,|\.\.)[^{}]*)\}", pattern)
+    if not found:
+        return [pattern]
+    ends = re.fullmatch(r"(\d+)\.\.(\d+)(?:\.\.(\d+))?", found[1])
+    parts = _range(*ends.groups()) if ends else found[1].split(",")
+    return [one for part in parts for one in expand(pattern[: found.start()] + part + pattern[found.end() :])]
+
+
+def _range(first: str, last: str, step: str | None) -> Iterator[str]:
+    padded = any(end[0] == "0" and len(end) > 1 for end in (first, last))
+    width = max(len(first), len(last)) if padded else 0
+    begin, end, by = int(first), int(last), int(step or 1) or 1
+    if abs(end - begin) // by >= MOST:
+        raise InputError(f"{{{first}..{last}}} stands for more than {MOST:,} names; give a shorter range")
+    numbers = range(begin, end + 1, by) if begin <= end else range(begin, end - 1, -by)
+    return (f"{number:0{width}d}" for number in numbers)
+
+
+def _found(address: str, pattern: str) -> list[str]:
+    """Return what one pattern without braces means; itself, if it is the name of one file."""
+    url = pattern if is_remote(pattern) else f"{address}/{pattern}" if is_remote(address) else ""
+    if url:
+        return _listed(url) if re.search(r"[*]" if url.startswith("http") else r"[*?[]", url) else [url]
+    path = os.path.join(address, pattern)
+    if not glob.has_magic(pattern) or os.path.exists(path):
+        return [path]
+    return sorted(glob.glob(os.path.join(glob.escape(address), pattern), recursive=True))
+
+
+def _listed(url: str) -> list[str]:
+    system, path = file_system(url)
+    try:
+        return [system.unstrip_protocol(one) for one in sorted(system.glob(path))]
+    except FileNotFoundError:
+        return []
+    except Exception as error:
+        raise InputError(
+            f"{url}: its place cannot be listed ({reason(error)}); write the names out, as in train-{{000..146}}.tar"
+        ) from error

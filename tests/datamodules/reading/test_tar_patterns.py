@@ -1,0 +1,86 @@
+"""What names of tars mean in a folder and on a server."""
+
+import pytest
+
+from datamodules.reading.tar_patterns import expand, matching
+from tests import servers
+from vit_lightning.errors import InputError
+
+NAMES = ("train-000.tar", "train-001.tar", "train-010.tar", "train-x.tar", "val.tar", "a[1].tar", ".hidden.tar")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    root = tmp_path / "set [v1]"
+    (root / "deep").mkdir(parents=True)
+    for name in (*NAMES, "deep/train-5.tar"):
+        (root / name).touch()
+    return root
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("train-00?.tar", ["train-000.tar", "train-001.tar"]),
+        ("train-0[0-9]0.tar", ["train-000.tar", "train-010.tar"]),
+        ("train-[!0-9].tar", ["train-x.tar"]),
+        ("*.tar", sorted(NAMES[:6])),
+        ("{train-00*,val}.tar", ["train-000.tar", "train-001.tar", "val.tar"]),
+        ("**/train-?.tar", ["deep/train-5.tar", "train-x.tar"]),
+        ("a[1].tar", ["a[1].tar"]),  # a file of that very name
+        ("train-0*.tar::train-000.tar", ["train-000.tar", "train-001.tar", "train-010.tar"]),  # each once
+    ],
+)
+def test_in_a_folder(folder, pattern, names):
+    assert matching(str(folder), pattern) == [str(folder / name) for name in names]
+
+
+def test_absolute_names(tmp_path):
+    (tmp_path / "train-1.tar").touch()
+    assert matching("/nowhere", f"{tmp_path}/train-?.tar") == [f"{tmp_path}/train-1.tar"]
+
+
+def test_on_a_server_that_lists_its_files(folder):
+    with servers.http(folder) as address:
+        names = ["train-000.tar", "train-001.tar", "train-010.tar", "train-x.tar"]
+        assert matching(address, "train-*.tar") == [f"{address}/{name}" for name in names]
+        assert matching(address, "train.tar?key=1") == [f"{address}/train.tar?key=1"]  # a query
+        assert matching(address, "none-*.tar") == []
+
+
+def test_in_a_bucket():
+    import fsspec
+
+    memory = fsspec.filesystem("memory")
+    for name in NAMES:
+        memory.pipe(f"/set/{name}", b"")
+    assert matching("memory://set", "train-00?.tar") == ["memory:///set/train-000.tar", "memory:///set/train-001.tar"]
+    assert matching("memory://set", "train-0[01]0.tar") == [
+        "memory:///set/train-000.tar",
+        "memory:///set/train-010.tar",
+    ]
+
+
+@pytest.mark.parametrize("root", ["pipe:aws s3 cp s3://x", "/data"])
+def test_commands_are_refused_by_name(root):
+    with pytest.raises(
+        InputError, match=r"'pipe:aws s3 cp s3://x.*': pipe: runs a shell command, which WebShards does"
+    ):
+        matching(root, "pipe:aws s3 cp s3://x/train-{000..009}.tar -")
+
+
+def test_a_place_that_cannot_be_listed(monkeypatch):
+    from datamodules.reading import tar_patterns
+
+    class Closed:
+        def glob(self, path):
+            raise PermissionError("403 Forbidden")
+
+    monkeypatch.setattr(tar_patterns, "file_system", lambda url: (Closed(), url))
+    with pytest.raises(InputError, match=r"cannot be listed \(403 Forbidden\); write the names out, as in train-\{000"):
+        matching("https://host", "train-*.tar")
+
+
+def test_a_range_beyond_reason():
+    with pytest.raises(InputError, match=r"\{0\.\.99999999999\} stands for more than 1,000,000 names"):
+        expand("{0..99999999999}")
