@@ -104,7 +104,14 @@ def read_labels(file: Path, column: str, multi_label: bool = False) -> FileLabel
         places = pc.fill_null(encoded.indices, MISSING).to_numpy(zero_copy_only=False).astype(np.int64)
     listed = listed_classes(file, column)
     found = FileLabels(file, [], places, ends, listed is None and _all_numbers(different))
-    names = [_name(value, listed, found, place) for place, value in enumerate(different)]
+    names = []
+    for place, value in enumerate(different):
+        try:
+            names.append(_name(value, listed))
+        except ValueError as error:
+            row = found.row(places == place)
+            kind = "" if listed else f"{values.type} in its column {column!r}; expected whole numbers or text, but has "
+            raise InputError(f"{file} has {kind}in row {row} the label {value!r:.60}{error}") from error
     known = sorted({name for name in names if name})
     place_of = {name: place for place, name in enumerate(known)}
     lookup = np.array([MISSING, *(place_of.get(name, MISSING) for name in names)])
@@ -163,8 +170,8 @@ def _all_numbers(values: Sequence[Any]) -> bool:
     return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
 
 
-def _name(value: Any, listed: Sequence[str] | None, found: FileLabels, place: int) -> str | None:
-    """Return a label as text, None if it stands for a missing one."""
+def _name(value: Any, listed: Sequence[str] | None) -> str | None:
+    """Return a label as text, None if it stands for a missing one, or raise ValueError."""
     if value is None or value != value or value in ("", -1):
         return None
     if isinstance(value, float) and value.is_integer():
@@ -175,5 +182,4 @@ def _name(value: Any, listed: Sequence[str] | None, found: FileLabels, place: in
         return str(value)
     if isinstance(value, int) and listed is not None and 0 <= value < len(listed):
         return listed[value]
-    known = f"outside its {len(listed)} classes" if listed else "expected a name or a whole number from 0"
-    raise InputError(f"{found.file} has in row {found.row(found.places == place)} the label {value!r:.60}, {known}")
+    raise ValueError(f", outside its {len(listed)} classes" if listed else "")
