@@ -38,11 +38,11 @@ def split_files(root: Path, ending: str) -> tuple[dict[str, list[Path]], list[st
     """
     entries = sorted(_entries(root))
     files = [path for path in entries if path.name.endswith(ending) and path.is_file()]
-    named = [(path, _first_word(path.name)) for path in files]
+    named = [(path, _split_name(path.name)) for path in files]
     for folder in entries:
         if folder.name.lower() in SPLIT_OF and folder.is_dir():
             named += [(path, f"{folder.name}/") for path in sorted(folder.glob(f"*{ending}"))]
-    return _by_split(named), [path.name for path, word in named if word.rstrip("/").lower() not in SPLIT_OF]
+    return _by_split(named), [path.name for path, name in named if _first_word(name) not in SPLIT_OF]
 
 
 def _entries(root: Path) -> list[Path]:
@@ -53,7 +53,7 @@ def _by_split(named: Iterable[tuple[Path, str]]) -> dict[str, list[Path]]:
     found: dict[str, list[Path]] = {}
     names: dict[str, str] = {}
     for path, name in named:
-        split = SPLIT_OF.get(name.rstrip("/").lower())
+        split = SPLIT_OF.get(name if path.is_dir() else _first_word(name))
         if split is None:
             continue
         found.setdefault(split, []).append(path)
@@ -61,6 +61,12 @@ def _by_split(named: Iterable[tuple[Path, str]]) -> dict[str, list[Path]]:
         if names.setdefault(split, name) != name or (path.is_dir() and path != first):
             raise InputError(f"{first} and {path} are both named as {split} data are; keep one, or rename it")
     return found
+
+
+def _split_name(name: str) -> str:
+    """Return what Hugging Face calls the split of a file train_extra-00000-of-00001.parquet, else the first word."""
+    counted = re.match(r"(.+)-\d+-of-\d+", name)
+    return counted[1] if counted else _first_word(name)
 
 
 def _first_word(name: str) -> str:

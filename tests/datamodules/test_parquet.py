@@ -400,3 +400,13 @@ def test_what_save_to_disk_wrote_is_explained(tmp_path):
     (tmp_path / "dataset_dict.json").write_text('{"splits": ["train"]}')
     with pytest.raises(InputError, match=r"save_to_disk .* datasets\.load_from_disk\(.*\)\[split\]\.to_parquet"):
         module(tmp_path).num_classes  # noqa: B018
+
+
+def test_two_splits_of_the_hub_are_not_mixed(tmp_path):
+    write(tmp_path / "train-00000-of-00001.parquet", [0, 1])
+    write(tmp_path / "extra-00000-of-00001.parquet", [0, 1])
+    data = ready(tmp_path, val_fraction=0.0)
+    assert len(data.train_set) == 2 and "extra-00000-of-00001.parquet, which is no split" in data.notices[0]
+    write(tmp_path / "train_noisy-00000-of-00001.parquet", [1, 0])
+    with pytest.raises(InputError, match=r"train-00000.* and .*train_noisy-00000.* are both named as train data are"):
+        ready(tmp_path)
