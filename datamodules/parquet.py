@@ -96,7 +96,7 @@ class Parquet(ImageDataModule):
         for folder in (self.root, self.root / "data"):
             files, others = split_files(folder, ".parquet")
             found = files | found
-            if others:
+            if files and others:
                 self.notice(f"{folder} has {others[0]}, which is no split and is left out ({len(others)} such)")
         if found:
             return found

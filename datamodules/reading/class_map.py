@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,12 +33,9 @@ def read_class_map(path: Path) -> list[str]:
             numbers to names.
     """
     try:
-        names = _names_in_json(_read_text(path)) if Path(path).suffix == ".json" else read_lines(path)
+        return _names_in_json(_read_text(path)) if Path(path).suffix == ".json" else read_lines(path)
     except ValueError as error:
         raise InputError(f"--data.class_map {path} cannot be read: {error}") from error
-    if twice := next((name for place, name in enumerate(names) if name in names[:place]), None):
-        raise InputError(f"--data.class_map {path} has the name {twice!r} twice; a name stands for one class")
-    return names
 
 
 def classes_of(labels: Sequence[str], source: str | Path) -> list[str]:
@@ -78,7 +76,11 @@ def class_numbers(labels: Iterable[str], class_names: Sequence[str], or_numbers:
         labels: names of classes.
         class_names: all names, in the order of the numbers.
         or_numbers: whether a label that is no name may be the number of a class, unless all names are numbers.
+
+    Raises:
+        InputError: if a label is the name of two classes.
     """
+    twice = {name for name, count in Counter(class_names).items() if count > 1}
     numbers = {name: number for number, name in enumerate(class_names)}
     all_numbers = all(map(str.isdecimal, class_names))
     counted = all_numbers and list(class_names) == [str(number) for number in range(len(class_names))]
@@ -86,7 +88,9 @@ def class_numbers(labels: Iterable[str], class_names: Sequence[str], or_numbers:
 
     def number(label: str) -> int:
         whole = label if label in numbers else whole_number(label)
-        if whole not in numbers and by_number and whole.isdecimal() and int(whole) < len(numbers):
+        if whole in twice:
+            raise InputError(f"the label {label!r} is the name of several classes; give each class a name of its own")
+        if whole not in numbers and by_number and whole.isdecimal() and int(whole) < len(class_names):
             return int(whole)
         return numbers.get(whole, -1)
 

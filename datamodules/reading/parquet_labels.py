@@ -63,6 +63,8 @@ def listed_classes(file: Path, column: str) -> list[str] | None:
         if isinstance(feature, list):  # the older form of a sequence
             feature = feature[0]
         elif names := feature.get("names"):
+            if len(set(names)) < len(names):
+                raise InputError(f"{file} lists the name of a class of its column {column!r} twice")
             return list(map(str, names))
         else:
             feature = feature.get("feature")

@@ -29,7 +29,7 @@ def split_folders(root: Path) -> tuple[dict[str, Path], list[str]]:
 
 
 def split_files(root: Path, ending: str) -> tuple[dict[str, list[Path]], list[str]]:
-    """Return the files of each split in a folder, and the names of the other files with that ending.
+    """Return the files of each split in a folder, and the names of other files with that ending and of their folders.
 
     They are named as train*.parquet is, or lie in a folder train.
 
@@ -42,11 +42,18 @@ def split_files(root: Path, ending: str) -> tuple[dict[str, list[Path]], list[st
     for folder in entries:
         if folder.name.lower() in SPLIT_OF and folder.is_dir():
             named += [(path, f"{folder.name}/") for path in sorted(folder.glob(f"*{ending}"))]
-    return _by_split(named), [path.name for path, name in named if _first_word(name) not in SPLIT_OF]
+    others = [path.name for path, name in named if _first_word(name) not in SPLIT_OF]
+    others += [f"{folder.name}/" for folder in entries if _is_other(folder, ending)]
+    return _by_split(named), others
 
 
 def _entries(root: Path) -> list[Path]:
     return [path for path in root.iterdir() if not is_hidden(path.name)] if root.is_dir() else []
+
+
+def _is_other(folder: Path, ending: str) -> bool:
+    """Tell whether a folder holds files, but those of no split; the folder data is looked at by itself."""
+    return folder.name.lower() not in (*SPLIT_OF, "data") and folder.is_dir() and any(folder.glob(f"*{ending}"))
 
 
 def _by_split(named: Iterable[tuple[Path, str]]) -> dict[str, list[Path]]:

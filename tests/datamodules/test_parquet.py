@@ -407,6 +407,8 @@ def test_two_splits_of_the_hub_are_not_mixed(tmp_path):
     write(tmp_path / "extra-00000-of-00001.parquet", [0, 1])
     data = ready(tmp_path, val_fraction=0.0)
     assert len(data.train_set) == 2 and "extra-00000-of-00001.parquet, which is no split" in data.notices[0]
+    write(tmp_path / "holdout/0000.parquet", [0, 1])
+    assert "extra-00000-of-00001.parquet, which is no split and is left out (2 such)" in ready(tmp_path).notices[0]
     write(tmp_path / "train_noisy-00000-of-00001.parquet", [1, 0])
     with pytest.raises(InputError, match=r"train-00000.* and .*train_noisy-00000.* are both named as train data are"):
         ready(tmp_path)
