@@ -139,15 +139,14 @@ class Manifest(ImageDataModule):
     def _name_other_tables(self) -> None:
         """Say which tables lie beside that of the training images and are not asked for."""
         train = self.root / self.tables["train"]
+        ending = train.name.partition(".")[2]
         for split in ("val", "test"):
-            beside = [
-                place
-                for name in SPLITS[split]
-                for place in (train.with_name(name + train.suffix), train.parent.parent / name / train.name)
-                if place != train and place.is_file()
-            ]
-            if beside and self.tables[split] is None:
-                self.notice(f"{beside[0]} is not read; give --data.{split} {beside[0]} if it holds {split} images")
+            beside = [train.with_name(f"{name}.{ending}") for name in SPLITS[split]]
+            if train.parent != self.root:
+                beside += [train.parent.parent / name / train.name for name in SPLITS[split]]
+            there = [table for table in beside if table != train and table.is_file()]
+            if there and self.tables[split] is None:
+                self.notice(f"{there[0]} is not read; give --data.{split} {there[0]} if it holds {split} images")
 
     def _file(self, split: str) -> Path:
         """Return the file that keeps the content of a split's table, which is read if need be."""

@@ -91,18 +91,22 @@ def _named(value: Any, names: Sequence[str], table: Path) -> Any:
 
 def _objects(table: Path, kind: str) -> Iterator[dict[str, Any]]:
     with _open(table) as file:
-        rows = (json.loads(line) for line in file if line.strip()) if kind == ".jsonl" else _json(json.load(file))
+        rows = (
+            (json.loads(line) for line in file if line.strip()) if kind == ".jsonl" else _json(json.load(file), table)
+        )
         for number, row in enumerate(rows, start=1):
             if not isinstance(row, dict):
                 raise InputError(f"{table} has no object in row {number}, expected one with a path and a label")
             yield row
 
 
-def _json(content: Any) -> Iterator[Any]:
+def _json(content: Any, table: Path) -> Iterator[Any]:
     """Yield the rows of a list of objects, or of COCO's images, annotations and categories."""
     if isinstance(content, list):
         yield from content
         return
+    if not isinstance(content, dict) or not {"images", "annotations", "categories"} <= content.keys():
+        raise InputError(f"{table} is no list of objects and has no images, annotations and categories, as COCO's has")
     names = {category["id"]: category["name"] for category in content["categories"]}
     classes: dict[Any, dict[str, None]] = {image["id"]: {} for image in content["images"]}
     for annotation in content["annotations"]:

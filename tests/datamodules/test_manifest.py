@@ -363,3 +363,12 @@ def test_doctor_finds_labels_that_cannot_be_matched(app, root, labels):
     words += ("--data.cache", root.parent / "cache", "--data.batch_size", 2, "--data.num_workers", 0)
     done = app("doctor", *words, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
     assert done.code == 1 and f"error    {root}/val.csv has the" in done.out
+
+
+def test_json_of_another_kind(root):
+    (root / "train.json").write_text('{"images/0.png": "cat"}')
+    with pytest.raises(InputError, match=r"train\.json is no list of objects and has no images, annotations"):
+        ready(root, train="train.json")
+    (root / "train.jsonl").write_text('["images/0.png", "cat"]\n')
+    with pytest.raises(InputError, match=r"train\.jsonl has no object in row 1"):
+        ready(root, train="train.jsonl")
