@@ -1,74 +1,84 @@
 """Images listed in tables: one row per image, with its path and its label or labels."""
 
-import csv
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules.reading import array_cache
+from datamodules.reading import array_cache, table_columns
 from datamodules.reading.array_cache import MappedStrings
 from datamodules.reading.class_map import class_numbers, classes_of, read_class_map
-from datamodules.reading.damaged_files import reading
+from datamodules.reading.image_files import find_image
 from datamodules.reading.image_index import IndexedImages
 from datamodules.reading.multihot import MultiHot
-from datamodules.reading.parquet_rows import open_table
 from datamodules.reading.shared_sequences import Ragged, Strings
+from datamodules.reading.splits import SPLITS
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.image_set import ImageSet
+from vit_lightning.data.images import BrokenImage
+from vit_lightning.data.sampling import IGNORE
 from vit_lightning.data.subsets import check_share, hold_out
 from vit_lightning.errors import InputError
 
-VERSION = "manifest 1"
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
+VERSION = "manifest 2"
+LOOKED_FOR = 8
+"""Images of each table whose files are looked for before the first step."""
 
 
 class Paths(MappedStrings):
-    """Paths of image files that start from a folder.
+    """Paths of image files that start from one of some folders.
 
     Args:
         file: where they are kept.
-        root: the folder.
+        folders: the folders; the first in which there is a file counts.
     """
 
-    def __init__(self, file: Path, root: Path) -> None:
+    def __init__(self, file: Path, folders: Sequence[Path]) -> None:
         super().__init__(file, "paths")
-        self.root = root
+        self.folders = folders
 
     def __reduce__(self) -> tuple:
-        return Paths, (self.file, self.root)
+        return Paths, (self.file, self.folders)
 
     def image(self, number: int) -> Path:
         """Return an image's path, which starts from where the program runs."""
-        return self.root / self[number]
+        return find_image(self[number], self.folders, self[number])
 
 
 class Manifest(ImageDataModule):
-    """Your own images listed in tables: CSV or TSV with a header, or Parquet.
+    """Your own images listed in tables with a header: CSV, TSV, JSON lines or Parquet.
 
         path,label
         2019/a.jpg,cat
         2019/b.jpg,dog
 
-    Labels are names, whose sorted text is the order of the classes, or whole numbers from 0. With `multi_label` an
-    image may have any number of them: `cat;dog` in text, or a list column in Parquet; they become float vectors.
+    Labels are names, whose sorted text is the order of the classes, or whole numbers from 0. Labels of all tables are
+    matched by name. With `multi_label` an image may have any number of them: `cat;dog` in text, or a list; they become
+    float vectors. CSV, TSV and JSON lines may be compressed (.csv.gz). JSON is a list of objects, or COCO's with
+    images, annotations and categories. A table called _classes.csv (Roboflow's) has a column for each class.
 
     A table is read once and kept in a form that all processes share; a table that has changed is read again.
 
     Args:
-        root: folder that the tables' names and the paths in them start from.
+        root: folder that the tables' names and the paths in them start from; paths may also start from their table's
+            folder.
         train: table of the training images.
         val: table of the validation images; unset: part of the training images is held out.
-        test: table of the test images.
-        path_column: column with the paths.
-        label_column: column with the labels.
+        test: table of the test images; without a column of labels they serve predict alone.
+        path_column: column with the paths, or several whose texts are joined, as [folder, file]; unset: path, else the
+            only one of file_name, filename, image and img.
+        label_column: column with the labels, or one for each class that holds 0 or 1, as [cat, dog]; unset: label, else
+            the only one of labels and fine_label.
+        image_folder: folder that the paths in the tables start from; unset: root, or the table's own.
+        image_prefix: beginning of the paths that is left out.
+        image_ending: ending of the files, as .jpg, where the paths lack it.
         multi_label: whether an image may have several labels, or none.
         separator: what stands between several labels in text.
-        class_map: text file with one class per line, in the order of the labels; unset: those of the training table.
+        class_map: file with one class per line, or JSON, in the order of the labels; unset: those of the training
+            table.
         val_fraction: share of the training images held out for validation if there is no table for it; 0: none.
         cache: folder for what was read; unset: vit_lightning in the user's cache folder.
     """
@@ -79,8 +89,11 @@ class Manifest(ImageDataModule):
         train: Path = Path("train.csv"),
         val: Path | None = None,
         test: Path | None = None,
-        path_column: str = "path",
-        label_column: str = "label",
+        path_column: str | list[str] | None = None,
+        label_column: str | list[str] | None = None,
+        image_folder: Path | None = None,
+        image_prefix: str = "",
+        image_ending: str = "",
         multi_label: bool = False,
         separator: str = ";",
         class_map: Path | None = None,
@@ -91,6 +104,9 @@ class Manifest(ImageDataModule):
         super().__init__(root=root, **kwargs)
         self.tables = {"train": train, "val": val, "test": test}
         self.columns = path_column, label_column
+        self.image_folder = image_folder
+        self.image_prefix = image_prefix
+        self.image_ending = image_ending
         self.multi_label = multi_label
         self.separator = separator
         self.class_map = class_map
@@ -113,46 +129,64 @@ class Manifest(ImageDataModule):
                 self._file(split)
 
     def setup(self, stage: str) -> None:
+        self._name_other_tables()
         self.train_set = self._read("train")
         self.val_set = self._read("val")
-        self.test_set = self._read("test")
+        self.test_set = self._read("test", needs_labels=stage == "test")
         if self.val_set is None:
             self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction)
+
+    def _name_other_tables(self) -> None:
+        """Say which tables lie beside that of the training images and are not asked for."""
+        train = self.root / self.tables["train"]
+        ending = train.name.partition(".")[2]
+        for split in ("val", "test"):
+            beside = [train.with_name(f"{name}.{ending}") for name in SPLITS[split]]
+            if train.parent != self.root:
+                beside += [train.parent.parent / name / train.name for name in SPLITS[split]]
+            there = [table for table in beside if table != train and table.is_file()]
+            if there and self.tables[split] is None:
+                self.notice(f"{there[0]} is not read; give --data.{split} {there[0]} if it holds {split} images")
 
     def _file(self, split: str) -> Path:
         """Return the file that keeps the content of a split's table, which is read if need be."""
         table = (self.root / self.tables[split]).resolve()
-        version = "\n".join((VERSION, *self.columns, self.separator * self.multi_label))
+        version = repr(
+            (
+                VERSION,
+                split == "test",
+                self.columns,
+                self.separator * self.multi_label,
+                self.image_prefix,
+                self.image_ending,
+            )
+        )
         file = array_cache.cache_file(self.cache, table, version)
         state = array_cache.file_state(table)
         if not any(state):
             raise InputError(f"{table} is missing; give --data.root and --data.{split}")
         if not file.exists() or tuple(array_cache.load(file)["stamp"]) != state:
             rank_zero_info(f"reading {table}, once")
-            array_cache.save(file, {**self._content(table), "stamp": np.array(state)})
+            array_cache.save(file, {**self._content(table, split), "stamp": np.array(state)})
         return file
 
-    def _content(self, table: Path) -> dict[str, np.ndarray | Strings | Ragged]:
+    def _content(self, table: Path, split: str) -> dict[str, np.ndarray | Strings | Ragged]:
         """Read a table: paths, names of labels in order, and which of them each image has."""
-        numbers: dict[str, int] = {}
+        columns = table_columns.choose(table, *self.columns, may_lack_labels=split == "test")
+        numbers: dict[str, int] = {
+            name: number for number, name in enumerate(columns.labels if columns.one_hot else ())
+        }
         labels, ends = array("i"), array("q", [0])
 
         def paths() -> Iterator[str]:
-            for row, (path, cell) in enumerate(_rows(table, self.columns), start=1):
-                found = self._split(cell)
-                if not path:
-                    raise InputError(f"{table} has no path in row {row}")
-                if len(found) != 1 and not self.multi_label:
-                    raise InputError(
-                        f"{table} has {len(found)} labels in row {row} ({path}), expected one; "
-                        "give --data.multi_label true for images with several labels or none"
-                    )
+            for path, found in table_columns.read(table, columns, self.multi_label, self.separator):
                 labels.extend(numbers.setdefault(name, len(numbers)) for name in found)
                 ends.append(len(labels))
-                yield path
+                path = path.removeprefix(self.image_prefix)
+                yield path if path.endswith(self.image_ending) else path + self.image_ending
 
         kept = Strings(paths())
-        if not numbers:
+        if not numbers and (columns.labels or not len(kept)):
             raise InputError(f"{table} has {len(kept)} rows and no label in any")
         names = sorted(numbers)
         place = np.empty(len(names), dtype=np.int32)
@@ -160,31 +194,52 @@ class Manifest(ImageDataModule):
         rows = Ragged(place[np.array(labels, dtype=np.int32)], np.array(ends))
         return {"paths": kept, "names": Strings(names), "labels": rows}
 
-    def _split(self, cell: Any) -> list[str]:
-        if isinstance(cell, str):
-            cell = cell.split(self.separator) if self.multi_label else [cell]
-        elif not isinstance(cell, Iterable):
-            cell = [] if cell is None else [cell]
-        return [name for item in cell if (name := str(item).strip())]
-
-    def _read(self, split: str) -> ImageSet | None:
+    def _read(self, split: str, needs_labels: bool = True) -> ImageSet | None:
         if self.tables[split] is None:
             return None
+        table = self.root / self.tables[split]
         file = self._file(split)
         arrays = array_cache.load(file)
         rows = Ragged(arrays["labels.values"], arrays["labels.ends"])
-        paths = Paths(file, self.root)
-        numbers = self._numbers(list(MappedStrings(file, "names")), rows, split, paths)
+        paths = Paths(file, [self.root, table.parent] if self.image_folder is None else [self.root / self.image_folder])
+        self._check_files(paths, table)
+        names = list(MappedStrings(file, "names"))
+        if not names:
+            return self._unlabelled(paths, table, needs_labels)
+        numbers = self._numbers(names, rows, split, paths)
         if not np.array_equal(numbers, np.arange(len(numbers))):
             rows = Ragged(numbers[rows.values], rows.ends)
         if not self.multi_label:
             return IndexedImages(paths, rows.values)
         return MultiHot(IndexedImages(paths, np.zeros(len(paths), np.int8)), rows, range(len(rows)), self.num_classes)
 
+    def _check_files(self, paths: Paths, table: Path) -> None:
+        """Report a table none of whose paths leads to a file."""
+        some = np.unique(np.linspace(0, len(paths) - 1, LOOKED_FOR).astype(int)).tolist()
+        faults = []
+        for number in some:
+            try:
+                paths.image(number)
+            except BrokenImage as error:
+                faults.append(error.reason)
+        if len(faults) == len(some):
+            self.report(
+                InputError(
+                    f"{table}: no path leads to a file. {faults[0]}; give --data.image_folder, --data.image_prefix or "
+                    "--data.image_ending"
+                )
+            )
+
+    def _unlabelled(self, paths: Paths, table: Path, needs_labels: bool) -> IndexedImages:
+        if needs_labels:
+            raise InputError(f"{table} has no column of labels, which test needs; predict does without it")
+        rank_zero_info(f"{table} has no column of labels: its images serve predict alone")
+        return IndexedImages(paths, np.full(len(paths), IGNORE))
+
     def _numbers(self, names: Sequence[str], rows: Ragged, split: str, paths: Paths) -> np.ndarray:
         """Return the class of each name in a table."""
-        numbers = class_numbers(names, self.class_names, or_numbers=True)
-        unknown = np.flatnonzero(numbers < 0)
+        numbers = class_numbers(names, self.class_names, or_numbers=self.class_map is not None)
+        unknown = np.intersect1d(np.flatnonzero(numbers < 0), rows.values)
         if len(unknown):
             first = np.argmax(rows.values == unknown[0])
             row = int(np.searchsorted(rows.ends, first, side="right")) - 1
@@ -225,27 +280,3 @@ class WebScale(Manifest):
             val_fraction=val_fraction,
             **kwargs,
         )
-
-
-def _rows(table: Path, columns: tuple[str, str]) -> Iterator[tuple[str, Any]]:
-    """Yield path and labels of each row."""
-    if table.suffix == ".parquet":
-        opened = open_table(table)
-        _check_columns(table, opened.schema_arrow.names, columns)
-        with reading(table):
-            for batch in opened.iter_batches(columns=list(columns)):
-                yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
-        return
-    if table.suffix not in DELIMITERS:
-        raise InputError(f"{table} must end in .csv, .tsv or .parquet")
-    with reading(table), table.open(newline="", encoding="utf-8-sig") as file:
-        lines = csv.DictReader(file, delimiter=DELIMITERS[table.suffix])
-        _check_columns(table, lines.fieldnames or [], columns)
-        for line in lines:
-            yield line[columns[0]], line[columns[1]]
-
-
-def _check_columns(table: Path, found: Sequence[str], columns: tuple[str, str]) -> None:
-    for name, flag in zip(columns, ("path_column", "label_column"), strict=True):
-        if name not in found:
-            raise InputError(f"{table} has no column {name!r} but {', '.join(found) or 'none'}; give --data.{flag}")

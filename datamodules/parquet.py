@@ -1,52 +1,69 @@
 """Parquet files with encoded images and labels, as Hugging Face publishes data sets."""
 
-import json
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules.reading.class_map import class_numbers, numbered_classes
-from datamodules.reading.damaged_files import reading
-from datamodules.reading.parquet_rows import Rows, open_table, read_columns
+from datamodules.reading.class_map import read_class_map
+from datamodules.reading.multihot import MultiHot
+from datamodules.reading.parquet_labels import FileLabels, class_list, listed_classes, match, read_labels
+from datamodules.reading.parquet_rows import Rows, number_of_rows, open_table
+from datamodules.reading.shared_sequences import Ragged
+from datamodules.reading.splits import split_files
 from vit_lightning.data import ImageDataModule
+from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.sampling import IGNORE
-from vit_lightning.data.subsets import hold_out
+from vit_lightning.data.subsets import check_share, hold_out
 from vit_lightning.errors import InputError
+
+IMAGE_COLUMNS = ("image", "img")
+LABEL_COLUMNS = ("label", "labels", "fine_label")
+LAYOUT = "train*.parquet or train/*.parquet, and perhaps the same for val and test, in it or in its folder data"
 
 
 class Parquet(ImageDataModule):
     """Parquet files with encoded images and labels, as Hugging Face publishes data sets.
 
-    Under root, or under root/data, lie
+    Under root, under root/data, or under the one folder of root that has them, lie
 
-        train*.parquet
-        val*.parquet      (without it, part of train is held out)
-        test*.parquet     (optional)
+        train*.parquet    or train/*.parquet
+        val*.parquet      (or valid, validation, dev; without it, part of train is held out)
+        test*.parquet     (or testing; optional)
 
-    The image column holds encoded bytes, or a struct with a field `bytes`. The label column holds whole numbers, whose
-    names are taken from Hugging Face's schema metadata where there are any, or text. Needs pyarrow:
+    The image column holds encoded bytes, paths, or a struct with the fields `bytes` and `path`. Paths start from the
+    folder of their own file, else from root. The label column holds text, or whole numbers, whose names are taken from
+    Hugging Face's schema metadata where there are any. Labels of all files are matched by name. Needs pyarrow:
     `pip install 'vit-lightning[parquet]'`.
 
     Args:
         root: folder that holds the files.
-        image_column: column with the images.
-        label_column: column with the labels.
+        image_column: column with the images; unset: image, else img.
+        label_column: column with the labels; unset: label, else the one of labels and fine_label that is there.
+        multi_label: whether a row has a list of labels; they become float vectors.
+        class_map: file with one class per line, or JSON, in the order of the labels; unset: those of the training
+            files.
         val_fraction: share of the training images held out for validation if there is no val file; 0: none.
     """
 
     def __init__(
         self,
         root: Path,
-        image_column: str = "image",
-        label_column: str = "label",
+        image_column: str | None = None,
+        label_column: str | None = None,
+        multi_label: bool = False,
+        class_map: Path | None = None,
         val_fraction: float = 0.1,
         **kwargs,
     ) -> None:
         super().__init__(root=root, **kwargs)
         self.image_column = image_column
         self.label_column = label_column
-        self.val_fraction = val_fraction
+        self.multi_label = multi_label
+        self.class_map = class_map
+        self.val_fraction = check_share(val_fraction)
 
     @property
     def num_classes(self) -> int:
@@ -54,66 +71,115 @@ class Parquet(ImageDataModule):
 
     @cached_property
     def class_names(self) -> list[str]:
-        files = self._files("train")
+        if self.class_map is not None:
+            return read_class_map(self.class_map)
+        files = self._files.get("train")
         if not files:
-            raise InputError(
-                f"{self.root} holds no train*.parquet: expected train*.parquet, and perhaps val*.parquet and "
-                "test*.parquet, in it or in its folder data; give --data.root"
-            )
-        metadata = open_table(files[0]).schema_arrow.metadata or {}
-        with reading(files[0]):
-            features = json.loads(metadata.get(b"huggingface", "{}")).get("info", {}).get("features", {})
-            if names := features.get(self.label_column, {}).get("names"):
-                return list(map(str, names))
-        labels = self._labels("train")
-        if labels.dtype.kind == "i":
-            return numbered_classes(int(labels.max(initial=-1)), files[0].parent)
-        return sorted(set(labels))
+            raise InputError(f"{self.root} holds no train*.parquet: expected {LAYOUT}; give --data.root")
+        self._check_columns("train")
+        listed = [listed_classes(file, self._label) for file in files]
+        unlisted = [file for file, names in zip(files, listed, strict=True) if not names]
+        labels = [read_labels(file, self._label, self.multi_label) for file in unlisted]
+        return class_list(labels, filter(None, listed), files[0].parent)
 
     def setup(self, stage: str) -> None:
         self.train_set = self._read("train")
         self.val_set = self._read("val")
-        self.test_set = self._read("test")
-        if self.val_set is None:
+        self.test_set = self._read("test", needs_labels=stage == "test")
+        if self.val_set is None and self.train_set is not None:
             self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction)
 
-    def _files(self, split: str) -> list[Path]:
-        folders = (self.root, self.root / "data")
-        return next(filter(None, (sorted(folder.glob(f"{split}*.parquet")) for folder in folders)), [])
+    @cached_property
+    def _files(self) -> dict[str, list[Path]]:
+        """The files of each split."""
+        found: dict[str, list[Path]] = {}
+        for folder in (self.root, self.root / "data"):
+            files, others = split_files(folder, ".parquet")
+            found = files | found
+            if files and others:
+                self.notice(f"{folder} has {others[0]}, which is no split and is left out ({len(others)} such)")
+        if found:
+            return found
+        folders = [folder for folder in sorted(self.root.glob("*/")) if "train" in split_files(folder, ".parquet")[0]]
+        if len(folders) > 1:
+            names = ", ".join(folder.name for folder in folders)
+            raise InputError(f"{self.root} holds several data sets ({names}); give --data.root {folders[0]}")
+        _check_format(self.root)
+        return split_files(folders[0], ".parquet")[0] if folders else {}
 
-    def _read(self, split: str) -> Rows | None:
-        files = self._files(split)
-        if not files:
-            return None
-        labels = self._labels(split)
-        if labels.dtype.kind != "i":
-            numbers = class_numbers(labels, self.class_names)
-            if (numbers < 0).any():
-                unknown = min(labels[numbers < 0])
-                raise InputError(f"{split}*.parquet under {self.root} has the label {unknown!r}, which train lacks")
-            labels = numbers
-        if split == "test":
-            labels = np.where(labels == -1, IGNORE, labels)  # published test sets hide their labels as -1
-        return Rows(files, self.image_column, labels)
+    @cached_property
+    def _image(self) -> str:
+        return self.image_column or self._column("image_column", IMAGE_COLUMNS)
 
-    def _labels(self, split: str) -> np.ndarray:
-        columns = []
-        for file in self._files(split):
-            parquet = open_table(file)
-            for column in (self.image_column, self.label_column):
-                if column not in parquet.schema_arrow.names:
+    @cached_property
+    def _label(self) -> str:
+        return self.label_column or self._column("label_column", LABEL_COLUMNS)
+
+    def _column(self, flag: str, known: Sequence[str]) -> str:
+        """Return the only column that can be meant; the first name wins, since that is what it is documented to be."""
+        file = next(files for files in self._files.values() if files)[0]
+        there = open_table(file).schema_arrow.names
+        found = [name for name in known if name in there]
+        if known[0] in found or not found:
+            return known[0]
+        if len(found) > 1:
+            raise InputError(f"{file} has the columns {' and '.join(found)}; give --data.{flag} {found[0]}")
+        rank_zero_info(f"{file.name} has the column {found[0]}, which is taken for --data.{flag}")
+        return found[0]
+
+    def _check_columns(self, split: str, label: bool = True) -> None:
+        for file in self._files[split]:
+            there = open_table(file).schema_arrow.names
+            for column in (self._image, self._label)[: 1 + label]:
+                if column not in there:
                     raise InputError(
-                        f"{file} has no column {column!r} but {', '.join(parquet.schema_arrow.names)}; "
+                        f"{file} has no column {column!r} but {', '.join(there)}; "
                         "give --data.image_column and --data.label_column"
                     )
-            column = read_columns(file, [self.label_column]).column(0)
-            if column.null_count:
-                raise InputError(f"{file} has {column.null_count} rows without a {self.label_column}")
-            with reading(file):
-                columns.append(column.to_numpy())
-            if columns[-1].dtype.kind not in "iu" and not all(isinstance(label, str) for label in columns[-1]):
-                raise InputError(
-                    f"{file} has {column.type} in its column {self.label_column!r}; expected whole numbers or text"
-                )
-        labels = np.concatenate(columns)
-        return labels.astype(np.int64) if labels.dtype.kind == "u" else labels
+
+    def _labels(self, split: str) -> list[FileLabels]:
+        self._check_columns(split)
+        return [read_labels(file, self._label, self.multi_label) for file in self._files[split]]
+
+    def _read(self, split: str, needs_labels: bool = True) -> ImageSet | None:
+        files = self._files.get(split)
+        if not files:
+            return None
+        if split == "test" and self._is_unlabelled(files, needs_labels):
+            self._check_columns(split, label=False)
+            return Rows(files, self._image, np.full(number_of_rows(files), IGNORE), self.root)
+        classes, ends = [], [np.zeros(1, dtype=np.int64)]
+        for labels in self._labels(split):
+            if split != "test":
+                labels.check_complete(self._label)
+            classes.append(match(labels, self.class_names, self.class_map or "train", self.class_map is not None))
+            ends.append(labels.ends[1:] + ends[-1][-1])
+        if hidden := sum(int((each == IGNORE).sum()) for each in classes):
+            rank_zero_info(
+                f"{hidden} of the {sum(map(len, classes))} labels in test*.parquet are hidden: they do not count"
+            )
+        rows = Ragged(np.concatenate(classes), np.concatenate(ends))
+        if not self.multi_label:
+            return Rows(files, self._image, rows.values, self.root)
+        images = Rows(files, self._image, np.zeros(len(rows), dtype=np.int64), self.root)
+        return MultiHot(images, rows, range(len(rows)), self.num_classes)
+
+    def _is_unlabelled(self, files: Sequence[Path], needs_labels: bool) -> bool:
+        """Tell whether test files have no labels, and say so."""
+        if any(self._label in open_table(file).schema_arrow.names for file in files):
+            return False
+        if needs_labels:
+            raise InputError(f"{files[0]} has no column {self._label!r}, which test needs; predict does without it")
+        rank_zero_info(f"{files[0].name} has no column {self._label!r}: its images serve predict alone")
+        return True
+
+
+def _check_format(root: Path) -> None:
+    """Name the folders that datasets' save_to_disk writes, which hold no Parquet."""
+    for file in ("dataset_dict.json", "state.json"):
+        if (root / file).is_file():
+            raise InputError(
+                f"{root} was written by save_to_disk of Hugging Face's datasets, in Arrow's format; write each split "
+                f"as Parquet: datasets.load_from_disk({str(root)!r})"
+                f"{'[split]' * (file == 'dataset_dict.json')}.to_parquet('train.parquet')"
+            )

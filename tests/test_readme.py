@@ -20,7 +20,7 @@ COMMANDS = [line.partition(DOOR)[2].partition("#")[0] for line in LINES if DOOR 
 INLINE = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", README, flags=re.S))
 FIRST_PAGE = [command for command in COMMANDS if "-c experiments/digits.yaml" in command]
 READING_PATH = re.findall(r"^\| `(\S+)` \| (\d+) \|", README, flags=re.M)
-WITH_OWN_FLAGS = ("CIFAR10", "ImageNet1k", "Images", "Shards", "VTAB", "WebShards")
+WITH_OWN_FLAGS = ("CIFAR10", "ImageNet1k", "Images", "Manifest", "Parquet", "Shards", "VTAB", "WebShards")
 """Data whose flags the README names beside those that all data have."""
 NEEDED = {"prepare": ("--out", "shards")}
 FILE_VERBS = named("file")

@@ -1,5 +1,6 @@
 """Image files: which files count as images, and those of a folder with their labels."""
 
+import difflib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -7,10 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from datamodules.reading.shared_sequences import Strings
-from vit_lightning.data.images import is_hidden
+from vit_lightning.data.images import BrokenImage, is_hidden
 
 ENDINGS = (".jpg", ".jpeg", ".jfif", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
 """Endings, in any case, of the files that are taken for images; what they hold decides how they are decoded."""
+
+MOST_COMPARED = 2000
+"""Names of files in a folder that a missing one is compared with."""
 
 
 class ImageFiles:
@@ -40,8 +44,52 @@ def is_image(path: str) -> bool:
 
 
 def files_below(root: Path, name: str) -> Iterator[str]:
-    """Yield the paths under root of all files in its folder `name`, sorted, without those in hidden folders."""
-    for path, folders, files in os.walk(root / name):
-        folders[:] = sorted(folder for folder in folders if not is_hidden(folder))
+    """Yield the paths under root of all files in its folder `name`, sorted, without those in hidden folders.
+
+    Links to folders are followed, but for those that lead back to a folder around them.
+    """
+    for path, folders, files in os.walk(root / name, followlinks=True):
+        folders[:] = sorted(folder for folder in folders if not is_hidden(folder) and not _leads_back(path, folder))
         start = os.path.relpath(path, root)
         yield from (os.path.join(start, file) for file in sorted(files))
+
+
+def find_image(path: str, folders: Sequence[Path], name: str) -> Path:
+    """Return where the file of an image lies.
+
+    Args:
+        path: its path as a table gives it, with either kind of slash.
+        folders: where the path may start; the first in which there is a file counts.
+        name: what to call the image in an error.
+
+    Raises:
+        BrokenImage: naming the nearest file that is there.
+    """
+    for form in dict.fromkeys((path, path.replace("\\", "/"))):
+        for folder in folders:
+            if (folder / form).is_file():
+                return folder / form
+    places = " or ".join(map(str, dict.fromkeys(folders)))
+    raise BrokenImage(name, f"No such file as {path} in {places}{_near(path, folders)}")
+
+
+def _near(path: str, folders: Sequence[Path]) -> str:
+    """Name the file that is most like a missing one, in the deepest of its folders that is there."""
+    wanted = Path(path.replace("\\", "/"))
+    for parent in wanted.parents:
+        for folder in folders:
+            files = os.listdir(folder / parent) if (folder / parent).is_dir() else []
+            pictures = sorted(filter(is_image, files))[:MOST_COMPARED]
+            close = difflib.get_close_matches(wanted.name, pictures, n=1, cutoff=0.0)
+            if close:
+                return f"; the nearest that is there is {folder / parent / close[0]}"
+    return "; no image is there"
+
+
+def _leads_back(path: str, folder: str) -> bool:
+    """Tell whether a folder is a link to one of those around it."""
+    place = os.path.join(path, folder)
+    if not os.path.islink(place):
+        return False
+    target = os.path.realpath(place)
+    return os.path.commonpath([target, os.path.realpath(path)]) == target

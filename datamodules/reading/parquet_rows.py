@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from datamodules.reading.damaged_files import reading, reason
+from datamodules.reading.image_files import find_image
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.errors import InputError
 
@@ -41,11 +42,13 @@ class Rows:
 
     Args:
         files: the files of one split, in order.
-        image: name of the image column: encoded bytes, or a struct with a field `bytes`.
+        image: name of the image column: encoded bytes, a path, or a struct with the fields `bytes` and `path`.
         labels: one class per row.
+        root: folder that paths may start from beside the folder of their own file.
     """
 
-    def __init__(self, files: Sequence[Path], image: str, labels: np.ndarray) -> None:
+    def __init__(self, files: Sequence[Path], image: str, labels: np.ndarray, root: Path | None = None) -> None:
+        self.root = root
         self.files = files
         self.image = image
         self.labels = labels
@@ -68,15 +71,20 @@ class Rows:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def __getitem__(self, index: int) -> tuple[bytes, int]:
+    def __getitem__(self, index: int) -> tuple[bytes | Path, int]:
         group = int(np.searchsorted(self.starts, index, side="right")) - 1
         try:
-            data = self._images(group)[index - int(self.starts[group])].as_py()
+            image = self._images(group)[index - int(self.starts[group])].as_py()
         except Exception as error:  # see damaged_files.reading
             raise BrokenImage(self.places[index], reason(error)) from error
-        if data is None:
-            raise BrokenImage(self.places[index], f"the column {self.image!r} holds no bytes")
-        return data, int(self.labels[index])
+        if isinstance(image, dict):
+            image = image.get("bytes") or image.get("path")
+        if isinstance(image, str):
+            folder = self.files[self.groups[group][0]].parent
+            image = find_image(image, [folder, self.root or folder], self.places[index])
+        if not isinstance(image, bytes | Path):
+            raise BrokenImage(self.places[index], f"the column {self.image!r} holds no bytes and no path")
+        return image, int(self.labels[index])
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "cache": {}}
@@ -87,8 +95,7 @@ class Rows:
                 self.cache.pop(next(iter(self.cache)))
             file, number = self.groups[group]
             table = open_table(self.files[file]).read_row_group(number, columns=[self.image], use_threads=False)
-            column = table.column(0).combine_chunks()
-            self.cache[group] = column.field("bytes") if hasattr(column, "field") else column
+            self.cache[group] = table.column(0).combine_chunks()
         return self.cache[group]
 
 
@@ -100,6 +107,11 @@ def open_table(file: Path):
         raise InputError("Parquet files need pyarrow: pip install 'vit-lightning[parquet]'") from error
     with reading(file):
         return ParquetFile(file, memory_map=True)
+
+
+def number_of_rows(files: Sequence[Path]) -> int:
+    """Return how many rows some files have together."""
+    return sum(open_table(file).metadata.num_rows for file in files)
 
 
 def read_columns(file: Path, columns: Sequence[str]):

@@ -11,6 +11,7 @@ from datamodules.reading.image_files import ImageFiles
 from datamodules.reading.shared_sequences import Strings
 from vit_lightning.augment import Augment
 from vit_lightning.data.images import BrokenImage
+from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 from vit_lightning.testing import check_datamodule
 
@@ -174,3 +175,65 @@ def test_kits_imagenet_tree(kit, tmp_path):
         target.symlink_to(file)
     data = ImageFolder(root=tmp_path, image_size=32, batch_size=4, val_fraction=0.3)
     check_datamodule(data)
+
+
+@pytest.mark.parametrize("name", ["valid", "dev", "Validation"])
+def test_other_names_of_splits(tree, name):
+    (tree / "val").rename(tree / name)
+    put(tree / "testing/0/a.jpg")
+    data = ready(tree)
+    assert (len(data.train_set), len(data.val_set), len(data.test_set)) == (20, 3, 1)
+    put(tree / "val/0/a.jpg")
+    with pytest.raises(InputError, match=rf"({name}|val) and .*({name}|val) are both named as val data are; keep one"):
+        ready(tree)
+
+
+def test_a_folder_that_is_no_split_is_named(tree, caplog):
+    (tree / "val").rename(tree / "holdout")
+    with caplog.at_level("INFO"):
+        data = ready(tree)
+    assert data.notices == [
+        f"{tree} has the folder holdout, which is no split and is left out (1 such); "
+        "splits are called train, training, val, valid, validation, dev, test, testing"
+    ]
+    assert data.notices[0] in caplog.text
+
+
+def test_linked_folders_are_followed(tree, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    put(elsewhere / "more/c.jpg")
+    (tree / "val/90/linked").symlink_to(elsewhere / "more")
+    (tree / "val/90/around").symlink_to(tree / "val")
+    (tree / "train/gone").symlink_to(elsewhere / "gone")
+    data = ready(tree)
+    assert [key for key in data.val_set.keys if key.startswith("90/")] == ["90/a.jpg", "90/linked/c.jpg"]
+    assert any("train/gone is a link to" in notice for notice in data.notices)
+
+
+def test_test_images_without_classes_serve_predict_alone(tree):
+    put(tree / "test/a.jpg")
+    put(tree / "test/b.jpg")
+    data = ready(tree)
+    assert data.test_set.labels.tolist() == [IGNORE, IGNORE]
+    with pytest.raises(InputError, match=r"test holds no <class>/<image>"):
+        data.setup("test")
+
+
+def test_images_with_a_table_of_labels_are_explained(tmp_path):
+    put(tmp_path / "train/a.jpg")
+    (tmp_path / "train/metadata.csv").write_text("file_name,label\na.jpg,cat\n")
+    with pytest.raises(InputError, match=r"give --data Manifest --data\.train .*train/metadata\.csv"):
+        folder(tmp_path).num_classes  # noqa: B018
+
+
+def test_fiftyones_unlabelled_images_are_left_out(tree):
+    put(tree / "train/_unlabeled/a.jpg")
+    assert ready(tree).class_names == ["0", "180", "270", "90"]
+
+
+def test_doctor_names_a_folder_that_is_no_split(app, tree):
+    (tree / "val").rename(tree / "holdout")
+    words = ("--data", "ImageFolder", "--data.root", tree, "--data.image_size", 8, "--data.batch_size", 2)
+    words += ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--data.num_workers", 0)
+    done = app("doctor", *words)
+    assert f"warning  {tree} has the folder holdout, which is no split and is left out" in done.out

@@ -1,4 +1,6 @@
+import gzip
 import io
+import json
 import pickle
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from pyarrow import parquet
 from datamodules.manifest import Manifest, WebScale
 from vit_lightning.augment import Augment
 from vit_lightning.data.images import BrokenImage
+from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 from vit_lightning.testing import check_datamodule
 
@@ -182,3 +185,190 @@ def test_missing_files(root):
     write(root / "train.csv", [("images/0.png", "cat"), ("images/gone.png", "dog")])
     with pytest.raises(BrokenImage, match=r"images/gone\.png: No such file"):
         list(ready(root, val_fraction=0.0, batch_size=1).train_dataloader())
+
+
+NUMBERS = ["0", "2", "10"]
+
+
+@pytest.mark.parametrize("train", ["{}", "{}.0", "{}.", "0{}"])
+@pytest.mark.parametrize("val", ["{}", "{}.0"])
+def test_whole_numbers_are_the_same_classes_however_they_are_written(root, train, val):
+    write(root / "train.csv", [(f"images/{row}.png", train.format(number)) for row, number in enumerate(NUMBERS)])
+    write(root / "val.csv", [(f"images/{row}.png", val.format(number)) for row, number in enumerate(NUMBERS)])
+    data = ready(root, val="val.csv")
+    assert data.class_names == [str(number) for number in range(11)]
+    assert data.train_set.labels.tolist() == data.val_set.labels.tolist() == [0, 2, 10]
+
+
+@pytest.mark.parametrize(
+    ("train", "val", "message"),
+    [
+        (
+            ["cat", "dog"],
+            ["cat", "0"],
+            r"val\.csv has the label '0' in row 2 \(images/1\.png\), which .* lacks",
+        ),
+        (["cat", "dog"], ["1.0", "0.0"], r"val\.csv has the label '0\.0' in row 2 .* lacks"),
+        (["0", "1"], ["0", "2"], r"val\.csv has the label '2' in row 2 .* lacks"),
+        (["0", "0.5"], ["0", "0"], r"train\.csv has the label 0\.5, expected names or whole numbers"),
+        (
+            ['"[""cat"", ""dog""]"', "dog"],
+            ["dog", "dog"],
+            r"the list \['cat', 'dog'\] as a label; .*row 1",
+        ),
+        (
+            ["\"['cat']\"", "dog"],
+            ["dog", "dog"],
+            r"the list \['cat'\] as a label; give --data\.multi_label",
+        ),
+        (['"{""a"": 1}"', "dog"], ["dog", "dog"], r"train\.csv has the label \{'a': 1\}, expected a name .* in row 1"),
+    ],
+)
+def test_labels_that_cannot_be_matched(root, train, val, message):
+    for split, labels in (("train", train), ("val", val)):
+        write(root / f"{split}.csv", [(f"images/{row}.png", label) for row, label in enumerate(labels)])
+    with pytest.raises(InputError, match=message):
+        ready(root, val="val.csv")
+
+
+def test_lists_in_text_are_several_labels_where_that_is_asked_for(root):
+    cells = ['"[""cat"", ""dog""]"', "\"['owl']\"", '"{""choices"": [""cat"", ""owl""]}"', "cat;owl", "[]"]
+    write(root / "train.csv", [(f"images/{row}.png", cell) for row, cell in enumerate(cells)])
+    data = ready(root, multi_label=True, val_fraction=0.0)
+    vectors = [data.train_set[row][1].tolist() for row in range(5)]
+    assert vectors == [[1, 1, 0], [0, 0, 1], [1, 0, 1], [1, 0, 1], [0, 0, 0]]
+
+
+def test_names_of_numbers_in_parquet_are_those_of_each_file(root):
+    for split, names in (("train", ["owl", "cat"]), ("val", ["cat", "owl"])):
+        info = {"info": {"features": {"label": {"names": names, "_type": "ClassLabel"}}}}
+        table = pa.table({"path": ["images/0.png", "images/1.png"], "label": [0, 1]})
+        parquet.write_table(table.replace_schema_metadata({"huggingface": json.dumps(info)}), root / f"{split}.parquet")
+    data = ready(root, train="train.parquet", val="val.parquet")
+    assert data.class_names == ["cat", "owl"]
+    assert (data.train_set.labels.tolist(), data.val_set.labels.tolist()) == ([1, 0], [0, 1])
+
+
+def test_other_kinds_of_tables(root):
+    rows = ROWS["train"]
+    write(root / "train.csv", rows)
+    with gzip.open(root / "train.csv.gz", "wb") as file:
+        file.write((root / "train.csv").read_bytes())
+    lines = [json.dumps({"path": path, "label": name}) for path, name in rows]
+    (root / "train.jsonl").write_text("\n".join(lines))
+    (root / "train.json").write_text(f"[{','.join(lines)}]")
+    classes = {"cat": 7, "dog": 3, "owl": 5}
+    coco = {
+        "images": [{"id": 10 + row, "file_name": path} for row, (path, _) in enumerate(rows)],
+        "annotations": [{"image_id": 10 + row, "category_id": classes[name]} for row, (_, name) in enumerate(rows)],
+        "categories": [{"id": number, "name": name} for name, number in classes.items()],
+    }
+    (root / "coco.json").write_text(json.dumps(coco))
+    for table in ("train.csv.gz", "train.jsonl", "train.json", "coco.json"):
+        data = ready(root, train=table, val_fraction=0.0)
+        assert data.class_names == ["cat", "dog", "owl"]
+        assert shown(data.train_set) == [(path, data.class_names.index(name)) for path, name in rows]
+
+
+def test_a_column_for_each_class(root):
+    rows = [("images/0.png", "0", "1.0", "0"), ("images/1.png", "1", "0", "0"), ("images/2.png", "0", "1", "0")]
+    write(root / "train.csv", rows, ("path", "owl", "cat", "bat"))
+    data = ready(root, label_column=["owl", "cat", "bat"], val_fraction=0.0)
+    assert data.class_names == ["bat", "cat", "owl"]
+    assert data.train_set.labels.tolist() == [1, 2, 1]
+    (root / "split").mkdir()
+    write(root / "split/_classes.csv", [*rows, ("images/3.png", "1", "1", "")], ("filename", " owl", " cat", " bat"))
+    with pytest.raises(InputError, match=r"_classes\.csv has '' in the column of class bat, expected 0 or 1, in row 4"):
+        ready(root, train="split/_classes.csv", multi_label=True)
+    write(
+        root / "split/_classes.csv", [*rows, ("images/3.png", " 1", " 1", " 0")], ("filename", " owl", " cat", " bat")
+    )
+    data = ready(root, train="split/_classes.csv", multi_label=True, val_fraction=0.0)
+    assert [data.train_set[row][1].tolist() for row in (0, 3)] == [[0, 1, 0], [0, 1, 1]]
+    with pytest.raises(InputError, match=r"has 2 labels in row 4 \(images/3\.png\), expected one"):
+        ready(root, train="split/_classes.csv")
+
+
+@pytest.mark.parametrize(
+    ("paths", "options"),
+    [
+        (["0.png", "1.png"], {"image_folder": "images"}),
+        (["images/0", "images/1"], {"image_ending": ".png"}),
+        (["/kaggle/input/images/0.png", "/kaggle/input/images/1.png"], {"image_prefix": "/kaggle/input/"}),
+        (["images\\0.png", "images\\1.png"], {}),
+        (["gs://b/0", "gs://b/1"], {"image_prefix": "gs://b/", "image_ending": ".png", "image_folder": "images"}),
+    ],
+)
+def test_paths_of_other_places(root, paths, options):
+    write(root / "train.csv", [(path, "cat") for path in paths])
+    data = ready(root, val_fraction=0.0, **options)
+    assert [data.train_set[row][0] for row in range(2)] == [root / "images/0.png", root / "images/1.png"]
+
+
+def test_paths_of_several_columns_and_from_the_tables_folder(root):
+    write(root / "train.csv", [("images", "0.png", "cat"), ("images/", "1.png", "dog")], ("folder", "file", "label"))
+    images = ready(root, path_column=["folder", "file"], val_fraction=0.0).train_set
+    assert [images[row][0] for row in range(2)] == [root / "images/0.png", root / "images/1.png"]
+    write(root / "images/metadata.csv", [("0.png", "cat"), ("1.png", "dog")], ("file_name", "label"))
+    images = ready(root, train="images/metadata.csv", val_fraction=0.0).train_set
+    assert [images[row][0] for row in range(2)] == [root / "images/0.png", root / "images/1.png"]
+
+
+def test_paths_that_lead_nowhere_name_the_nearest_file(root):
+    write(root / "train.csv", [("images/3.jpg", "cat"), ("images/4.jpg", "dog")])
+    with pytest.raises(
+        InputError,
+        match=r"no path leads to a file\. No such file as images/3\.jpg .*nearest .*images/3\.png; give --data\.im",
+    ):
+        ready(root)
+
+
+def test_test_images_without_labels(root):
+    write(root / "train.csv", ROWS["train"])
+    write(root / "test.csv", [("images/1.png",), ("images/2.png",)], ("path",))
+    data = ready(root, test="test.csv")
+    assert shown(data.test_set) == [("images/1.png", IGNORE), ("images/2.png", IGNORE)]
+    with pytest.raises(InputError, match=r"test\.csv has no column of labels, which test needs"):
+        data.setup("test")
+
+
+def test_what_is_not_read_is_named(root):
+    write(root / "train.csv", ROWS["train"])
+    write(root / "valid.csv", ROWS["val"])
+    assert ready(root).notices == [
+        f"{root}/valid.csv is not read; give --data.val {root}/valid.csv if it holds val images"
+    ]
+    (root / "train.csv").write_text("path,label\nimages/0.png,cat\n", encoding="utf-16")
+    with pytest.raises(InputError, match=r"train\.csv is UTF-16 text; save it as UTF-8"):
+        ready(root)
+
+
+def test_class_map_in_json(root, tmp_path):
+    write(root / "train.csv", ROWS["train"])
+    path = tmp_path / "classes.json"
+    for content in (["owl", "dog", "cat"], {"dog": 1, "owl": 0, "cat": 2}, {"2": "cat", "0": "owl", "1": "dog"}):
+        path.write_text(json.dumps(content))
+        assert ready(root, class_map=path, val_fraction=0.0).class_names == ["owl", "dog", "cat"]
+    for content in ({"cat": 0, "dog": 2}, {"cat": 0, "dog": 0}, [1, 2], "cat"):
+        path.write_text(json.dumps(content))
+        with pytest.raises(InputError, match=r"classes\.json cannot be read: expected"):
+            manifest(root, class_map=path).num_classes  # noqa: B018
+
+
+@pytest.mark.parametrize("labels", [["0.0", "1.0"], ['"[""cat""]"', "cat"], ["cat", "fox"]])
+def test_doctor_finds_labels_that_cannot_be_matched(app, root, labels):
+    write(root / "train.csv", ROWS["train"])
+    write(root / "val.csv", [(f"images/{row}.png", label) for row, label in enumerate(labels)])
+    words = ("--data", "Manifest", "--data.root", root, "--data.val", "val.csv", "--data.image_size", 8)
+    words += ("--data.cache", root.parent / "cache", "--data.batch_size", 2, "--data.num_workers", 0)
+    done = app("doctor", *words, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
+    assert done.code == 1 and f"error    {root}/val.csv has the" in done.out
+
+
+def test_json_of_another_kind(root):
+    (root / "train.json").write_text('{"images/0.png": "cat"}')
+    with pytest.raises(InputError, match=r"train\.json is no list of objects and has no images, annotations"):
+        ready(root, train="train.json")
+    (root / "train.jsonl").write_text('["images/0.png", "cat"]\n')
+    with pytest.raises(InputError, match=r"train\.jsonl has no object in row 1"):
+        ready(root, train="train.jsonl")

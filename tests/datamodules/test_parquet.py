@@ -2,10 +2,14 @@ import builtins
 import io
 import json
 import pickle
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from PIL import Image
 from pyarrow import parquet
 
@@ -52,7 +56,7 @@ def shades(loader) -> list[int]:
 def test_contract(tmp_path):
     write(tmp_path / "train-00000-of-00002.parquet", [0, 1] * 5, ["cat", "dog"])
     write(tmp_path / "train-00001-of-00002.parquet", [1, 0] * 5, ["cat", "dog"], first=10)
-    write(tmp_path / "test.parquet", [0, 1, 1])
+    write(tmp_path / "test.parquet", [0, 1, 1], ["cat", "dog"])
     check_datamodule(module(tmp_path, val_fraction=0.2))
 
 
@@ -98,16 +102,20 @@ def test_other_columns(tmp_path):
     write(tmp_path / "train.parquet", [0, 1, 0], image="img", label="fine_label")
     data = ready(tmp_path, image_column="img", label_column="fine_label", val_fraction=0.0)
     assert data.train_set.labels.tolist() == [0, 1, 0]
-    with pytest.raises(InputError, match=r"no column 'image' but img, fine_label; give --data.image_column"):
+    assert module(tmp_path).num_classes == 2  # no other column can be meant
+    write(tmp_path / "train.parquet", [0, 1, 0], image="photo", label="kind")
+    with pytest.raises(InputError, match=r"no column 'image' but photo, kind; give --data.image_column"):
         module(tmp_path).num_classes  # noqa: B018
+    assert ready(tmp_path, image_column="photo", label_column="kind").num_classes == 2
 
 
 def test_wrong_labels(tmp_path):
     write(tmp_path / "train.parquet", [0, 1, 7], ["cat", "dog"])
     write(tmp_path / "test.parquet", [-1, -1, 0])
+    with pytest.raises(InputError, match=r"train\.parquet has in row 2 the label 7, outside its 2 classes"):
+        ready(tmp_path, val_fraction=0.0)
+    write(tmp_path / "train.parquet", [0, 1, 1])
     data = ready(tmp_path, val_fraction=0.0)
-    with pytest.raises(InputError, match=r"training image train\.parquet:2 has label 7, outside the 2 classes"):
-        data.train_dataloader()
     assert data.test_set.labels.tolist() == [IGNORE, IGNORE, 0]
     write(tmp_path / "train.parquet", [0, None])
     with pytest.raises(InputError, match="1 rows without a label"):
@@ -133,7 +141,7 @@ def test_row_without_bytes(tmp_path):
         pa.table({"image": pa.array(rows, pa.struct({"bytes": pa.binary(), "path": pa.string()})), "label": [0]}),
         tmp_path / "train.parquet",
     )
-    with pytest.raises(BrokenImage, match=r"train.parquet:0: the column 'image' holds no bytes"):
+    with pytest.raises(BrokenImage, match=r"train.parquet:0: No such file as elsewhere\.jpg in .*; no image is there"):
         ready(tmp_path, val_fraction=0.0).train_set[0]
 
 
@@ -178,3 +186,229 @@ def test_doctor_looks_at_what_a_damaged_file_leaves(app, tmp_path):
     assert "looked at 4 of 4 training images" in done.out
     done = app("fit", *words)
     assert done.code == 1 and "val.parquet cannot be read" in done.err and "Traceback" not in done.err
+
+
+def named(classes: list[str], labels: list[int]) -> list[str]:
+    return [classes[label] for label in labels]
+
+
+def test_files_with_other_orders_of_the_same_classes_are_matched_by_name(tmp_path):
+    orders = {
+        "train-0": ["red", "green", "blue"],
+        "train-1": ["blue", "red", "green"],
+        "val": ["green", "blue", "red"],
+        "test": ["blue", "red", "green"],
+    }
+    for file, names in orders.items():
+        write(tmp_path / f"{file}.parquet", [names.index(name) for name in ("red", "blue", "green", "blue")], names)
+    data = ready(tmp_path)
+    assert data.class_names == ["red", "green", "blue"]
+    shown = ["red", "blue", "green", "blue"]
+    assert named(data.class_names, data.train_set.labels) == shown * 2
+    assert named(data.class_names, data.val_set.labels) == shown
+    assert named(data.class_names, data.test_set.labels) == shown
+
+
+FORMS = ["numbers with names", "text", "polars' categories"]
+CLASSES = ["zebra", "ant", "Owl", "2", "ox"]
+
+
+def write_form(path, names, form, order):
+    images = pa.array([picture(number) for number in range(len(names))])
+    if form == "numbers with names":
+        info = {"info": {"features": {"label": {"names": order, "_type": "ClassLabel"}}}}
+        labels = pa.array([order.index(name) for name in names], pa.int64())
+        table = pa.table({"image": images, "label": labels})
+        parquet.write_table(table.replace_schema_metadata({"huggingface": json.dumps(info)}), path)
+        return
+    labels = pa.array(names, pa.string())
+    column = labels if form == "text" else labels.dictionary_encode()
+    parquet.write_table(pa.table({"image": images, "label": column}), path)
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_labels_keep_their_names_whatever_the_order_form_and_file(content):
+    with TemporaryDirectory() as folder:
+        written = {}
+        for file in ("train-0", "train-1", "val", "test"):
+            usual = CLASSES if file.startswith("train") else [name for name in CLASSES if name in written["known"]]
+            order = content.draw(st.permutations(usual))
+            names = content.draw(st.lists(st.sampled_from(usual), min_size=1, max_size=6))
+            form = content.draw(st.sampled_from(FORMS))
+            write_form(Path(folder, f"{file}.parquet"), names, form, order)
+            written[file] = names
+            listed = order if form == "numbers with names" else names
+            if file.startswith("train"):
+                written["known"] = set(written.get("known", ())) | set(listed)
+        data = ready(Path(folder))
+        assert named(data.class_names, data.train_set.labels) == written["train-0"] + written["train-1"]
+        assert named(data.class_names, data.val_set.labels) == written["val"]
+        assert named(data.class_names, data.test_set.labels) == written["test"]
+
+
+@given(
+    st.lists(st.integers(0, 12), min_size=1, max_size=8),
+    st.sampled_from(["int8", "uint64", "float32", "double", "string", "whole text"]),
+    st.sampled_from(["int8", "uint64", "float32", "double", "string", "whole text"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_numbers_are_the_same_classes_in_every_type(numbers, train_type, test_type):
+    def column(kind):
+        if kind in ("string", "whole text"):
+            return pa.array([f"{number}{'.0' * (kind == 'whole text')}" for number in numbers])
+        return pa.array(numbers).cast(kind)
+
+    with TemporaryDirectory() as folder:
+        for split, kind in (("train", train_type), ("val", test_type), ("test", test_type)):
+            table = pa.table({"image": pa.array([picture(0)] * len(numbers)), "label": column(kind)})
+            parquet.write_table(table, f"{folder}/{split}.parquet")
+        data = ready(Path(folder))
+        assert data.class_names == [str(number) for number in range(max(numbers) + 1)]
+        assert (
+            data.train_set.labels.tolist() == data.val_set.labels.tolist() == data.test_set.labels.tolist() == numbers
+        )
+
+
+@pytest.mark.parametrize(
+    ("train", "names", "val", "message"),
+    [
+        ([0, 1], ["cat", "dog"], [0, 1], r"val\.parquet has in row 0 the label '0', .*a number among named classes"),
+        (
+            ["cat", "dog"],
+            None,
+            [1],
+            r"val\.parquet has in row 0 the label '1', which train lacks \(2 classes: cat, dog\)",
+        ),
+        ([0, 1], None, ["0", "cat"], r"val\.parquet has in row 1 the label 'cat', which train lacks"),
+        ([0, 1], None, [1, 2], r"val\.parquet has in row 1 the label '2', which train lacks"),
+        ([0.0, 0.5], None, [0], r"expected whole numbers or text, but has in row 1 the label 0\.5"),
+        ([0, -1], None, [0], r"train\.parquet has 1 rows without a label, the first is row 1"),
+        ([[0], [1]], None, [0], r"train\.parquet has lists in its column 'label'; give --data\.multi_label true"),
+        (['["cat"]', "dog"], None, ["dog"], r"train\.parquet has .* in row 0 the label '\[\"cat\"\]'"),
+        ([{"a": 1}], None, [0], r"train\.parquet has struct<a: int64> in its column 'label'"),
+        ([b"cat"], None, [0], r"train\.parquet has binary .* in row 0 the label b'cat'"),
+    ],
+)
+def test_labels_that_cannot_be_matched_are_named_with_file_and_row(tmp_path, train, names, val, message):
+    write(tmp_path / "train.parquet", train, names)
+    write(tmp_path / "val.parquet", val)
+    with pytest.raises(InputError, match=message):
+        ready(tmp_path)
+
+
+def test_numbers_in_one_training_file_and_names_in_another(tmp_path):
+    write(tmp_path / "train-0.parquet", [0, 1])
+    write(tmp_path / "train-1.parquet", ["cat", "dog"])
+    with pytest.raises(InputError, match=r"train-0\.parquet has in row 0 the label '0', which train lacks"):
+        ready(tmp_path)
+
+
+def test_numbers_are_classes_of_a_given_list(tmp_path):
+    (tmp_path / "classes.txt").write_text("cat\ndog\n")
+    write(tmp_path / "train.parquet", [0, 1, 0], ["dog", "cat"])
+    write(tmp_path / "val.parquet", [0.0, 1.0])
+    data = ready(tmp_path, class_map=tmp_path / "classes.txt")
+    assert named(data.class_names, data.train_set.labels) == ["dog", "cat", "dog"]
+    assert named(data.class_names, data.val_set.labels) == ["cat", "dog"]
+
+
+def test_doctor_finds_what_cannot_be_matched(app, tmp_path):
+    write(tmp_path / "train.parquet", [0, 1, 0, 1], ["cat", "dog"])
+    write(tmp_path / "val.parquet", [0.0, 1.0])
+    words = ("--data", "Parquet", "--data.root", tmp_path, "--data.image_size", 8, "--data.batch_size", 2)
+    words += ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--data.num_workers", 0)
+    done = app("doctor", *words)
+    assert done.code == 1 and "val.parquet has in row 0 the label '0', which train lacks" in done.out
+
+
+def write_paths(path, paths, as_struct):
+    images = pa.array([{"bytes": None, "path": item} for item in paths] if as_struct else paths)
+    if as_struct:
+        images = images.cast(pa.struct({"bytes": pa.binary(), "path": pa.string()}))
+    parquet.write_table(pa.table({"image": images, "label": pa.array([0] * len(paths))}), path)
+
+
+@pytest.mark.parametrize("as_struct", [True, False])
+def test_paths_start_from_the_tables_folder_or_from_root(tmp_path, monkeypatch, as_struct):
+    for place, shade in (("data/a.png", 1), ("b.png", 2), ("data/deep/c.png", 3)):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).write_bytes(picture(shade))
+    write_paths(tmp_path / "data/train.parquet", ["a.png", "b.png", "deep\\c.png", "deep/d.png"], as_struct)
+    monkeypatch.chdir(tmp_path.parent)
+    images = ready(tmp_path, val_fraction=0.0).train_set
+    assert [images[row][0].read_bytes() for row in range(3)] == [picture(shade) for shade in (1, 2, 3)]
+    with pytest.raises(BrokenImage, match=r"train\.parquet:3: No such file as deep/d\.png .* nearest .*deep/c\.png"):
+        images[3]
+
+
+@pytest.mark.parametrize("place", ["", "data", "default", "plain_text"])
+def test_a_folder_per_split_as_the_hub_converts(tmp_path, place):
+    for split in ("train", "validation", "test"):
+        write(tmp_path / place / split / "0000.parquet", [0, 1, 1], ["cat", "dog"])
+    data = ready(tmp_path)
+    assert [len(images) for images in (data.train_set, data.val_set, data.test_set)] == [3, 3, 3]
+    assert list(data.val_set.keys) == ["0000.parquet:0", "0000.parquet:1", "0000.parquet:2"]
+
+
+def test_several_configs_and_files_that_are_no_split_are_named(tmp_path):
+    for config in ("coarse", "fine"):
+        write(tmp_path / config / "train/0000.parquet", [0, 1])
+    with pytest.raises(InputError, match=r"several data sets \(coarse, fine\); give --data\.root .*coarse"):
+        module(tmp_path).num_classes  # noqa: B018
+    write(tmp_path / "fine/holdout.parquet", [0, 1])
+    assert "holdout.parquet, which is no split" in ready(tmp_path / "fine").notices[0]
+    write(tmp_path / "fine/train-1.parquet", [0, 1])
+    with pytest.raises(InputError, match=r"are both named as train data are; keep one"):
+        ready(tmp_path / "fine")
+
+
+def test_lists_of_labels(tmp_path):
+    names = ["cat", "dog", "owl"]
+    write(tmp_path / "train.parquet", [[0], [2, 1], [], None], names)
+    write(tmp_path / "val.parquet", [[1, 2]], names[::-1])
+    write(tmp_path / "test.parquet", [["owl", "cat"]])
+    data = ready(tmp_path, multi_label=True)
+    assert [data.train_set[row][1].tolist() for row in range(4)] == [[1, 0, 0], [0, 1, 1], [0, 0, 0], [0, 0, 0]]
+    assert data.val_set[0][1].tolist() == [1, 1, 0]
+    assert data.test_set[0][1].tolist() == [1, 0, 1]
+    check_datamodule(module(tmp_path, multi_label=True))
+
+
+def test_only_one_column_can_be_meant(tmp_path, caplog):
+    write(tmp_path / "train.parquet", [0, 1], image="img", label="labels")
+    with caplog.at_level("INFO"):
+        assert module(tmp_path).num_classes == 2
+    assert "train.parquet has the column labels, which is taken for --data.label_column" in caplog.text
+    table = parquet.read_table(tmp_path / "train.parquet")
+    parquet.write_table(table.append_column("fine_label", table["labels"]), tmp_path / "train.parquet")
+    with pytest.raises(InputError, match=r"has the columns labels and fine_label; give --data\.label_column labels"):
+        module(tmp_path).num_classes  # noqa: B018
+
+
+def test_test_images_without_labels_serve_predict_alone(tmp_path):
+    write(tmp_path / "train.parquet", [0, 1])
+    write(tmp_path / "test.parquet", [0, 1])
+    parquet.write_table(parquet.read_table(tmp_path / "test.parquet").drop_columns("label"), tmp_path / "test.parquet")
+    data = ready(tmp_path)
+    assert data.test_set.labels.tolist() == [IGNORE, IGNORE]
+    with pytest.raises(InputError, match=r"test\.parquet has no column 'label', which test needs"):
+        data.setup("test")
+
+
+def test_what_save_to_disk_wrote_is_explained(tmp_path):
+    (tmp_path / "dataset_dict.json").write_text('{"splits": ["train"]}')
+    with pytest.raises(InputError, match=r"save_to_disk .* datasets\.load_from_disk\(.*\)\[split\]\.to_parquet"):
+        module(tmp_path).num_classes  # noqa: B018
+
+
+def test_two_splits_of_the_hub_are_not_mixed(tmp_path):
+    write(tmp_path / "train-00000-of-00001.parquet", [0, 1])
+    write(tmp_path / "extra-00000-of-00001.parquet", [0, 1])
+    data = ready(tmp_path, val_fraction=0.0)
+    assert len(data.train_set) == 2 and "extra-00000-of-00001.parquet, which is no split" in data.notices[0]
+    write(tmp_path / "holdout/0000.parquet", [0, 1])
+    assert "extra-00000-of-00001.parquet, which is no split and is left out (2 such)" in ready(tmp_path).notices[0]
+    write(tmp_path / "train_noisy-00000-of-00001.parquet", [1, 0])
+    with pytest.raises(InputError, match=r"train-00000.* and .*train_noisy-00000.* are both named as train data are"):
+        ready(tmp_path)

@@ -136,6 +136,8 @@ class ImageDataModule(LightningDataModule, ABC):
         """Sets that `setup` may fill in to be scored beside `val_set` and `test_set`, as val/<name> and test/<name>."""
         self.faults: list[InputError] | None = None
         """Where `report` puts faults; None: the first one ends the run."""
+        self.notices: list[str] = []
+        """What `notice` has said."""
         self.in_memory_sets: dict[tuple[str, bool | None], tuple[ImageSet, InMemorySet | None]] = {}
         """Each set that was looked at, and its images in memory where they are small, by its name and `in_memory`."""
         self.jpeg_decoder: Decoder | None = None
@@ -207,6 +209,12 @@ class ImageDataModule(LightningDataModule, ABC):
         if self.faults is None:
             raise fault
         self.faults.append(fault)
+
+    def notice(self, text: str) -> None:
+        """Say once what was left out of the data; the verb doctor lists it as a warning."""
+        if text not in self.notices:
+            self.notices.append(text)
+            rank_zero_info(text)
 
     @property
     def size(self) -> Size:

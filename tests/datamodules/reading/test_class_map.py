@@ -26,3 +26,20 @@ def test_labels_are_looked_up_by_name_and_where_wanted_by_number():
     classes = ["cat", "2", "dog"]
     assert class_numbers(["dog", "cat", "cow", "0", "2"], classes).tolist() == [2, 0, -1, -1, 1]
     assert class_numbers(["dog", "0", "2", "3", "-1"], classes, or_numbers=True).tolist() == [2, 0, 1, -1, -1]
+
+
+def test_a_name_of_two_classes_names_none():
+    classes = ["crane", "dog", "crane"]
+    assert class_numbers(["dog", "2"], classes, or_numbers=True).tolist() == [1, 2]
+    with pytest.raises(InputError, match="the label 'crane' is the name of several classes"):
+        class_numbers(["crane"], classes)
+
+
+def test_whole_numbers_may_be_written_as_floats():
+    assert classes_of(["0.0", "10", "2."], "t.csv") == [str(number) for number in range(11)]
+    assert classes_of(["-1.0", "1"], "t.csv") == ["-1", "1"]
+    assert class_numbers(["2.0", "1e0", "0.5", "nan"], ["0", "1", "2"]).tolist() == [2, 1, -1, -1]
+    assert class_numbers(["2.0", "2"], ["2.0", "x"]).tolist() == [0, -1]
+    assert class_numbers(["0"], ["3", "1"], or_numbers=True).tolist() == [-1]
+    with pytest.raises(InputError, match=r"t\.csv has the label 0\.5, expected names or whole numbers"):
+        classes_of(["0.5", "1"], "t.csv")

@@ -115,7 +115,7 @@ def _examine(trainer: Trainer, model: LightningModule, data: ImageDataModule) ->
 
 
 def _data(data: ImageDataModule, surveys: list[Survey], refused: bool) -> list[Finding]:
-    found = []
+    found = [Finding("warning", "layout", text) for text in data.notices]
     mending = data.mending
     for one in surveys:
         found += findings.unreadable(one, data.on_error, data.max_broken, mending, refused)

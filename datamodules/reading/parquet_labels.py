@@ -1,0 +1,187 @@
+"""Labels of Parquet files as text, so that files of one set are matched by name and not by number."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from datamodules.reading.class_map import NUMBER, class_numbers, classes_of, nested
+from datamodules.reading.damaged_files import reading
+from datamodules.reading.parquet_rows import open_table, read_columns
+from vit_lightning.data.sampling import IGNORE
+from vit_lightning.errors import InputError
+
+MISSING = -1
+"""Place of a label that is absent, or hidden as -1 in published test sets."""
+
+
+@dataclass(frozen=True)
+class FileLabels:
+    """The labels of one file.
+
+    Args:
+        file: the file.
+        names: its different labels, as text.
+        places: which of them each label is, or MISSING.
+        ends: 0, and where the labels of each row end; one label per row without `multi_label`.
+        numbered: whether the labels are numbers without names.
+    """
+
+    file: Path
+    names: list[str]
+    places: np.ndarray
+    ends: np.ndarray
+    numbered: bool
+
+    def check_complete(self, column: str) -> None:
+        """Raise InputError if a label is missing."""
+        missing = self.places == MISSING
+        if missing.any():
+            raise InputError(
+                f"{self.file} has {missing.sum()} rows without a {column}, the first is row {self.row(missing)}"
+            )
+
+    def row(self, wanted: np.ndarray) -> int:
+        """Return the row of the first label for which `wanted` is true."""
+        return int(np.searchsorted(self.ends, np.argmax(wanted), side="right")) - 1
+
+
+def features_of(file: Path) -> dict[str, Any]:
+    """Return what Hugging Face's metadata in a file say about its columns."""
+    metadata = open_table(file).schema_arrow.metadata or {}
+    with reading(file):
+        return json.loads(metadata.get(b"huggingface", "{}")).get("info", {}).get("features", {})
+
+
+def listed_classes(file: Path, column: str) -> list[str] | None:
+    """Return the class names that a file's metadata list for a column of numbers, or of lists of numbers."""
+    feature = features_of(file).get(column)
+    while feature:
+        if isinstance(feature, list):  # the older form of a sequence
+            feature = feature[0]
+        elif names := feature.get("names"):
+            if len(set(names)) < len(names):
+                raise InputError(f"{file} lists the name of a class of its column {column!r} twice")
+            return list(map(str, names))
+        else:
+            feature = feature.get("feature")
+    return None
+
+
+def read_labels(file: Path, column: str, multi_label: bool = False) -> FileLabels:
+    """Read the labels of a file.
+
+    Args:
+        file: the file.
+        column: the column with the labels.
+        multi_label: whether a row may have a list of them.
+
+    Raises:
+        InputError: naming file and row of the first label that is none.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    with reading(file):
+        values = read_columns(file, [column]).column(0).combine_chunks()
+        is_list = pa.types.is_list(values.type) or pa.types.is_large_list(values.type)
+        if is_list and not multi_label:
+            raise InputError(
+                f"{file} has lists in its column {column!r}; give --data.multi_label true, or another "
+                "--data.label_column"
+            )
+        ends = np.arange(len(values) + 1)
+        if is_list:
+            ends = np.cumsum([0, *pc.fill_null(pc.list_value_length(values), 0).to_pylist()])
+            values = values.flatten()
+        if pa.types.is_dictionary(values.type):
+            values = values.dictionary_decode()
+        if pa.types.is_nested(values.type):
+            raise InputError(f"{file} has {values.type} in its column {column!r}; expected whole numbers or text")
+        encoded = values.dictionary_encode()
+        different = encoded.dictionary.to_pylist()
+        places = pc.fill_null(encoded.indices, MISSING).to_numpy(zero_copy_only=False).astype(np.int64)
+    listed = listed_classes(file, column)
+    found = FileLabels(file, [], places, ends, listed is None and _all_numbers(different))
+    names = []
+    for place, value in enumerate(different):
+        try:
+            names.append(_name(value, listed))
+        except ValueError as error:
+            row = found.row(places == place)
+            kind = "" if listed else f"{values.type} in its column {column!r}; expected whole numbers or text, but has "
+            raise InputError(f"{file} has {kind}in row {row} the label {value!r:.60}{error}") from error
+    known = sorted({name for name in names if name})
+    place_of = {name: place for place, name in enumerate(known)}
+    lookup = np.array([MISSING, *(place_of.get(name, MISSING) for name in names)])
+    return replace(found, names=known, places=lookup[places - MISSING])
+
+
+def class_list(files: Sequence[FileLabels], listed: Iterable[Sequence[str]], source: Path) -> list[str]:
+    """Return the classes of a set.
+
+    Args:
+        files: labels of its training files whose metadata list no names.
+        listed: the names that the metadata of the other training files list.
+        source: what to call the files in messages.
+
+    Raises:
+        InputError: if the labels are numbers that cannot be classes.
+    """
+    known = dict.fromkeys(name for names in listed for name in names)
+    texts = {name for file in files if not file.numbered for name in file.names}
+    numbers = {name for file in files if file.numbered for name in file.names}
+    if known or not all(map(NUMBER.fullmatch, texts)):  # numbers among named classes are errors of their rows
+        return [*known, *sorted(texts - known.keys())]
+    return classes_of(sorted(texts | numbers), source)
+
+
+def match(found: FileLabels, class_names: Sequence[str], source: str | Path, or_numbers: bool) -> np.ndarray:
+    """Return the class of each label of a file, IGNORE where it is missing.
+
+    Args:
+        found: the labels.
+        class_names: all names, in the order of the classes.
+        source: what named the classes.
+        or_numbers: whether numbers may stand for classes with names.
+
+    Raises:
+        InputError: naming file, row and label of the first that is no class.
+    """
+    numbers = class_numbers(found.names, class_names, or_numbers and found.numbered)
+    if (numbers < 0).any():
+        wrong = int(np.argmax(numbers < 0))
+        rows = found.places == wrong
+        fix = "; it is a number among named classes: give --data.class_map" if found.numbered else ""
+        raise InputError(
+            f"{found.file} has in row {found.row(rows)} the label {found.names[wrong]!r}, which {source} lacks "
+            f"({len(class_names)} classes: {shortened(class_names)}){fix}"
+        )
+    return np.append(numbers, IGNORE).astype(np.int64)[found.places]
+
+
+def shortened(names: Sequence[str], most: int = 5) -> str:
+    """Return the first of some names."""
+    return ", ".join(names[:most]) + ", ..." * (len(names) > most)
+
+
+def _all_numbers(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+
+
+def _name(value: Any, listed: Sequence[str] | None) -> str | None:
+    """Return a label as text, None if it stands for a missing one, or raise ValueError."""
+    if value is None or value != value or value in ("", -1):
+        return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or (isinstance(value, str) and nested(value) is None):
+        return str(value)
+    if isinstance(value, int) and value >= 0 and listed is None:
+        return str(value)
+    if isinstance(value, int) and listed is not None and 0 <= value < len(listed):
+        return listed[value]
+    raise ValueError(f", outside its {len(listed)} classes" if listed else "")

@@ -1,0 +1,136 @@
+"""Which columns of a table hold paths and labels, and what their cells say."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lightning.pytorch.utilities import rank_zero_info
+
+from datamodules.reading import table_rows
+from datamodules.reading.class_map import nested
+from vit_lightning.errors import InputError
+
+PATH_COLUMNS = ("path", "file_name", "filename", "image", "img")
+LABEL_COLUMNS = ("label", "labels", "fine_label")
+YES_OR_NO = {
+    "0": False,
+    "0.0": False,
+    "False": False,
+    "false": False,
+    "1": True,
+    "1.0": True,
+    "True": True,
+    "true": True,
+}
+
+
+class Columns(NamedTuple):
+    """Names of columns."""
+
+    paths: list[str]
+    labels: list[str]
+    """One column; several, each of which is named after a class and holds 0 or 1; or none."""
+    one_hot: bool
+
+
+def choose(
+    table: Path, path: str | Sequence[str] | None, label: str | Sequence[str] | None, may_lack_labels: bool = False
+) -> Columns:
+    """Return the columns of a table with paths and labels.
+
+    Args:
+        table: the table.
+        path: the columns with the paths; None: the only one that can be meant.
+        label: the column with the labels, or one for each class; None: the only one that can be meant.
+        may_lack_labels: whether it may have no column with labels.
+
+    Raises:
+        InputError: naming the columns that are there.
+    """
+    there = table_rows.header(table)
+    paths = _given(path) or [_only(table, there, "path_column", PATH_COLUMNS)]
+    labels = _given(label)
+    one_hot = len(labels) > 1
+    if not labels and table.name == "_classes.csv":  # Roboflow's, with a column for each class
+        labels, one_hot = [name for name in there if name not in paths], True
+    labels = labels or [_only(table, there, "label_column", LABEL_COLUMNS)]
+    if may_lack_labels and not set(labels) & set(there):
+        labels = []
+    for names, flag in ((paths, "path_column"), (labels, "label_column")):
+        for name in names:
+            if name not in there:
+                raise InputError(f"{table} has no column {name!r} but {', '.join(there) or 'none'}; give --data.{flag}")
+    return Columns(paths, labels, one_hot)
+
+
+def read(table: Path, columns: Columns, multi_label: bool, separator: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield path and labels of each row.
+
+    Args:
+        table: the table.
+        columns: its columns.
+        multi_label: whether a row may have several labels, or none.
+        separator: what stands between several labels in text.
+
+    Raises:
+        InputError: naming the first row whose path or labels cannot be.
+    """
+    count = len(columns.paths)
+    for row, cells in enumerate(table_rows.values(table, [*columns.paths, *columns.labels]), start=1):
+        path = "/".join(
+            str(part).strip("/") if place else str(part) for place, part in enumerate(cells[:count]) if part
+        )
+        if not path:
+            raise InputError(f"{table} has no path in row {row}")
+        try:
+            if columns.one_hot:
+                labels = [name for name, cell in zip(columns.labels, cells[count:], strict=True) if _is_set(cell, name)]
+            else:
+                labels = [label for cell in cells[count:] for label in _labels(cell, multi_label, separator)]
+        except ValueError as error:
+            raise InputError(f"{table} has {error} in row {row} ({path})") from error
+        if len(labels) != 1 and not multi_label and columns.labels:
+            raise InputError(
+                f"{table} has {len(labels)} labels in row {row} ({path}), expected one; "
+                "give --data.multi_label true for images with several labels or none"
+            )
+        yield path, labels
+
+
+def _given(names: str | Sequence[str] | None) -> list[str]:
+    return [names] if isinstance(names, str) else list(names or ())
+
+
+def _only(table: Path, there: Sequence[str], flag: str, known: Sequence[str]) -> str:
+    """Return the only column that can be meant; the first name wins, since it is the documented one."""
+    found = [name for name in known if name in there]
+    if known[0] in found or not found:
+        return known[0]
+    if len(found) > 1:
+        raise InputError(f"{table} has the columns {' and '.join(found)}; give --data.{flag} {found[0]}")
+    rank_zero_info(f"{table.name} has the column {found[0]}, which is taken for --data.{flag}")
+    return found[0]
+
+
+def _is_set(cell: Any, name: str) -> bool:
+    text = "0" if cell is None else str(cell).strip()
+    if text not in YES_OR_NO:
+        raise ValueError(f"{text!r} in the column of class {name}, expected 0 or 1,")
+    return YES_OR_NO[text]
+
+
+def _labels(cell: Any, multi_label: bool, separator: str) -> list[str]:
+    """Return the labels in a cell."""
+    if isinstance(cell, str) and (found := nested(cell.strip())) is not None:
+        cell = found
+    if isinstance(cell, dict) and list(cell) == ["choices"]:  # Label Studio's
+        cell = cell["choices"]
+    if isinstance(cell, list) and not multi_label:
+        raise ValueError(f"the list {cell!r:.60} as a label; give --data.multi_label true if it is one,")
+    parts = (
+        cell if isinstance(cell, list) else cell.split(separator) if isinstance(cell, str) and multi_label else [cell]
+    )
+    for part in parts:
+        if isinstance(part, dict | list | bytes):
+            raise ValueError(f"the label {part!r:.60}, expected a name or a number,")
+    return [name for part in parts if part is not None and part == part and (name := str(part).strip())]
