@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from hypothesis import settings
 
 from tests.processes import Pair
 
 KIT = "VIT_LIGHTNING_KIT"
+
+settings.register_profile("vit_lightning", deadline=None)  # how busy the machine is says nothing about a property
+settings.load_profile("vit_lightning")
 
 
 @pytest.fixture(scope="session")

@@ -118,7 +118,7 @@ def _json(path: Path) -> dict[str, Any]:
 
 def _open_folder(path: Path, raw: bool) -> Archive:
     if is_sharded(path):
-        return _archive(path, read_facts(path) | {"state_dict": read_weights(path)}, raw)
+        return archive_of(path, read_facts(path) | {"state_dict": read_weights(path)}, raw)
     if (path / ".metadata").is_file():
         raise InputError(f"{path} is a sharded checkpoint that was not written to its end: give the one before it.")
     name = next((name for name in FOLDER_FILES if (path / name).is_file()), None)
@@ -215,11 +215,11 @@ def _open_torch(path: Path, raw: bool) -> Archive:
             content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
     if not isinstance(content, dict):
         raise InputError(f"{path} holds a {type(content).__name__} in place of named tensors: save a state_dict.")
-    return _archive(path, content, raw)
+    return archive_of(path, content, raw)
 
 
-def _archive(path: Path, content: dict[str, Any], raw: bool) -> Archive:
-    """The tensors in what a training code saved."""
+def archive_of(path: Path, content: dict[str, Any], raw: bool = False) -> Archive:
+    """Returns the tensors and facts in what a training code saved: `open_archive` has the arguments."""
     facts = content if "hyper_parameters" in content else {}
     tensors, notes = innermost(content, raw)
     stored = {

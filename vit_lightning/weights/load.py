@@ -3,16 +3,17 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from vit_lightning.errors import InputError
-from vit_lightning.models import Net, NetConfig, build, resolve
+from vit_lightning.models import Net, NetConfig, TimmNet, build, resolve
 from vit_lightning.models.config import ResolvedConfig, as_pair, is_timm
-from vit_lightning.weights.archive import Archive, open_archive
-from vit_lightning.weights.layouts import LAYOUTS, Layout
+from vit_lightning.models.variants import TIMM
+from vit_lightning.weights.archive import Archive, archive_of, open_archive
+from vit_lightning.weights.layouts import LAYOUTS, Layout, checkpoint, timm_net
 from vit_lightning.weights.layouts.table import TensorMapping, Weights, shape_of, to_ours
 from vit_lightning.weights.report import Report
 from vit_lightning.weights.resize import Resampling, Resizer
@@ -37,13 +38,13 @@ class OpenedWeights:
     Args:
         source: where they came from.
         archive: their tensors and facts.
-        layout: the layout that they have.
+        layout: the layout that they have; None: only a net of timm that is named may know them.
         stated: fields of the net that the caller states, for a file that does not say them.
     """
 
     source: str
     archive: Archive
-    layout: Layout
+    layout: Layout | None
     stated: NetConfig = field(default_factory=NetConfig)
 
     def config(self, heads: int | None = None) -> ResolvedConfig:
@@ -55,13 +56,13 @@ class OpenedWeights:
         Raises:
             InputError: the weights are not those of a whole net.
         """
-        return self._understand(heads, None)[0].config
+        return self._understand(heads, None, self.stated)[0].config
 
     def build(
         self, heads: int | None = None, image_size: Size | None = None, resampling: Resampling = "bilinear"
     ) -> tuple[Net, Report]:
         """Builds and fills the net that the weights are for: `load_net` has the arguments."""
-        weights, own = self._understand(heads, image_size)
+        weights, own = self._understand(heads, image_size, self.stated)
         if heads not in (None, weights.config.heads):
             raise InputError(f"The file's net has {weights.config.heads} heads, but heads is {heads}: leave heads out.")
         for name in MAY_BE_STATED:
@@ -87,7 +88,7 @@ class OpenedWeights:
         adapt: bool = False,
     ) -> Report:
         """Fills a net that exists: `load_into` has the arguments."""
-        weights, own = self._understand(net.config.heads, net.image_size)
+        weights, own = self._understand(net.config.heads, net.image_size, net.config)
         report = _report(self.source, weights)
         _compare(weights, net, MUST_AGREE if head == "reset" else MUST_AGREE + MUST_AGREE_FOR_HEAD)
         wanted, held = net.state_dict(), _mappings(weights, own)
@@ -110,9 +111,19 @@ class OpenedWeights:
             _note_empty_head(net, report)
         return report
 
-    def _understand(self, heads: int | None, image_size: Size | None) -> tuple[Weights, Net]:
+    def _understand(self, heads: int | None, image_size: Size | None, config: NetConfig) -> tuple[Weights, Net]:
         """What the archive holds, and the net that it is for, still without storage."""
-        weights = self.layout.read(self.archive, heads, None if image_size is None else as_pair(image_size))
+        size, named = None if image_size is None else as_pair(image_size), config.variant or ""
+        if named.startswith(TIMM) and self.layout not in (LAYOUTS["checkpoint"], LAYOUTS["safetensors"]):
+            weights = timm_net.read_as(self.archive, resolve(config), size)
+        elif self.layout is None:
+            names = ", ".join(list(self.archive.stored)[:3])
+            raise InputError(
+                f"{self.source} holds tensors of no known layout ({names}, ...): its net is not one of ours. "
+                "A file of timm's is taken by its own net: --model.net.variant timm/NAME."
+            )
+        else:
+            weights = self.layout.read(self.archive, heads, size)
         weights.dropped = self.archive.dropped | weights.dropped
         weights.notes = self.archive.notes + weights.notes
         _settle_assumed(weights, self.stated)
@@ -134,10 +145,29 @@ def open_weights(source: str | Path, raw: bool = False, stated: NetConfig | None
     """
     archive = open_archive(fetch(source), raw)
     layout = next((layout for layout in LAYOUTS.values() if layout.recognises(archive)), None)
-    if layout is None:
-        names = ", ".join(list(archive.stored)[:3])
-        raise InputError(f"{source} holds tensors of no known layout ({names}, ...): its net is not one of ours.")
     return OpenedWeights(str(source), archive, layout, stated or NetConfig())
+
+
+def check_checkpoint(path: Path, content: dict[str, Any], is_ours: bool) -> None:
+    """Refuses a checkpoint whose config is not that of its tensors, before anything is built after it.
+
+    Args:
+        path: where it lies.
+        content: what it holds; its tensors may lack storage.
+        is_ours: whether its model is one of ours, whose net is known in full.
+
+    Raises:
+        InputError: the config says another size or number of tensors than the checkpoint holds.
+    """
+    facts = content.get("hyper_parameters")
+    net = facts.get("net") if isinstance(facts, dict) else None
+    if not isinstance(net, dict) or not (is_ours or net.keys() & checkpoint.FIELDS):
+        return
+    archive, layout = archive_of(path, content), LAYOUTS["checkpoint"]
+    if is_ours:
+        OpenedWeights(str(path), archive, layout).config()
+    else:
+        layout.read(archive, None, None)
 
 
 def load_net(
@@ -286,8 +316,9 @@ def _compare(weights: Weights, net: Net, fields: Iterable[str]) -> None:
 def _reset(wanted: dict[str, Tensor], held: dict[str, TensorMapping], own: Net, report: Report) -> None:
     """Leaves the net its own head, and what comes before it unless the weights have the same."""
     shapes = {name: tensor.shape for name, tensor in own.state_dict().items()}
-    for name in [name for name in held | wanted if name.startswith(HEAD)]:
-        if not name.startswith("head.") and name in held and name in wanted and shapes[name] == wanted[name].shape:
+    last = own.head_names if isinstance(own, TimmNet) else [name for name in held | wanted if name.startswith("head.")]
+    for name in [name for name in held | wanted if name in last or name.startswith(HEAD)]:
+        if name not in last and name in held and name in wanted and shapes[name] == wanted[name].shape:
             continue
         if held.pop(name, None) is not None:
             report.dropped[name] = "the head is reset"
@@ -298,7 +329,7 @@ def _reset(wanted: dict[str, Tensor], held: dict[str, TensorMapping], own: Net, 
 
 def is_empty(head: nn.Module) -> bool:
     """Whether a head begins at zero."""
-    weight = head.weight
+    weight = getattr(head, "weight", None)
     return isinstance(weight, Tensor) and not weight.count_nonzero()
 
 

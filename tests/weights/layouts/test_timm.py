@@ -40,6 +40,7 @@ KINDS = {
     "gap, no bias in qkv": ("vit_medium_patch16_gap_240", {"img_size": 64}),
     "registers": ("vit_medium_patch16_reg4_gap_256", {"img_size": 64}),
     "registers with positions": ("vit_so150m_patch16_reg4_gap_256", {"img_size": 64}),
+    "token and registers with positions": ("vit_small_patch16_224", {"img_size": 64, "reg_tokens": 4}),
     "no_embed_class": ("deit3_small_patch16_224", {"img_size": 64}),
     "dinov2": ("vit_small_patch14_dinov2", {"img_size": 56}),
     "dinov2 with registers": ("vit_small_patch14_reg4_dinov2", {"img_size": 56}),
