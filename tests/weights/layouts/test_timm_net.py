@@ -21,6 +21,7 @@ NETS = {
     "convnext_atto": 32,
     "eva02_tiny_patch14_224": 28,
     "resnetv2_50x1_bit": 32,
+    "vit_tiny_r_s16_p8_224": 64,
 }
 
 
@@ -80,7 +81,7 @@ def test_a_new_head(theirs, request, tmp_path):
         assert torch.equal(ours[tensor], heads.get(f"body.{tensor}", value)), tensor
 
 
-@pytest.mark.parametrize("theirs", ["resnet10t", "convnext_atto"], indirect=True)
+@pytest.mark.parametrize("theirs", ["resnet10t", "convnext_atto", "resnetv2_50x1_bit"], indirect=True)
 def test_a_folder_of_timm_names_its_net_and_comes_back(theirs, request, tmp_path):
     """Read without a variant, written again, and opened by timm."""
     name = request.node.callspec.params["theirs"]
@@ -94,12 +95,13 @@ def test_a_folder_of_timm_names_its_net_and_comes_back(theirs, request, tmp_path
     assert load_net(tmp_path / "ours")[1].class_names == report.class_names
 
 
-def test_a_vit_of_timms_leaves_through_timms_layout(tmp_path):
-    net = moved(build(NetConfig("timm/vit_tiny_patch16_224"), 32, 5))
-    _, report = load_net(_saved(net.body, tmp_path), stated=NetConfig(net.config.variant), image_size=32)
+@pytest.mark.parametrize("name", ["vit_tiny_patch16_224", "vit_tiny_r_s16_p8_224"])
+def test_a_vit_of_timms_leaves_through_timms_layout(name, tmp_path):
+    net = moved(build(NetConfig(f"timm/{name}"), 64, 5))
+    _, report = load_net(_saved(net.body, tmp_path), stated=NetConfig(net.config.variant), image_size=64)
     save(net, report, tmp_path / "ours", "timm")
-    again = timm.create_model(f"local-dir:{tmp_path / 'ours'}", pretrained=True, img_size=32)
-    assert torch.equal(logits(again, 32), logits(net, 32))
+    again = timm.create_model(f"local-dir:{tmp_path / 'ours'}", pretrained=True, img_size=64)
+    assert torch.equal(logits(again, 64), logits(net, 64))
 
 
 def _saved(body, folder):

@@ -43,6 +43,7 @@ ALIASES = {
 }
 # Tensors of other nets that begin with the same patches, and what those nets are.
 FOREIGN = {
+    r"(^|.*\.)patch_embed\.backbone\..+": ("a hybrid of timm's", "its ResNet, whose epsilons are not the paper's"),
     r"(^|.*\.)(dist_token|head_dist\..+)": ("a distilled DeiT", "a second head with a token of its own"),
     r"(^|.*\.)(relative_position_.+|rel_pos_bias\..+)": ("a BEiT", "relative positions of BEiT's kind"),
     r"(^|.*\.)attn\.([qv]_bias|inner_attn_ln\..+|norm\..+|[qkv]_proj\..+|rope\..+)": (
