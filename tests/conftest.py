@@ -8,10 +8,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from hypothesis import settings
 
 from tests.processes import Pair
 
 KIT = "VIT_LIGHTNING_KIT"
+
+# Processes that tests start import this checkout, not what is installed.
+CHECKOUT = str(Path(__file__).resolve().parents[1])
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (CHECKOUT, os.environ.get("PYTHONPATH"))))
+
+settings.register_profile("vit_lightning", deadline=None)  # how busy the machine is says nothing about a property
+settings.load_profile("vit_lightning")
 
 
 @pytest.fixture(scope="session")

@@ -74,9 +74,16 @@ class Runs:
         """Start `fit` in a process group of its own."""
         command = [sys.executable, "-m", "vit_lightning", "fit", "-c", str(self.experiment), *words]
         command += ["--trainer.default_root_dir", name]
+        # What is trained is this checkout, not what is installed.
+        path = os.pathsep.join(filter(None, (str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH"))))
         with (self.folder / f"{name}.log").open("a") as log:
             return subprocess.Popen(
-                command, cwd=self.folder, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                command,
+                cwd=self.folder,
+                env=os.environ | {"PYTHONPATH": path},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
 
     def finish(self, name: str, *words: str) -> int:

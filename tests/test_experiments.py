@@ -255,7 +255,9 @@ def test_the_numbers_are_the_papers(row):
     assert (recipe.schedule.decay, recipe.schedule.warmup_steps) == (shape, int(warmup))
     assert max(trainer.max_epochs, trainer.max_steps) == float(length)
     assert (trainer.gradient_clip_val or 0) == (0 if clip == "-" else float(clip))
-    assert recipe.optim.name == ("sgd" if shape == "step" or stem.startswith("finetune") else recipe.optim.name)
+    rules = {"finetune": "sgd", "pretrain_bit": "sgd", "pretrain_augreg": "adamw", "pretrain": "adam", "masked": "adam"}
+    rule = next(rule for start, rule in (rules | {"scratch": "adamw"}).items() if stem.startswith(start))
+    assert recipe.optim.name == ("sgd" if label == "SGD" else rule)
     assert tuple(recipe.optim.betas) == (0.9, 0.999) and recipe.optim.momentum == 0.9
 
 

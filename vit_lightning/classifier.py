@@ -36,6 +36,7 @@ class Classifier(RecipeModel):
             targets from 1 and 0. Labels are smoothed once, before MixUp and CutMix. Targets from the data are not.
         weights: Weights to start from, in any layout that convert reads, at a local path, https address or
             hf://owner/repo[/file]. To go on with a run of ours, use --ckpt_path instead.
+        weights_raw: Of weights with their average, or a teacher with its student, take what was trained.
         weights_head: Head to start from. keep: that of the weights, whose classes must be the data's; reset: a new one
             at zero, as the paper fine-tunes.
         weights_resampling: How positions get to another grid: bilinear is the paper's, bicubic suits DINOv2.
@@ -64,6 +65,7 @@ class Classifier(RecipeModel):
         loss: Literal["softmax", "sigmoid"] = "softmax",
         label_smoothing: float = 0.0,
         weights: str | None = None,
+        weights_raw: bool = False,
         weights_head: Literal["keep", "reset"] = "keep",
         weights_resampling: Literal["bilinear", "bicubic"] = "bilinear",
         weights_adapt: bool = False,
@@ -87,6 +89,7 @@ class Classifier(RecipeModel):
             loss=loss,
             label_smoothing=label_smoothing,
             weights=None,  # a checkpoint never opens the file that its run began with
+            weights_raw=weights_raw,
             weights_head=weights_head,
             weights_resampling=weights_resampling,
             weights_adapt=weights_adapt,
@@ -110,7 +113,7 @@ class Classifier(RecipeModel):
 
     def build_net(self) -> Net:
         """Fill the new net with weights if there are any, and freeze its trunk for a linear probe."""
-        opened = open_weights(self.weights) if self.weights else None
+        opened = open_weights(self.weights, self.hparams.weights_raw, self.chosen) if self.weights else None
         if opened is not None and self.chosen.variant is None:
             theirs = opened.config(self.chosen.heads)
             if self.hparams.weights_head == "reset":

@@ -66,6 +66,18 @@ def test_operations_equal_tensorflows(name, sign):
     assert " ".join(f"{zlib.crc32(image.numpy().tobytes()):08x}" for image in found) == EXACT[name, sign]
 
 
+@pytest.mark.parametrize(("height", "width"), [(32, 96), (96, 32), (224, 112)])
+@pytest.mark.parametrize(("name", "axis"), [("TranslateX", -1), ("TranslateY", -2)])
+def test_a_translation_is_as_long_as_its_own_side_asks(name, axis, height, width):
+    """100 pixels of 224 at full strength, less on a smaller side, whatever the other side is."""
+    image = (torch.arange(3 * height * width) % 127 + 129).reshape(3, height, width).to(torch.uint8)
+    places = int(100 * min(image.shape[axis] / 224, 1) + 0.5)
+    moved = apply(name, image, 10)
+    side = image.shape[axis]
+    assert torch.equal(moved.narrow(axis, 0, side - places), image.narrow(axis, places, side - places))
+    assert moved.narrow(axis, side - places, places).eq(128).all()
+
+
 @pytest.mark.parametrize(("name", "magnitude"), NEAR)
 def test_blends_are_within_rounding_of_tensorflows(name, magnitude):
     found = apply(name, picture(), magnitude)[:, 9:220:110, 9:250:80].permute(1, 2, 0).flatten()

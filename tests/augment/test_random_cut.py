@@ -60,5 +60,9 @@ def test_windows_lie_in_the_image(crop, height, width, size, seed):
 def test_an_image_of_one_pixel(crop):
     with seeded(0):
         image = RandomCut(Augment(crop=crop), (8, 8))(torch.full((3, 1, 1), 9, dtype=torch.uint8))
+    assert image.shape == (3, 8, 8)
     assert set(image.unique().tolist()) <= {0, 9}
-    assert crop == "pad" or image.min() == 9
+    # A padded image is moved by one of its eight pixels at most, and only what then is empty is black.
+    whole = (image == 9).all(0)
+    assert whole.any(0).sum() >= (7 if crop == "pad" else 8)
+    assert whole.sum() == whole.any(0).sum() * whole.any(1).sum() >= (49 if crop == "pad" else 64)

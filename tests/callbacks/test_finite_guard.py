@@ -145,7 +145,10 @@ def test_all_processes_end_and_the_file_tells_each(tmp_path, strategy):
     (tmp_path / "breaks.py").write_text(BREAKS)
     words = (*FIT, "--trainer.callbacks+=breaks.BadLoss", "--trainer.callbacks.batch=2", "--trainer.callbacks.rank=1")
     words += ("--trainer.devices", 2, "--trainer.log_every_n_steps", 1, "--trainer.strategy", *strategy)
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(tmp_path)}
+    environment = os.environ | {
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join((str(tmp_path), os.environ["PYTHONPATH"])),
+    }
     done = subprocess.run(
         [sys.executable, "-m", "vit_lightning", *map(str, words)],
         cwd=tmp_path,

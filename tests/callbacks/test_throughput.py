@@ -1,6 +1,6 @@
 """What Throughput logs, against runs whose times are known."""
 
-import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -11,8 +11,10 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.profilers import SimpleProfiler
 
+from vit_lightning.callbacks import throughput
 from vit_lightning.callbacks.throughput import WARMUP, Throughput
 from vit_lightning.classifier import Classifier
+from vit_lightning.compute import clock as compute_clock
 from vit_lightning.compute.cost import macs
 from vit_lightning.models import NetConfig
 
@@ -68,8 +70,33 @@ class Loader:
             yield torch.zeros(BATCH, 1), torch.zeros(BATCH)
 
 
+class Time:
+    """A clock that only sleeping moves, but for a microsecond a look, so that no machine is too slow for a test."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        self.now += 1e-6
+        return self.now
+
+    perf_counter = monotonic
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
 @pytest.fixture
-def fit(tmp_path) -> Callable[..., Kept]:
+def clock(monkeypatch, request) -> Time:
+    clock = Time()
+    if not request.node.get_closest_marker("gpu"):
+        for module in (sys.modules[__name__], throughput, compute_clock):
+            monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def fit(tmp_path, clock) -> Callable[..., Kept]:
     def run(model: LightningModule, loader: Loader, *callbacks: Callback, **settings) -> Kept:
         logger = Kept()
         quiet = dict.fromkeys(("enable_progress_bar", "enable_model_summary", "enable_checkpointing"), False)
@@ -82,11 +109,12 @@ def fit(tmp_path) -> Callable[..., Kept]:
 
 
 @pytest.mark.parametrize("sized", [True, False])
-@pytest.mark.parametrize(("loading", "step", "least", "most"), [(0.020, 0.005, 0.6, 0.9), (0.0, 0.020, 0.0, 0.3)])
-def test_data_wait_is_the_share_of_time_that_the_step_lacks_its_batch(fit, loading, step, least, most, sized):
+@pytest.mark.parametrize(("loading", "step", "share"), [(0.020, 0.005, 0.8), (0.0, 0.020, 0.0)])
+def test_data_wait_is_the_share_of_time_that_the_step_lacks_its_batch(fit, loading, step, share, sized):
     logger = fit(Slow(step), Loader(20, loading, sized), Throughput())
     waits = [figures["perf/data_wait"] for _, figures in logger.rows]
-    assert len(waits) == 3 and least < statistics.median(waits) < most  # 0.8 and 0, but for a busy machine
+    assert len(waits) == 3
+    assert waits == pytest.approx([share] * 3, abs=0.05)  # without a length, one batch is loaded ahead
 
 
 def test_images_per_second_count_every_window_after_the_first_steps(fit):
@@ -94,7 +122,7 @@ def test_images_per_second_count_every_window_after_the_first_steps(fit):
     steps = [step + 1 for step, _ in logger.rows]
     assert steps == [step for step in (5, 10, 15, 20) if step > WARMUP]
     for _, figures in logger.rows:
-        assert 0.2 * BATCH / 0.01 < figures["perf/images_per_s"] < 1.0 * BATCH / 0.01
+        assert figures["perf/images_per_s"] == pytest.approx(BATCH / 0.01, rel=0.01)
         assert {"perf/mfu", "perf/memory_gib", "cost/exaflops"}.isdisjoint(figures)
 
 
@@ -110,8 +138,8 @@ def test_validation_and_checkpoints_are_no_training_time(fit, tmp_path):
     model = Slow(0.005, validation=0.03)
     logger = fit(model, Loader(20), Throughput(), Saves(), val_check_interval=2)
     assert len(logger.rows) == 3
-    # Counted in, the 30 ms would take 4 images per 5 ms down to 4 per 50 ms at least.
-    assert all(figures["perf/images_per_s"] > 1.5 * BATCH / 0.050 for _, figures in logger.rows)
+    for _, figures in logger.rows:
+        assert figures["perf/images_per_s"] == pytest.approx(BATCH / 0.005, rel=0.01)
 
 
 def test_accumulation_logs_once_per_optimiser_step(fit):
@@ -191,12 +219,12 @@ def test_exaflops_are_six_macs_per_image_of_all_devices(world_size):
     assert meter.exaflops == pytest.approx(6 * macs(config, 32, 10) * 3 * 8 * world_size / 1e18)
 
 
-def test_cost_goes_on_after_a_resume():
+def test_cost_goes_on_after_a_resume(clock):
     meter, trainer, model = started(NetConfig("Ti/16"), world_size=3600)
     meter.on_train_batch_end(trainer, model, None, (torch.zeros(8, 3), None), 0)
     time.sleep(0.02)
     saved = meter.state_dict()
-    assert 0.02 <= saved["device_hours"] < 2.0  # seconds on 3600 devices
+    assert saved["device_hours"] == pytest.approx(0.02, rel=0.01)  # seconds on 3600 devices
     later, trainer, model = started(NetConfig("Ti/16"))
     later.load_state_dict(saved)
     later.on_train_batch_end(trainer, model, None, (torch.zeros(8, 3), None), 0)

@@ -14,6 +14,7 @@ from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build
 from vit_lightning.weights import deploy as deploying
 from vit_lightning.weights import load_net
+from vit_lightning.weights.card import write_card
 from vit_lightning.weights.report import Report
 from vit_lightning.weights.save import save
 
@@ -120,6 +121,15 @@ def test_card_of_a_net_without_a_head(tmp_path):
     export(str(tmp_path / "net.ckpt"), tmp_path / "out", "torch_export")
     card = (tmp_path / "out" / "README.md").read_text()
     assert "pipeline_tag: image-feature-extraction" in card and "The net has no head" in card
+
+
+def test_card_lists_classes_in_the_order_of_the_head(tmp_path):
+    names = ["zebra", "ant", "10", "9", "Moth"]
+    write_card(
+        build(NetConfig("mu/8"), 16, 5), Report("", "", class_names=names), "onnx", "other", 0.0, tmp_path / "card"
+    )
+    lines = (tmp_path / "card").read_text().partition("## Classes")[2].split("\n")
+    assert [line.partition(". ")[2] for line in lines if line] == names
 
 
 def test_a_converted_checkpoint_keeps_its_loss(random_checkpoint, tmp_path):

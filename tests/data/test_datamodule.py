@@ -151,6 +151,23 @@ def test_augmentation_depends_on_the_record_alone():
     assert torch.equal(torch.stack(halves, 1).flatten(0, 1), expected)
 
 
+@pytest.mark.parametrize("changed", ["current_epoch", "step", "global_rank"])
+def test_mixing_depends_on_epoch_step_and_rank(changed):
+    """A batch at the same step of another epoch is mixed by other draws, and a repetition by the same ones."""
+
+    def targets(**other):
+        where = {"current_epoch": 2, "step": 3, "global_rank": 0} | other
+        ready = SimpleNamespace(batch_progress=SimpleNamespace(current=SimpleNamespace(ready=where.pop("step"))))
+        data = tiny(augment=Augment(mixup_alpha=1.0))
+        data.trainer = SimpleNamespace(
+            training=True, lightning_module=None, fit_loop=SimpleNamespace(epoch_loop=ready), **where
+        )
+        return data.on_after_batch_transfer((torch.zeros(4, 3, 8, 8, dtype=torch.uint8), torch.arange(4) % 2), 0)[1]
+
+    assert torch.equal(targets(), targets())
+    assert not torch.equal(targets(), targets(**{changed: 1}))
+
+
 def test_plain_numbers_are_records_too():
     loader = tiny().train_dataloader()
     assert loader.dataset[3][0][0, 0, 0] == 3  # overfit_batches brings a sampler of numbers

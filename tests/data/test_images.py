@@ -213,7 +213,7 @@ ORIGINALS = [
 
 
 @pytest.mark.filterwarnings("ignore")
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     original=st.sampled_from(ORIGINALS),
     places=st.lists(st.tuples(st.floats(0, 1), st.binary(max_size=8), st.integers(0, 8)), min_size=1, max_size=6),

@@ -17,7 +17,7 @@ from vit_lightning.data import in_memory as memory
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.in_memory import InMemoryBatches
 from vit_lightning.data.records import Records
-from vit_lightning.data.sampling import BROKEN, IGNORE
+from vit_lightning.data.sampling import BROKEN, IGNORE, Draw
 from vit_lightning.errors import InputError
 
 
@@ -145,6 +145,20 @@ def test_neither_batches_nor_workers_nor_devices_matter():
     epoch = tiny(Encoded(24), augment=augment).train_dataloader()
     epoch.sampler.set_epoch(1)
     assert not torch.equal(joined(epoch)[0], images)
+
+
+@pytest.mark.parametrize("in_memory", [False, None])
+def test_the_epoch_alone_varies_a_record_anew(in_memory):
+    """The same image at the same place of another epoch, which only the seed of its changes can tell apart."""
+    augment = Augment(crop="pad", rand_augment=(1, 10), erasing=0.5)
+    records = tiny(Encoded(24), augment=augment, num_workers=0, in_memory=in_memory).train_dataloader().dataset
+    assert isinstance(records, InMemoryBatches) == (in_memory is None)
+
+    def shown(epoch):
+        return torch.stack([records[Draw(index, epoch, position=index)][0] for index in range(24)])
+
+    assert torch.equal(shown(0), shown(0))
+    assert not torch.equal(shown(0), shown(1))
 
 
 def test_a_resumed_run_goes_on_with_the_same_batches():

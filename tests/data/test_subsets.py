@@ -45,6 +45,8 @@ def test_hold_out_is_stable_and_complete():
     assert hold_out(Numbered(50), 0.1, seed=1)[1].indices.tolist() != val.indices.tolist()
     assert hold_out(Numbered(50), 0.04, np.arange(50))[1].indices.tolist() == [48, 49]
     assert len(hold_out(Numbered(50), 0.001)[1]) == 1
+    # Rounded, neither cut off nor up: 1.4, 1.6 and 3.4 of 50.
+    assert [len(hold_out(Numbered(50), share)[1]) for share in (0.028, 0.032, 0.068)] == [1, 2, 3]
     assert hold_out(source := Numbered(50), 0.0) == (source, None)
     with pytest.raises(InputError, match=r"--data.val_fraction is 1\.5"):
         hold_out(Numbered(50), 1.5)

@@ -46,7 +46,7 @@ def test_kit(kit):
     assert (len(data.train_set), len(data.val_set), len(data.test_set)) == (43, 5, 25)
     shapes = []
     for held in (data.train_set, data.val_set, data.test_set):
-        for key, (file, label) in zip(held.keys, held, strict=False):
+        for key, (file, label) in zip(held.keys, held, strict=True):
             assert data.class_names[label] == key.rpartition("_")[0]
             shapes.append(images.load(file, name=key).shape[0])
     assert shapes == [3] * 73  # one of them is a PNG with transparency
@@ -64,6 +64,6 @@ def test_published_lists(kit, tmp_path):
     assert (len(data.train_set), len(data.val_set), len(data.test_set)) == (3312, 368, 3669)
     breeds = {
         (key.rpartition("_")[0], NAMES[label])
-        for key, (_, label) in zip(data.test_set.keys, data.test_set, strict=False)
+        for key, (_, label) in zip(data.test_set.keys, data.test_set, strict=True)
     }
     assert breeds == {(name, name) for name in NAMES}

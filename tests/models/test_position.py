@@ -40,11 +40,13 @@ def test_equal_grids_give_the_very_same_table_and_equal_counts_do_not():
     assert not torch.equal(resample(table, (2, 8), (4, 4)), table)
 
 
-def test_bicubic_is_on_request_and_keeps_the_dtype():
+@pytest.mark.parametrize(("old", "new"), [((4, 4), (6, 6)), ((6, 5), (4, 7))])
+def test_bicubic_equals_timms_and_keeps_the_dtype(old, new):
+    resample_abs_pos_embed = pytest.importorskip("timm.layers").resample_abs_pos_embed
+    table = torch.randn(1, 1 + old[0] * old[1], 4)
+    expected = resample_abs_pos_embed(table, list(new), list(old), num_prefix_tokens=1)
+    assert torch.allclose(resample(table, old, new, mode="bicubic"), expected, atol=1e-5)
     table = torch.randn(1, 17, 4)
-    assert not torch.allclose(
-        resample(table, (4, 4), (6, 6), mode="bicubic"), resample(table, (4, 4), (6, 6)), atol=0.01
-    )
     assert resample(table.bfloat16(), (4, 4), (6, 6)).dtype == torch.bfloat16
 
 
@@ -64,6 +66,18 @@ def test_sincos_gives_the_class_token_no_position_and_saves_nothing():
     assert isinstance(position, SinCos2d)
     assert not position.table[0, 0].any()
     assert not position.state_dict()
+
+
+def test_learned_2d_by_hand():
+    """Columns lie in the first half of a vector and rows in the second; neither grid side stands for the other."""
+    position = additive(resolve(NetConfig("Ti/16", width=8, heads=2, position="learned_2d")), (2, 3))
+    added = position(torch.zeros(1, 7, 8))[0]
+    assert position.rows.shape == (2, 4)
+    assert position.columns.shape == (3, 4)
+    assert torch.equal(added[0], position.class_row[0, 0])
+    for y in range(2):
+        for x in range(3):
+            assert torch.equal(added[1 + 3 * y + x], torch.cat([position.columns[x], position.rows[y]]))
 
 
 @pytest.mark.parametrize("kind", ["learned", "learned_2d", "sincos_2d"])

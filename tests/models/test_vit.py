@@ -231,7 +231,13 @@ def test_exports_with_any_batch(tiny, fields):
 
 def test_compiles_with_dropout_and_stochastic_depth(tiny):
     net = tiny(dropout=0.1, stochastic_depth=0.1).train()
-    torch.compile(net, backend="aot_eager", fullgraph=True)(images_for(net)).sum().backward()
+    compiled = torch.compile(net, backend="aot_eager", fullgraph=True)
+    images = images_for(net)
+    first, second = compiled(images), compiled(images)
+    assert not torch.equal(first, second)  # other draws
+    first.sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in net.parameters())
+    assert torch.allclose(compiled.eval()(images), net.eval()(images), atol=1e-5)
     torch._dynamo.reset()
 
 

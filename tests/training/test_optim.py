@@ -146,9 +146,10 @@ def test_a_number_of_another_rule_is_refused(name, idle, value, said):
 
 def test_every_rule_takes_the_defaults_also_as_a_checkpoint_holds_them():
     for name in ("adam", "adamw", "sgd", "muon"):
-        Optim(name=name, momentum=0.9, betas=[0.9, 0.999])
-    Optim(name="sgd", momentum=0.8)
-    Optim(name="muon", betas=(0.9, 0.95))
+        optim = Optim(name=name, momentum=0.9, betas=[0.9, 0.999])
+        assert (optim.name, optim.momentum, tuple(optim.betas)) == (name, 0.9, (0.9, 0.999))
+    assert Optim(name="sgd", momentum=0.8).momentum == 0.8
+    assert Optim(name="muon", betas=(0.9, 0.95)).betas == (0.9, 0.95)
 
 
 def test_sgd_has_plain_momentum_and_no_decay_by_default():

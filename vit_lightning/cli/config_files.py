@@ -49,6 +49,13 @@ def chooses_data(line: CommandLine, configs: Iterable[dict[str, Any]]) -> bool:
     return any(isinstance(value, str) or (isinstance(value, dict) and "class_path" in value) for value in chosen)
 
 
+def models_named(line: CommandLine, configs: Iterable[dict[str, Any]]) -> list[str]:
+    """Class paths of models that a flag or a file names."""
+    chosen = [content.get("model") for content in configs] + [line.value("--model"), line.value("--model.class_path")]
+    named = [value.get("class_path") if isinstance(value, dict) else value for value in chosen]
+    return [name for name in named if isinstance(name, str)]
+
+
 def refuse_data_facts(line: CommandLine, configs: Iterable[dict[str, Any]]) -> None:
     """A fact of the data typed under model would be silently overridden: name its owner instead."""
     typed = {flag.removeprefix("--") for flag, _ in line if flag.startswith("--model.")}

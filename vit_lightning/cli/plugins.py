@@ -21,6 +21,11 @@ def datamodule_names() -> list[str]:
     return sorted(entry_points(group=DATAMODULES).names)
 
 
+def plugin_packages() -> set[str]:
+    """Top packages that offer datamodules, whose code the person has installed for us."""
+    return {plugin.value.partition(":")[0].partition(".")[0] for plugin in entry_points(group=DATAMODULES)}
+
+
 def load_plugins(text: str) -> None:
     """Import the datamodules and models whose short names occur in `text`, so that jsonargparse finds their classes."""
     for name, module in MODELS.items():

@@ -2,6 +2,7 @@
 
 import re
 import zipfile
+from collections.abc import Collection, Iterator
 from inspect import signature
 from pathlib import Path
 from pkgutil import resolve_name
@@ -10,11 +11,15 @@ from typing import Any
 import torch
 
 from vit_lightning.cli.config_files import DATA_FACTS
+from vit_lightning.cli.plugins import MODELS, plugin_packages
 from vit_lightning.errors import InputError
+from vit_lightning.models.timm_net import published_weights
 from vit_lightning.runs import folders, sharded
 from vit_lightning.runs.checkpoint_names import is_sharded, is_whole
+from vit_lightning.weights.load import check_checkpoint
 
 DEFAULT_MODEL = "vit_lightning.classifier.Classifier"
+OURS = {f"{module}.{name}" for name, module in MODELS.items()}
 READ = {"hyper_parameters": {}, "global_step": 0, "model": DEFAULT_MODEL}
 """What is read of a checkpoint before its run is set up, and what stands for it in a converted one."""
 
@@ -34,11 +39,19 @@ def find_checkpoint(verb: str, typed: str | None, root: Path, experiment: str) -
     return path
 
 
-def read_facts(path: Path) -> dict[str, Any]:
-    """Hyper-parameters, step and model class of a checkpoint, without reading its tensors."""
+def read_facts(path: Path, named: Collection[str] = ()) -> dict[str, Any]:
+    """Hyper-parameters, step and model class of a checkpoint, without reading its tensors.
+
+    Args:
+        path: The checkpoint.
+        named: Class paths that the person has typed, whose code may therefore run.
+
+    Raises:
+        InputError: It is no checkpoint, its config is not that of its tensors, or it names a class of others.
+    """
     try:
         if is_sharded(path):
-            checkpoint = sharded.read_facts(path) | {"state_dict": None}
+            checkpoint = sharded.read_facts(path) | {"state_dict": sharded.read_shapes(path)}
         else:
             checkpoint = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except Exception as error:
@@ -47,13 +60,46 @@ def read_facts(path: Path) -> dict[str, Any]:
         ) from error
     if not isinstance(checkpoint, dict) or not {"state_dict", "pytorch-lightning_version"} <= checkpoint.keys():
         raise InputError(f"--ckpt_path {path} is not a checkpoint of a run; weights go to --model.weights")
-    return {name: checkpoint.get(name, empty) for name, empty in READ.items()}
+    facts = {name: checkpoint.get(name, empty) for name, empty in READ.items()}
+    if wrong := next((name for name, empty in READ.items() if not isinstance(facts[name], type(empty))), None):
+        raise InputError(f"--ckpt_path {path} is damaged: its {wrong} is {facts[wrong]!r:.60}; give another one")
+    _refuse_foreign_code(path, facts, named)
+    check_checkpoint(path, checkpoint, facts["model"] in OURS)
+    return facts
+
+
+def _refuse_foreign_code(path: Path, facts: dict[str, Any], named: Collection[str]) -> None:
+    """Refuse classes whose import would run code that neither we, nor an installed plug-in, nor the person named."""
+    packages = plugin_packages()
+    for name in {facts["model"], *_class_paths(facts["hyper_parameters"])}:
+        if name not in OURS and name not in named and name.partition(".")[0] not in packages:
+            raise InputError(
+                f"--ckpt_path {path} names the class {name!r:.100}, whose code would run; if you trust it, give "
+                f"--model {name:.100}"
+            )
+
+
+def _class_paths(settings: Any) -> Iterator[str]:
+    """Every class that settings name, at any depth."""
+    if isinstance(settings, dict):
+        if "class_path" in settings:
+            yield str(settings["class_path"])
+        settings = list(settings.values())
+    if isinstance(settings, list | tuple):
+        for value in settings:
+            yield from _class_paths(value)
 
 
 def as_defaults(facts: dict[str, Any]) -> dict[str, Any]:
     """Parser defaults that let a checkpoint's hyper-parameters yield to flags and YAML."""
     own = {key: value for key, value in facts["hyper_parameters"].items() if key not in DATA_FACTS}
     return {"model": {"class_path": facts["model"], "init_args": own}}
+
+
+def take_published(settings: Any) -> None:
+    """Let a new run of a tag, such as timm/resnet10t.c3_in1k, begin with the weights that the tag names."""
+    if "weights" in settings and settings.weights is None and settings.net.get("variant"):
+        settings.weights = published_weights(settings.net.variant)
 
 
 def of_another_model(text: str, model: str, path: str | None) -> str | None:

@@ -16,12 +16,26 @@ from vit_lightning.callbacks.early_stopping import EarlyStopping
 from vit_lightning.callbacks.monitors import MONITORING, resolve
 from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.cli.checked_values import check_values, spell_nulls
-from vit_lightning.cli.config_files import DATA_FACTS, chooses_data, config_files, nested_files, refuse_data_facts
+from vit_lightning.cli.config_files import (
+    DATA_FACTS,
+    chooses_data,
+    config_files,
+    models_named,
+    nested_files,
+    refuse_data_facts,
+)
 from vit_lightning.cli.garbage_collection import resume_after_building
 from vit_lightning.cli.parser import ViTParser
 from vit_lightning.cli.parser_errors import bare_flag, shorten
 from vit_lightning.cli.plugins import MODELS, data_flags, datamodule_names, import_class, load_plugins
-from vit_lightning.cli.precedence import DEFAULT_MODEL, as_defaults, find_checkpoint, of_another_model, read_facts
+from vit_lightning.cli.precedence import (
+    DEFAULT_MODEL,
+    as_defaults,
+    find_checkpoint,
+    of_another_model,
+    read_facts,
+    take_published,
+)
 from vit_lightning.cli.verb_trainer import OWN_VERBS, VerbTrainer
 from vit_lightning.cli.warnings_filter import silence
 from vit_lightning.errors import InputError
@@ -109,7 +123,7 @@ class ViTCLI(LightningCLI):
         self.trained: dict[str, Any] = {}
         if checkpoint := find_checkpoint(verb, line.value("--ckpt_path"), self.root, self.experiment):
             line.set("--ckpt_path", str(checkpoint))
-            self.trained = read_facts(checkpoint)
+            self.trained = read_facts(checkpoint, models_named(line, contents))
             self._parser(verb).set_defaults(as_defaults(self.trained))
         if not chooses_data(line, configs.values()):
             # No parser default: the values of its arguments would leak into those of the class chosen instead.
@@ -144,6 +158,8 @@ class ViTCLI(LightningCLI):
             raise InputError(f"{self.subcommand} needs a trained net; give --ckpt_path last, best or a file")
         if self.trained and "weights" in config.model.init_args:
             config.model.init_args.weights = None
+        elif self.subcommand == "fit":
+            take_published(config.model.init_args)
         self.undirected = resolve(config, getattr(resolve_name(config.model.class_path), "monitor", None))
 
     def after_instantiate_classes(self) -> None:

@@ -16,6 +16,10 @@ def convert(
     mean: tuple[float, ...] | None = None,
     std: tuple[float, ...] | None = None,
     raw: bool = False,
+    gelu: Literal["tanh", "exact"] | None = None,
+    norm_eps: float | None = None,
+    pool: Literal["token", "gap"] | None = None,
+    norm_after_pool: bool | None = None,
 ) -> None:
     """Convert weights to another layout, read them back, and compare bit by bit.
 
@@ -27,13 +31,19 @@ def convert(
         image_size: Pixels per side, or (y, x), to fit the positions to; None: as they are.
         mean: Channel means of images in [0, 1], for a file that does not say them.
         std: Channel standard deviations, likewise.
-        raw: Of a checkpoint with averaged weights, take those that were trained.
+        raw: Of a file with averaged weights, take those that were trained.
+        gelu: Activation of the MLP, for a file that does not say it.
+        norm_eps: Epsilon of every LayerNorm, likewise.
+        pool: What the head reads, the class token or the mean of all patches, likewise.
+        norm_after_pool: Whether the last LayerNorm comes after the pooling, likewise.
     """
+    from vit_lightning.models import NetConfig
     from vit_lightning.weights import load_net
     from vit_lightning.weights.save import check_ending, save
 
     check_ending(dst, to, ENDINGS)
-    net, report = load_net(src, heads=heads, image_size=image_size, raw=raw)
+    stated = NetConfig(gelu=gelu, norm_eps=norm_eps, pool=pool, norm_after_pool=norm_after_pool)
+    net, report = load_net(src, heads=heads, image_size=image_size, raw=raw, stated=stated)
     report.state_normalisation(mean, std)
     print(report)
     figure = save(net, report, dst, to)

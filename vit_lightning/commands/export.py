@@ -15,6 +15,10 @@ def export(
     mean: tuple[float, ...] | None = None,
     std: tuple[float, ...] | None = None,
     raw: bool = False,
+    gelu: Literal["tanh", "exact"] | None = None,
+    norm_eps: float | None = None,
+    pool: Literal["token", "gap"] | None = None,
+    norm_after_pool: bool | None = None,
     licence: str = "other",
 ) -> None:
     """Export a net with its normalisation and class names, check what it computes, and write its model card.
@@ -27,17 +31,23 @@ def export(
         heads: Number of attention heads, for a file that does not say it.
         mean: Channel means of images in [0, 1], for a file that does not say them.
         std: Channel standard deviations, likewise.
-        raw: Of a checkpoint with averaged weights, take those that were trained.
+        raw: Of a file with averaged weights, take those that were trained.
+        gelu: Activation of the MLP, for a file that does not say it.
+        norm_eps: Epsilon of every LayerNorm, likewise.
+        pool: What the head reads, the class token or the mean of all patches, likewise.
+        norm_after_pool: Whether the last LayerNorm comes after the pooling, likewise.
         licence: Identifier for the model card.
     """
     from vit_lightning.files import written
+    from vit_lightning.models import NetConfig
     from vit_lightning.weights import load_net
     from vit_lightning.weights.card import write_card
     from vit_lightning.weights.deploy import to_onnx, to_torch_export
     from vit_lightning.weights.save import check_ending, save
 
     check_ending(dst, to, ENDINGS)
-    net, report = load_net(ckpt, heads=heads, raw=raw)
+    stated = NetConfig(gelu=gelu, norm_eps=norm_eps, pool=pool, norm_after_pool=norm_after_pool)
+    net, report = load_net(ckpt, heads=heads, raw=raw, stated=stated)
     report.state_normalisation(mean, std)
     print(report)
     with written(dst) as place:

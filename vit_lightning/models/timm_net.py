@@ -19,6 +19,8 @@ class TimmNet(nn.Module):
         config: a resolved config of a `timm/<name>` variant.
         image_size: (y, x) in pixels.
         num_classes: size of the logits.
+        published: entries of timm's card, tensors (`state_dict`) included, that timm fills the net with; None: the net
+            begins at random.
 
     Raises:
         InputError: timm is not installed, knows no such net, or cannot build it so.
@@ -28,7 +30,13 @@ class TimmNet(nn.Module):
     grid = (1, 1)
     body: Any  # more than torch says of a module
 
-    def __init__(self, config: ResolvedConfig, image_size: tuple[int, int], num_classes: int) -> None:
+    def __init__(
+        self,
+        config: ResolvedConfig,
+        image_size: tuple[int, int],
+        num_classes: int,
+        published: dict[str, Any] | None = None,
+    ) -> None:
         super().__init__()
         self.config, self.image_size, self.num_classes = config, image_size, num_classes
         try:
@@ -41,19 +49,20 @@ class TimmNet(nn.Module):
             close = difflib.get_close_matches(name, timm.list_models(), n=1)
             hint = f"did you mean {TIMM}{close[0]}?" if close else "timm.list_models() lists them."
             raise InputError(f"timm has no net {name!r}: {hint}")
-        card = timm.get_pretrained_cfg(name)
+        card = _card(name)
         sized = card is not None and card.fixed_input_size
         wanted: dict[str, Any] = {"num_classes": num_classes, "in_chans": config.channels, "drop_rate": config.dropout}
         if config.stochastic_depth:
             wanted["drop_path_rate"] = config.stochastic_depth
 
-        def make(size: tuple[int, int]) -> nn.Module:
-            return timm.create_model(name, **wanted | ({"img_size": size} if sized else {}))
+        def make(size: tuple[int, int], **more: Any) -> nn.Module:
+            return timm.create_model(name, **wanted | ({"img_size": size} if sized else {}) | more)
 
         if card is not None:
             _check_size(config, make, image_size, card.input_size[1:])
         try:
-            self.body = make(image_size)
+            filled = {"pretrained": True, "pretrained_cfg_overlay": published} if published else {}
+            self.body = make(image_size, **filled)
         except (TypeError, AssertionError) as error:
             raise InputError(_unbuildable(name, str(error))) from error
         if not hasattr(self.body, "group_matcher"):
@@ -69,6 +78,19 @@ class TimmNet(nn.Module):
     def head(self) -> nn.Module:
         """The last layer."""
         return self.body.get_classifier()
+
+    @property
+    def head_names(self) -> list[str]:
+        """Names of the tensors of the last layer, or of both where a net has two."""
+        last = self.head if isinstance(self.head, tuple) else (self.head,)
+        named = [name for name, module in self.named_modules() if any(module is one for one in last)]
+        return [name for name in self.state_dict() if name.startswith(tuple(f"{part}." for part in named))]
+
+    @property
+    def first_layer(self) -> str:
+        """Name of the kernel that reads the image."""
+        first = self.body.pretrained_cfg.get("first_conv")
+        return f"body.{first[0] if isinstance(first, tuple | list) else first}.weight"
 
     def forward(self, images: Tensor) -> Tensor:
         """Returns the logits `b classes` of normalised images `b c height width`; without classes, the features."""
@@ -91,6 +113,37 @@ class TimmNet(nn.Module):
     def depth_of(self, name: str) -> int:
         """Returns the layer of a parameter as timm counts them, from 0 for the stem."""
         return self.layers[name.removeprefix("body.")]
+
+
+def published_weights(variant: str) -> str | None:
+    """Returns where the weights lie that the tag of a variant names (timm/resnet10t.c3_in1k); None: it has no tag.
+
+    Raises:
+        InputError: timm knows no such tag, or no place of its weights.
+    """
+    name = variant.removeprefix(TIMM)
+    if not variant.startswith(TIMM) or "." not in name:
+        return None
+    card = _card(name)
+    if card is None or not (card.hf_hub_id or card.url):
+        raise InputError(f"timm publishes no weights under the tag of {variant}: drop the tag to begin at random.")
+    return f"hf://{card.hf_hub_id}" if card.hf_hub_id else card.url
+
+
+def _card(name: str) -> Any:
+    """What timm says of a net's weights; None: nothing.
+
+    Raises:
+        InputError: timm knows the net, but not the tag behind its name.
+    """
+    import timm
+
+    try:
+        return timm.get_pretrained_cfg(name)
+    except RuntimeError as error:
+        net, _, tag = name.partition(".")
+        known = ", ".join(timm.list_models(f"{net}.*", pretrained=True)[:3])
+        raise InputError(f"timm has no weights {tag!r} of {net}: drop the tag, or take one of {known}.") from error
 
 
 def _check_size(

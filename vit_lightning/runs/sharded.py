@@ -22,6 +22,17 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     return _read(path, lambda place: place[0] == "state_dict")["state_dict"]
 
 
+def read_shapes(path: Path) -> dict[str, Tensor]:
+    """Return the model's tensors by name without their storage."""
+    metadata = dcp.FileSystemReader(path).read_metadata()
+    shapes = {place: metadata.state_dict_metadata[key] for key, place in metadata.planner_data.items()}
+    return {
+        str(place[-1]): torch.empty(stored.size, device="meta")
+        for place, stored in shapes.items()
+        if place[0] == "state_dict" and isinstance(stored, TensorStorageMetadata)
+    }
+
+
 def read_sharded_run(path: Path) -> dict[str, Any]:
     """Return a checkpoint as a single process would have written it, its optimisers' states included."""
     held = _read(path, lambda place: True)

@@ -18,6 +18,7 @@ from torch import Tensor
 from vit_lightning.errors import InputError
 from vit_lightning.runs.checkpoint_names import is_sharded, is_whole
 from vit_lightning.runs.sharded import read_facts, read_weights
+from vit_lightning.weights.averages import innermost, without_the_other
 
 FOLDER_FILES = (
     "model.safetensors",
@@ -25,9 +26,6 @@ FOLDER_FILES = (
     "pytorch_model.bin",
     "pytorch_model.bin.index.json",
 )
-# Where training codes put the net's tensors inside a pickled dict.
-NESTED = ("state_dict", "model", "teacher", "module", "model_state_dict")
-
 T = TypeVar("T")
 
 
@@ -54,11 +52,15 @@ class Archive:
         path: the file or folder.
         stored: every tensor.
         facts: what our own files say about themselves.
+        dropped: tensors of a second net in the file, with the reason.
+        notes: which of two nets was taken.
     """
 
     path: Path
     stored: dict[str, Stored]
     facts: dict[str, Any] = field(default_factory=dict)
+    dropped: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     def json(self, name: str) -> dict[str, Any]:
         """Returns the object in a JSON file beside the tensors; empty if there is no such file.
@@ -74,7 +76,7 @@ def open_archive(path: Path, raw: bool = False) -> Archive:
 
     Args:
         path: safetensors, npz, a torch file, or a folder with one of them and its config.json.
-        raw: of a checkpoint with averaged weights, take those that were trained.
+        raw: of a file with averaged weights, take those that were trained.
 
     Raises:
         InputError: the file is damaged, holds no tensors, or could only be read by running code from it.
@@ -82,6 +84,11 @@ def open_archive(path: Path, raw: bool = False) -> Archive:
     archive = _guarded(path, partial(_open_folder if path.is_dir() else _open_file, path, raw))
     if not archive.stored:
         raise InputError(f"{path} holds no tensors: give the file that holds the weights.")
+    archive.dropped, notes = without_the_other(archive.stored, raw)
+    archive.stored = {name: tensor for name, tensor in archive.stored.items() if name not in archive.dropped}
+    archive.notes += notes
+    if raw and not archive.notes:
+        raise InputError(f"{path} holds no averaged weights, so none of its weights are the raw ones: leave out raw.")
     return archive
 
 
@@ -111,7 +118,7 @@ def _json(path: Path) -> dict[str, Any]:
 
 def _open_folder(path: Path, raw: bool) -> Archive:
     if is_sharded(path):
-        return _archive(path, read_facts(path) | {"state_dict": read_weights(path)}, raw)
+        return archive_of(path, read_facts(path) | {"state_dict": read_weights(path)}, raw)
     if (path / ".metadata").is_file():
         raise InputError(f"{path} is a sharded checkpoint that was not written to its end: give the one before it.")
     name = next((name for name in FOLDER_FILES if (path / name).is_file()), None)
@@ -208,23 +215,16 @@ def _open_torch(path: Path, raw: bool) -> Archive:
             content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
     if not isinstance(content, dict):
         raise InputError(f"{path} holds a {type(content).__name__} in place of named tensors: save a state_dict.")
-    return _archive(path, content, raw)
+    return archive_of(path, content, raw)
 
 
-def _archive(path: Path, content: dict[str, Any], raw: bool) -> Archive:
-    """The tensors in what a training code saved."""
+def archive_of(path: Path, content: dict[str, Any], raw: bool = False) -> Archive:
+    """Returns the tensors and facts in what a training code saved: `open_archive` has the arguments."""
     facts = content if "hyper_parameters" in content else {}
-    if raw:
-        if "current_model_state" not in content:
-            raise InputError(
-                f"{path} holds no averaged weights, so none of its weights are the raw ones: leave out raw."
-            )
-        content = content["current_model_state"]
-    while (nested := next((key for key in NESTED if isinstance(content.get(key), dict)), None)) is not None:
-        content = content[nested]
+    tensors, notes = innermost(content, raw)
     stored = {
         name: _stored(path, tensor.shape, partial(_in_memory, tensor))
-        for name, tensor in content.items()
+        for name, tensor in tensors.items()
         if isinstance(name, str) and isinstance(tensor, Tensor)
     }
-    return Archive(path, stored, facts)
+    return Archive(path, stored, facts, notes=notes)

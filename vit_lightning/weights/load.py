@@ -1,18 +1,19 @@
 """From a source to a net: fetched and opened once, understood by its layout, and filled in tensor by tensor."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from vit_lightning.errors import InputError
-from vit_lightning.models import Net, build
+from vit_lightning.models import Net, NetConfig, TimmNet, build, resolve
 from vit_lightning.models.config import ResolvedConfig, as_pair, is_timm
-from vit_lightning.weights.archive import Archive, open_archive
-from vit_lightning.weights.layouts import LAYOUTS, Layout
+from vit_lightning.models.variants import TIMM
+from vit_lightning.weights.archive import Archive, archive_of, open_archive
+from vit_lightning.weights.layouts import LAYOUTS, Layout, checkpoint, timm_net
 from vit_lightning.weights.layouts.tensor_mapping import TensorMapping, Weights, shape_of, to_ours
 from vit_lightning.weights.report import Report
 from vit_lightning.weights.resize import Resampling, Resizer
@@ -23,6 +24,8 @@ HEAD = ("head.", "representation.", "pool.")
 # A net's size, fields that change what it computes but not the shape of any tensor, and those that the head relies on.
 MUST_AGREE: tuple[str, ...] = ("depth", "width", "mlp", "heads", "gelu", "swiglu", "norm_eps")
 MUST_AGREE += ("attention", "position", "position_at", "position_temperature")
+# Fields that a bare weights file cannot tell; each has a flag of convert and export.
+MAY_BE_STATED = ("gelu", "norm_eps", "pool", "norm_after_pool")
 MUST_AGREE_FOR_HEAD = ("pool", "norm_after_pool", "representation")
 SET_FIELDS = "set the net's fields as the weights have them"
 Size = int | tuple[int, int]
@@ -35,12 +38,14 @@ class OpenedWeights:
     Args:
         source: where they came from.
         archive: their tensors and facts.
-        layout: the layout that they have.
+        layout: the layout that they have; None: only a net of timm that is named may know them.
+        stated: fields of the net that the caller states, for a file that does not say them.
     """
 
     source: str
     archive: Archive
-    layout: Layout
+    layout: Layout | None
+    stated: NetConfig = field(default_factory=NetConfig)
 
     def config(self, heads: int | None = None) -> ResolvedConfig:
         """Returns the resolved config of the net that the weights are for.
@@ -51,15 +56,19 @@ class OpenedWeights:
         Raises:
             InputError: the weights are not those of a whole net.
         """
-        return self._understand(heads, None)[0].config
+        return self._understand(heads, None, self.stated)[0].config
 
     def build(
         self, heads: int | None = None, image_size: Size | None = None, resampling: Resampling = "bilinear"
     ) -> tuple[Net, Report]:
         """Builds and fills the net that the weights are for: `load_net` has the arguments."""
-        weights, own = self._understand(heads, image_size)
+        weights, own = self._understand(heads, image_size, self.stated)
         if heads not in (None, weights.config.heads):
             raise InputError(f"The file's net has {weights.config.heads} heads, but heads is {heads}: leave heads out.")
+        for name in MAY_BE_STATED:
+            said, given = getattr(weights.config, name), getattr(self.stated, name)
+            if given not in (None, said):
+                raise InputError(f"The file's net has {name}={said}, but {name} is {given}: leave {name} out.")
         size = weights.image_size if image_size is None else as_pair(image_size)
         net = own if size == weights.image_size else _skeleton(weights.config, size, weights.num_classes)
         report, resizer = _report(self.source, weights), Resizer(own, net, resampling)
@@ -79,7 +88,7 @@ class OpenedWeights:
         adapt: bool = False,
     ) -> Report:
         """Fills a net that exists: `load_into` has the arguments."""
-        weights, own = self._understand(net.config.heads, net.image_size)
+        weights, own = self._understand(net.config.heads, net.image_size, net.config)
         report = _report(self.source, weights)
         _compare(weights, net, MUST_AGREE if head == "reset" else MUST_AGREE + MUST_AGREE_FOR_HEAD)
         wanted, held = net.state_dict(), _mappings(weights, own)
@@ -102,30 +111,63 @@ class OpenedWeights:
             _note_empty_head(net, report)
         return report
 
-    def _understand(self, heads: int | None, image_size: Size | None) -> tuple[Weights, Net]:
+    def _understand(self, heads: int | None, image_size: Size | None, config: NetConfig) -> tuple[Weights, Net]:
         """What the archive holds, and the net that it is for, still without storage."""
-        weights = self.layout.read(self.archive, heads, None if image_size is None else as_pair(image_size))
+        size, named = None if image_size is None else as_pair(image_size), config.variant or ""
+        if named.startswith(TIMM) and self.layout not in (LAYOUTS["checkpoint"], LAYOUTS["safetensors"]):
+            weights = timm_net.read_as(self.archive, resolve(config), size)
+        elif self.layout is None:
+            names = ", ".join(list(self.archive.stored)[:3])
+            raise InputError(
+                f"{self.source} holds tensors of no known layout ({names}, ...): its net is not one of ours. "
+                "A file of timm's is taken by its own net: --model.net.variant timm/NAME."
+            )
+        else:
+            weights = self.layout.read(self.archive, heads, size)
+        weights.dropped = self.archive.dropped | weights.dropped
+        weights.notes = self.archive.notes + weights.notes
+        _settle_assumed(weights, self.stated)
         net = _skeleton(weights.config, weights.image_size, weights.num_classes)
         _check(weights, net, self.source)
         return weights, net
 
 
-def open_weights(source: str | Path, raw: bool = False) -> OpenedWeights:
+def open_weights(source: str | Path, raw: bool = False, stated: NetConfig | None = None) -> OpenedWeights:
     """Fetches and opens weights, of which `config`, `build` and `fill` read what they need.
 
     Args:
         source: local path, https address or hf://owner/repo[/file].
-        raw: of a checkpoint with averaged weights, take those that were trained.
+        raw: of a file with averaged weights, take those that were trained.
+        stated: fields of the net that the caller states, for a file that does not say them.
 
     Raises:
         InputError: the source cannot be read, or is of no known layout.
     """
     archive = open_archive(fetch(source), raw)
     layout = next((layout for layout in LAYOUTS.values() if layout.recognises(archive)), None)
-    if layout is None:
-        names = ", ".join(list(archive.stored)[:3])
-        raise InputError(f"{source} holds tensors of no known layout ({names}, ...): its net is not one of ours.")
-    return OpenedWeights(str(source), archive, layout)
+    return OpenedWeights(str(source), archive, layout, stated or NetConfig())
+
+
+def check_checkpoint(path: Path, content: dict[str, Any], is_ours: bool) -> None:
+    """Refuses a checkpoint whose config is not that of its tensors, before anything is built after it.
+
+    Args:
+        path: where it lies.
+        content: what it holds; its tensors may lack storage.
+        is_ours: whether its model is one of ours, whose net is known in full.
+
+    Raises:
+        InputError: the config says another size or number of tensors than the checkpoint holds.
+    """
+    facts = content.get("hyper_parameters")
+    net = facts.get("net") if isinstance(facts, dict) else None
+    if not isinstance(net, dict) or not (is_ours or net.keys() & checkpoint.FIELDS):
+        return
+    archive, layout = archive_of(path, content), LAYOUTS["checkpoint"]
+    if is_ours:
+        OpenedWeights(str(path), archive, layout).config()
+    else:
+        layout.read(archive, None, None)
 
 
 def load_net(
@@ -135,6 +177,7 @@ def load_net(
     image_size: Size | None = None,
     raw: bool = False,
     resampling: Resampling = "bilinear",
+    stated: NetConfig | None = None,
 ) -> tuple[Net, Report]:
     """Builds the net that a weights file is for, and fills it.
 
@@ -142,8 +185,9 @@ def load_net(
         source: local path, https address or hf://owner/repo[/file].
         heads: number of attention heads, for a file that does not say it.
         image_size: pixels per side, or (y, x), to use the net at; None: the file's own.
-        raw: of a checkpoint with averaged weights, take those that were trained.
+        raw: of a file with averaged weights, take those that were trained.
         resampling: how positions get to another grid: bilinear is the paper's, bicubic suits DINOv2.
+        stated: fields of the net (gelu, norm_eps, pool, norm_after_pool), for a file that does not say them.
 
     Returns:
         The net in float32 on the CPU, and what became of every tensor.
@@ -151,7 +195,7 @@ def load_net(
     Raises:
         InputError: the source cannot be read, or is not a whole net of a known layout.
     """
-    return open_weights(source, raw).build(heads, image_size, resampling)
+    return open_weights(source, raw, stated).build(heads, image_size, resampling)
 
 
 def load_into(
@@ -170,7 +214,7 @@ def load_into(
         source: local path, https address or hf://owner/repo[/file].
         head: keep takes the head of the weights, whose classes must be the net's; reset leaves the net its own head,
             and drops a hidden layer of the weights that the net lacks.
-        raw: of a checkpoint with averaged weights, take those that were trained.
+        raw: of a file with averaged weights, take those that were trained.
         resampling: how positions get to another grid: bilinear is the paper's, bicubic suits DINOv2.
         adapt: also resize the first layer to another patch size or another number of channels.
 
@@ -178,6 +222,21 @@ def load_into(
         InputError: the weights are for another net, or their head is for other classes.
     """
     return open_weights(source, raw).fill(net, head, resampling=resampling, adapt=adapt)
+
+
+def _settle_assumed(weights: Weights, stated: NetConfig) -> None:
+    """Takes the fields that the file does not say from the caller, and notes those that nobody says."""
+    given = {name: value for name in weights.assumed if (value := getattr(stated, name)) is not None}
+    if given.get("pool") not in (None, "token", "gap"):
+        del given["pool"]  # has tensors of its own, which the file would show
+    weights.config = resolve(replace(weights.config, **given))
+    if unsaid := [name for name in weights.assumed if name not in given]:
+        fields = ", ".join(f"net.{name}={getattr(weights.config, name)}" for name in unsaid)
+        example = unsaid[0]
+        weights.notes.append(
+            f"the file does not say {fields}: assumed; --model.net.{example} and so on (of convert and export: "
+            f"--{example}) state others"
+        )
 
 
 def _skeleton(config: ResolvedConfig, image_size: tuple[int, int], num_classes: int) -> Net:
@@ -206,9 +265,15 @@ def _check(weights: Weights, net: Net, source: str) -> None:
     if missing := [name for name in wanted if name not in mappings]:
         raise InputError(f"{source} has no place for {_some(missing)} in the layout of {weights.layout}.")
     needed = [name for mapping in mappings.values() for name in mapping.theirs]
-    if lacking := [name for name in needed if name not in held]:
-        raise InputError(f"{source} lacks {_some(lacking)}: it is cut down, or for another kind of net.")
-    if surplus := held.keys() - set(needed):
+    lacking, surplus = [name for name in needed if name not in held], held.keys() - set(needed)
+    if lacking and surplus:
+        raise InputError(
+            f"{source} lacks {_some(lacking)} and holds {_some(surplus)}: it is of another kind of net than the "
+            f"layout of {weights.layout} describes."
+        )
+    if lacking:
+        raise InputError(f"{source} lacks {_some(lacking)}: it is cut down.")
+    if surplus:
         raise InputError(f"{source} holds {_some(surplus)}, unknown in the layout of {weights.layout}.")
     for name, mapping in mappings.items():
         shape, expected = shape_of(mapping, held), tuple(wanted[name].shape)
@@ -242,17 +307,18 @@ def _take(name: str, mapping: TensorMapping, weights: Weights, resizer: Resizer,
 
 def _compare(weights: Weights, net: Net, fields: Iterable[str]) -> None:
     """Refuses weights whose numbers would mean something else in the net."""
-    for field in fields:
-        theirs, ours = getattr(weights.config, field), getattr(net.config, field)
+    for name in fields:
+        theirs, ours = getattr(weights.config, name), getattr(net.config, name)
         if theirs != ours:
-            raise InputError(f"The weights are for net.{field}={theirs}, but the net has {ours}: set it to {theirs}.")
+            raise InputError(f"The weights are for net.{name}={theirs}, but the net has {ours}: set it to {theirs}.")
 
 
 def _reset(wanted: dict[str, Tensor], held: dict[str, TensorMapping], own: Net, report: Report) -> None:
     """Leaves the net its own head, and what comes before it unless the weights have the same."""
     shapes = {name: tensor.shape for name, tensor in own.state_dict().items()}
-    for name in [name for name in held | wanted if name.startswith(HEAD)]:
-        if not name.startswith("head.") and name in held and name in wanted and shapes[name] == wanted[name].shape:
+    last = own.head_names if isinstance(own, TimmNet) else [name for name in held | wanted if name.startswith("head.")]
+    for name in [name for name in held | wanted if name in last or name.startswith(HEAD)]:
+        if name not in last and name in held and name in wanted and shapes[name] == wanted[name].shape:
             continue
         if held.pop(name, None) is not None:
             report.dropped[name] = "the head is reset"
@@ -263,7 +329,7 @@ def _reset(wanted: dict[str, Tensor], held: dict[str, TensorMapping], own: Net, 
 
 def is_empty(head: nn.Module) -> bool:
     """Whether a head begins at zero."""
-    weight = head.weight
+    weight = getattr(head, "weight", None)
     return isinstance(weight, Tensor) and not weight.count_nonzero()
 
 

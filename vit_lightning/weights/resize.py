@@ -8,10 +8,13 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from vit_lightning.errors import InputError
-from vit_lightning.models import Net
+from vit_lightning.models import Net, TimmNet
 from vit_lightning.models.position import resample
 
 Resampling = Literal["bilinear", "bicubic"]
+
+
+FIRST_LAYERS = ("patches.proj.weight", "stem.conv_root.weight", "conv_root.weight")
 
 
 class Resizer:
@@ -41,7 +44,7 @@ class Resizer:
         how = ""
         if ".position." in f".{name}" and self.own.grid != self.net.grid:
             tensor, how = self._positions(name, tensor)
-        elif name in ("patches.proj.weight", "stem.conv_root.weight", "conv_root.weight"):
+        elif name in FIRST_LAYERS or (isinstance(self.net, TimmNet) and name == self.net.first_layer):
             tensor, how = self._first_layer(name, tensor)
         if tensor.shape != self.shapes[name]:
             raise InputError(

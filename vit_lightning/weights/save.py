@@ -8,7 +8,7 @@ from torch import Tensor
 
 from vit_lightning.errors import InputError
 from vit_lightning.files import written
-from vit_lightning.models import Net
+from vit_lightning.models import Net, NetConfig, TimmNet
 from vit_lightning.weights.layouts import LAYOUTS
 from vit_lightning.weights.load import is_empty, load_net
 from vit_lightning.weights.report import Report
@@ -35,8 +35,10 @@ def save(net: Net, report: Report, path: Path, to: str) -> float:
     """
     with written(path) as place:
         LAYOUTS[to].write(net, report, place)
+        heads = None if isinstance(net, TimmNet) else net.config.heads or None
         try:
-            copy, _ = load_net(place, heads=net.config.heads or None, image_size=net.image_size)
+            stated = NetConfig(net.config.variant) if isinstance(net, TimmNet) else None
+            copy, _ = load_net(place, heads=heads, image_size=net.image_size, stated=stated)
         except InputError as error:
             raise InputError(
                 f"The layout of {to} cannot hold this net: convert to checkpoint, which holds any."

@@ -150,14 +150,16 @@ def test_finished_shards_stay_and_absent_ones_come_back(prepare):
 
 def test_a_killed_run_goes_on(tmp_path, monkeypatch, app):
     (tmp_path / "slow.py").write_text(
-        "import time\nfrom datamodules.digits import Digits\n\n\n"
+        "import time\nfrom pathlib import Path\nfrom datamodules.digits import Digits\n\n\n"
         "class Slow(Digits):\n"
         "    def setup(self, stage):\n        super().setup(stage)\n"
         "        self.train_set = Waiting(self.train_set)\n\n\n"
         "class Waiting:\n"
         "    def __init__(self, source):\n        self.source = source\n\n"
         "    def __len__(self):\n        return 60\n\n"
-        "    def __getitem__(self, index):\n        time.sleep(0.03)\n        return self.source[index]\n"
+        "    def __getitem__(self, index):\n"
+        "        while index >= 36 and not Path('killed').exists():\n            time.sleep(0.01)\n"
+        "        return self.source[index]\n"
     )
     words = ("prepare", *NET, "--data", "slow.Slow", "--out", "out", "--shard_images", 6, "--data.num_workers", 1)
     monkeypatch.syspath_prepend(tmp_path)
@@ -173,6 +175,7 @@ def test_a_killed_run_goes_on(tmp_path, monkeypatch, app):
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+    (tmp_path / "killed").touch()
     before = stamps()
     assert 3 <= len(before) < 10 and not (tmp_path / "out/manifest.json").exists()
     journal.write_text(journal.read_text() + '{"shard": 9, "file')

@@ -32,7 +32,7 @@ def test_synthetic(publish):
     held = {split: KITTI.open(root, split, allow_incomplete=True) for split in ("train", "validation", "test")}
     assert sum(map(len, held.values())) == 48
     for part in held.values():
-        for key, (file, label) in zip(part.keys, part, strict=False):
+        for key, (file, label) in zip(part.keys, part, strict=True):
             number = int(key.removesuffix(".png"))
             depth = 1000 if number % 3 == 2 else number / 2  # every third is a pedestrian
             assert label == (depth > 8) + (depth > 20) + (depth > 999)

@@ -257,6 +257,35 @@ def test_map_head_and_fixed_positions(old, tmp_path, randomise):
     assert load_net(tmp_path / "again.npz")[0].image_size == (224, 224)
 
 
+def test_map_head_equals_numpy(tmp_path, randomise):
+    """big_vision's MAPHead, written anew from its paper (arXiv 2205.01580): a probe attends to all tokens."""
+    fields = {"width": WIDTH, "depth": DEPTH, "heads": HEADS, "mlp": MLP, "pool": "map"}
+    net = randomise(build(NetConfig("Ti/8", **fields), 32, 3))
+    save(net, Report("", ""), tmp_path / "made.npz", "npz")
+    draw = np.random.default_rng(2)
+    arrays = {name: draw.standard_normal(value.shape) * 0.2 for name, value in np.load(tmp_path / "made.npz").items()}
+    again, _ = load_net(write(tmp_path / "w.npz", {name: value.astype(np.float32) for name, value in arrays.items()}))
+    w = {name.removeprefix("MAPHead_0/"): value for name, value in arrays.items() if name.startswith("MAPHead_0/")}
+    attention, mlp = "MultiHeadDotProductAttention_0", "MlpBlock_0"
+    tokens = draw.standard_normal((2, 16, WIDTH))
+    q = np.einsum("bnd,dhk->bhnk", w["probe"], w[f"{attention}/query/kernel"]) + w[f"{attention}/query/bias"][:, None]
+    key, value = (
+        np.einsum("bnd,dhk->bhnk", tokens, w[f"{attention}/{part}/kernel"]) + w[f"{attention}/{part}/bias"][:, None]
+        for part in ("key", "value")
+    )
+    share = np.exp(np.einsum("bhik,bhjk->bhij", q, key) / math.sqrt(WIDTH // HEADS))
+    mixed = np.einsum("bhij,bhjk->bihk", share / share.sum(-1, keepdims=True), value)
+    pooled = np.einsum("bihk,hkd->bid", mixed, w[f"{attention}/out/kernel"]) + w[f"{attention}/out/bias"]
+    centred = pooled - pooled.mean(-1, keepdims=True)
+    y = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-6) * w["LayerNorm_0/scale"] + w["LayerNorm_0/bias"]
+    y = y @ w[f"{mlp}/Dense_0/kernel"] + w[f"{mlp}/Dense_0/bias"]
+    y = 0.5 * y * (1 + np.tanh(math.sqrt(2 / math.pi) * (y + 0.044715 * y**3)))
+    expected = (pooled + y @ w[f"{mlp}/Dense_1/kernel"] + w[f"{mlp}/Dense_1/bias"])[:, 0]
+    with torch.no_grad():
+        found = again.eval().pool(torch.from_numpy(tokens.astype(np.float32))).numpy()
+    assert np.abs(found.reshape(expected.shape) - expected).max() < 1e-5
+
+
 def test_gap_without_table_in_published_names_is_refused(tmp_path):
     """Only big_vision's names may lack a table: there it means fixed positions."""
     arrays = published()

@@ -3,6 +3,7 @@
 import argparse
 import json
 import re
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +11,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from vit_lightning.errors import InputError
-from vit_lightning.weights import load_net
+from vit_lightning.models import NetConfig, build
+from vit_lightning.weights import load_into, load_net, open_weights
 from vit_lightning.weights.archive import Stored
 from vit_lightning.weights.layouts.timm import read, recognises
 from vit_lightning.weights.load import _check, _skeleton
@@ -38,6 +40,7 @@ KINDS = {
     "gap, no bias in qkv": ("vit_medium_patch16_gap_240", {"img_size": 64}),
     "registers": ("vit_medium_patch16_reg4_gap_256", {"img_size": 64}),
     "registers with positions": ("vit_so150m_patch16_reg4_gap_256", {"img_size": 64}),
+    "token and registers with positions": ("vit_small_patch16_224", {"img_size": 64, "reg_tokens": 4}),
     "no_embed_class": ("deit3_small_patch16_224", {"img_size": 64}),
     "dinov2": ("vit_small_patch14_dinov2", {"img_size": 56}),
     "dinov2 with registers": ("vit_small_patch14_reg4_dinov2", {"img_size": 56}),
@@ -236,3 +239,80 @@ def test_every_architecture_of_timm_is_read_rightly_or_refused():
         r"_mci_|_dlittle_|_dwee_|_radio_|_intern|_rpn_|_xp_|_18x2_|_dpwee_|_pwee_|_r\d*_s\d|_resnet|quickgelu"
     )
     assert not [name for name in refused if not other.search(name)]
+
+
+# What a bare file cannot tell ----------------------------------------------------------------------------------------
+
+OTHERWISE = {
+    "act_layer": ({"act_layer": "gelu_tanh"}, {"gelu": "tanh"}),
+    "eps": ({"norm_layer": partial(torch.nn.LayerNorm, eps=1e-3)}, {"norm_eps": 1e-3}),
+    "pool": ({"global_pool": "avg", "fc_norm": False}, {"pool": "gap"}),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERWISE)
+def test_fields_that_a_bare_file_cannot_tell_are_named_and_may_be_stated(kind, tmp_path, randomise, difference):
+    arguments, fields = OTHERWISE[kind]
+    theirs = randomise(timm.create_model("vit_tiny_patch16_224", img_size=64, **SHALLOW, **arguments))
+    save_file(theirs.state_dict(), tmp_path / "w.safetensors")
+    assumed, report = load_net(tmp_path / "w.safetensors")
+    stated, told = load_net(tmp_path / "w.safetensors", stated=NetConfig(**fields))
+    images = images_for(assumed)
+    with torch.no_grad():
+        assert difference(assumed.eval()(images), theirs(images)) > 1e-5
+        assert difference(stated.eval()(images), theirs(images)) < 1e-5
+    note = "net.gelu=exact, net.norm_eps=1e-06, net.pool=token, net.norm_after_pool=False: assumed; --model.net.gelu"
+    assert note in str(report)
+    assert f"net.{next(iter(fields))}=" not in str(told)
+
+
+def test_fit_and_convert_take_what_the_file_does_not_say(app, tmp_path, randomise):
+    theirs = randomise(timm.create_model("vit_tiny_patch16_224", img_size=64, **SHALLOW))
+    save_file(theirs.state_dict(), tmp_path / "w.safetensors")
+    done = app("convert", "w.safetensors", "ours.ckpt", "--gelu", "tanh", "--norm_eps", "1e-5")
+    assert done.code == 0, done.err
+    net, report = load_net(tmp_path / "ours.ckpt")
+    assert (net.config.gelu, net.config.norm_eps) == ("tanh", 1e-5)
+    assert "assumed" not in str(report)
+    net = build(NetConfig("Ti/16", depth=2, gelu="tanh"), 64, 11)
+    with pytest.raises(InputError, match="set it to exact"):
+        load_into(net, tmp_path / "w.safetensors")
+    open_weights(tmp_path / "w.safetensors", stated=NetConfig(gelu="tanh")).fill(net)
+
+
+def test_what_a_file_says_is_not_stated_otherwise(tmp_path, randomise):
+    published("tiny", tmp_path, randomise)
+    with pytest.raises(InputError, match="gelu=exact, but gelu is tanh: leave gelu out"):
+        load_net(tmp_path, stated=NetConfig(gelu="tanh"))
+
+
+# Nets that are others than they seem ---------------------------------------------------------------------------------
+
+
+def test_blocks_in_chunks_are_dinov2s(tmp_path, randomise):
+    """DINOv2 fills a chunk up with empty blocks, so that the inner number is that of the whole net."""
+    theirs = randomise(timm.create_model("vit_small_patch14_dinov2", img_size=28, depth=3)).state_dict()
+    chunked = {
+        re.sub(r"^blocks\.(\d+)", lambda m: f"blocks.{int(m[1]) // 2}.{m[1]}", name): t for name, t in theirs.items()
+    }
+    assert any(name.startswith("blocks.1.2.") for name in chunked)
+    torch.save(theirs, tmp_path / "plain.pth")
+    torch.save(chunked, tmp_path / "chunked.pth")
+    nets = [load_net(tmp_path / f"{name}.pth")[0].state_dict() for name in ("plain", "chunked")]
+    assert all(torch.equal(nets[0][name], nets[1][name]) for name in nets[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("deit_tiny_distilled_patch16_224", r"a distilled DeiT \(.*second head.*--model.net.variant timm/"),
+        ("beit_base_patch16_224", r"a BEiT"),
+        ("vit_tiny_r_s16_p8_224", r"a hybrid of timm's \(patch_embed\.backbone\..*--model.net.variant timm/"),
+        ("eva02_tiny_patch14_224", r"an EVA|a BEiT or EVA"),
+        ("vit_medium_patch16_rope_reg1_gap_256", r"EVA|lacks .* and holds .*another kind"),
+    ],
+)
+def test_the_sentence_about_another_net_is_true(name, message, tmp_path):
+    torch.save(timm.create_model(name, depth=1).state_dict(), tmp_path / "w.pth")
+    with pytest.raises(InputError, match=message):
+        load_net(tmp_path / "w.pth")

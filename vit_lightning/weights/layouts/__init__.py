@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from vit_lightning.models import Net
+from vit_lightning.models import Net, TimmNet
 from vit_lightning.weights.archive import Archive
-from vit_lightning.weights.layouts import checkpoint, google, huggingface, timm, torchvision
+from vit_lightning.weights.layouts import checkpoint, google, huggingface, timm, timm_net, torchvision
 from vit_lightning.weights.layouts.tensor_mapping import Weights
 from vit_lightning.weights.report import Report
 
@@ -27,11 +27,26 @@ class Layout:
     write: Callable[[Net, Report, Path], None]
 
 
+def _is_timm(archive: Archive) -> bool:
+    return timm.recognises(archive) or timm_net.recognises(archive)
+
+
+def _read_timm(archive: Archive, heads: int | None, image_size: tuple[int, int] | None) -> Weights:
+    return (timm if timm.recognises(archive) else timm_net).read(archive, heads, image_size)
+
+
+def _write_timm(net: Net, report: Report, path: Path) -> None:
+    if isinstance(net, TimmNet):
+        timm_net.write(net, report, path)
+    else:
+        timm.write(net, report, path)
+
+
 LAYOUTS = {
     "checkpoint": Layout(checkpoint.recognises, checkpoint.read, checkpoint.write),
     "safetensors": Layout(checkpoint.recognises, checkpoint.read, checkpoint.write_safetensors),
     "npz": Layout(google.recognises, google.read, google.write),
-    "timm": Layout(timm.recognises, timm.read, timm.write),
+    "timm": Layout(_is_timm, _read_timm, _write_timm),
     "huggingface": Layout(huggingface.recognises, huggingface.read, huggingface.write),
     "torchvision": Layout(torchvision.recognises, torchvision.read, torchvision.write),
 }

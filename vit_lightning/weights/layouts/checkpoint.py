@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 
 from vit_lightning.errors import InputError
 from vit_lightning.models import Net, NetConfig, resolve
+from vit_lightning.models.config import ResolvedConfig
 from vit_lightning.weights.archive import Archive, Stored
 from vit_lightning.weights.layouts.facts import fact, numbers_fact, size_fact
 from vit_lightning.weights.layouts.tensor_mapping import TensorMapping, Weights, rename
@@ -46,15 +47,24 @@ def read(archive: Archive, heads: int | None, image_size: tuple[int, int] | None
     stored, dropped = _net(archive.stored)
     kinds = asdict(resolve(NetConfig()))
     config = resolve(NetConfig(**{name: fact(net, name, _kinds(kinds[name]), None) for name in net}))
-    if config.depth > len(stored):
-        raise InputError(f"{archive.path} says depth={config.depth}, but holds {len(stored)} tensors of its net.")
     classes = fact(facts, "num_classes", int, 0)
+    _check_extent(archive.path, config, classes, stored)
     mean, std = (numbers_fact(facts, name, config.channels) for name in ("mean", "std"))
     names = list(archive.facts.get("class_names") or [])
     same = [TensorMapping(name, (name,)) for name in stored]
     weights = Weights(NAME, config, size, classes, same, stored, dropped, mean=mean, std=std, class_names=names)
     weights.training = _training(archive)
     return weights
+
+
+def _check_extent(path: Path, config: ResolvedConfig, classes: int, stored: dict[str, Stored]) -> None:
+    """Refuses numbers of blocks, units and classes that the tensors cannot have, before a net of that size is built."""
+    for name, count in (("depth", config.depth), ("stages", sum(config.stages))):
+        if count > len(stored):
+            raise InputError(f"{path} says {name}={count}, but holds {len(stored)} tensors of its net.")
+    longest = max((max(tensor.shape, default=0) for tensor in stored.values()), default=0)
+    if not 0 <= classes <= longest:
+        raise InputError(f"{path} says num_classes={classes}, but no tensor of its net has that many rows.")
 
 
 def _kinds(sample: object) -> tuple[type, ...]:

@@ -52,6 +52,7 @@ class Weights:
         stored: the file's tensors by their names in the table.
         dropped: tensors of the file that no net needs, with the reason.
         notes: what the file does not say and we took for granted.
+        assumed: fields of the config that neither the file's tensors nor its config tell.
         mean, std: how the images that it expects were normalised; None: the file does not say.
         class_names: in the head's order; empty: the file does not say.
         training: what a checkpoint of ours says about its run: recipe, data, step, metrics.
@@ -65,6 +66,7 @@ class Weights:
     stored: dict[str, Stored]
     dropped: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    assumed: tuple[str, ...] = ()
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
     class_names: list[str] = field(default_factory=list)

@@ -35,9 +35,23 @@ ANCHOR = "patch_embed.proj.weight"
 # Other spellings of the same tensors: DINOv2's and DeiT III's own.
 ALIASES = {
     r"^register_tokens$": "reg_token",
+    # DINOv2 trains its blocks in chunks, whose inner numbers count the blocks of the whole net.
+    r"^blocks\.\d+\.(\d+)\.": r"blocks.\1.",
     r"\.mlp\.w12\.": ".mlp.fc1.",
     r"\.mlp\.w3\.": ".mlp.fc2.",
     r"\.gamma_([12])$": r".ls\1.gamma",
+}
+# Tensors of other nets that begin with the same patches, and what those nets are.
+FOREIGN = {
+    r"(^|.*\.)patch_embed\.backbone\..+": ("a hybrid of timm's", "its ResNet, whose epsilons are not the paper's"),
+    r"(^|.*\.)(dist_token|head_dist\..+)": ("a distilled DeiT", "a second head with a token of its own"),
+    r"(^|.*\.)(relative_position_.+|rel_pos_bias\..+)": ("a BEiT", "relative positions of BEiT's kind"),
+    r"(^|.*\.)attn\.([qv]_bias|inner_attn_ln\..+|norm\..+|[qkv]_proj\..+|rope\..+)": (
+        "a BEiT or an EVA",
+        "its attention",
+    ),
+    r"(^|.*\.)mlp\.(fc1_[gx]|w1|w2|ffn_ln|norm)\..+|rope\..+": ("an EVA", "its MLP and rotary positions"),
+    r"(^|.*\.)attn\.(q|k)_norm\..+": ("a ViT whose queries and keys are normalised", "those norms"),
 }
 # Parts of masked pre-training that travel with some files.
 MASKING = re.compile(r"mask_token|decoder\w*(\..+)?")
@@ -108,6 +122,7 @@ def read(archive: Archive, heads: int | None, image_size: tuple[int, int] | None
         stored,
         dropped,
         notes,
+        assumed=() if said else _unsaid(stored),
         mean=numbers_fact(card, "mean", config.channels),
         std=numbers_fact(card, "std", config.channels),
         class_names=list(names) if isinstance(names, list) and len(names) == classes else [],
@@ -134,6 +149,7 @@ def _config(stored: dict[str, Stored], said: dict[str, Any], heads: int | None) 
     arguments = fact(said, "model_args", dict, {})
     architecture = fact(said, "architecture", str, "")
     other_norm = arguments.get("norm_layer") not in (None, "layernorm")
+    _refuse_foreign(stored)
     if OTHER_NETS.search(architecture) or other_norm or arguments.get("pool_include_prefix"):
         raise InputError(f"The net {architecture} of timm works otherwise than its tensors tell: it cannot be loaded.")
     patch = axes(stored, ANCHOR, "d c p q")
@@ -146,7 +162,8 @@ def _config(stored: dict[str, Stored], said: dict[str, Any], heads: int | None) 
         notes.append(f"the file does not say its attention heads: as published nets of width {width} have")
     heads = heads_of(width, told or heads, TIMM_HEADS)
     mlp = axes(stored, "blocks.0.mlp.fc2.weight", "d m")["m"]
-    up = axes(stored, "blocks.0.mlp.fc1.weight", "m d")["m"]
+    axes(stored, "blocks.0.mlp.fc1.weight", "m d")
+    gated = _is_gated(stored)
     depth = blocks_in(stored, r"blocks\.(\d+)\.")
     config = NetConfig(
         variant=variant_of((), patch["p"], (depth, width, mlp, heads)),
@@ -160,8 +177,8 @@ def _config(stored: dict[str, Stored], said: dict[str, Any], heads: int | None) 
         class_token="cls_token" in stored,
         registers=axes(stored, "reg_token", "one n d")["n"] if "reg_token" in stored else 0,
         layer_scale=1e-5 if "blocks.0.ls1.gamma" in stored else 0.0,
-        gelu=_gelu(arguments.get("act_layer"), architecture, gated=up == 2 * mlp),
-        swiglu=up == 2 * mlp,
+        gelu=_gelu(arguments.get("act_layer"), architecture, gated=gated),
+        swiglu=gated,
         norm_after_pool="fc_norm.weight" in stored,
         embed_norm="norm_pre.weight" in stored,
         # timm's nets with a norm before the blocks are CLIP's, and only those have this epsilon.
@@ -171,6 +188,28 @@ def _config(stored: dict[str, Stored], said: dict[str, Any], heads: int | None) 
     if config.embed_norm:
         notes += fill_biases(stored, {"patch_embed.proj.bias": width})
     return resolve(config), notes + fill_biases(stored, biases)
+
+
+def _refuse_foreign(stored: dict[str, Stored]) -> None:
+    """Refuses the nets that look like a ViT of timm's at first, by the tensors that make them another net."""
+    for pattern, (kind, part) in FOREIGN.items():
+        if name := next((name for name in stored if re.fullmatch(pattern, name)), None):
+            raise InputError(
+                f"The file is {kind} ({name}): our ViT has no place for {part}; build timm's own net with "
+                "--model.net.variant timm/NAME, which takes this file."
+            )
+
+
+def _unsaid(stored: dict[str, Stored]) -> tuple[str, ...]:
+    """Fields that only a config tells: no tensor shows an activation, an epsilon, or what a token net pools."""
+    pooling = () if "attn_pool.latent" in stored else ("pool", "norm_after_pool")
+    return ("norm_eps", *pooling) if _is_gated(stored) else ("gelu", "norm_eps", *pooling)
+
+
+def _is_gated(stored: dict[str, Stored]) -> bool:
+    """Whether the first layer of the MLP is twice as wide as its second reads."""
+    up, down = stored["blocks.0.mlp.fc1.weight"].shape, stored["blocks.0.mlp.fc2.weight"].shape
+    return up[0] == 2 * down[1]
 
 
 def _pool(stored: dict[str, Stored], said: str | None) -> Pool:

@@ -1,0 +1,127 @@
+"""Checkpoints that are not what they say: what they claim is checked before anything of it is built or imported."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from vit_lightning.cli.precedence import read_facts
+from vit_lightning.errors import InputError
+from vit_lightning.models import NetConfig, build
+from vit_lightning.runs import sharded
+from vit_lightning.weights import Report
+from vit_lightning.weights.layouts import checkpoint
+
+TINY = {"patch": 4, "width": 16, "depth": 1, "heads": 2, "mlp": 24}
+EVIL = "from pathlib import Path\nPath('ran').touch()\nfrom vit_lightning.classifier import Classifier as Evil\n"
+
+
+@pytest.fixture
+def told(tmp_path):
+    """Writes a checkpoint of a tiny net that says something else of itself; returns its path."""
+
+    def write(net=None, **facts):
+        checkpoint.write(build(NetConfig("Ti/4", **TINY), 8, 10), Report("", ""), tmp_path / "told.ckpt")
+        content = torch.load(tmp_path / "told.ckpt", weights_only=True)
+        content["hyper_parameters"]["net"] |= net or {}
+        for name, value in facts.items():
+            (content if name == "model" else content["hyper_parameters"])[name] = value
+        torch.save(content, tmp_path / "told.ckpt")
+        return tmp_path / "told.ckpt"
+
+    return write
+
+
+SIZES = [
+    ({"depth": 1_000_000}, {}, "depth=1000000, but holds"),
+    ({"stages": (1_000_000,), "patch": 1, "stride": 1}, {}, "stages=1000000, but holds"),
+    ({"width": 2**20, "heads": 4}, {}, r"would make .* needs \(.*1048576"),
+    ({"mlp": 10**9}, {}, r"needs \(1000000000"),
+    ({}, {"num_classes": 10**9}, "num_classes=1000000000, but no tensor"),
+    ({}, {"num_classes": -1}, "num_classes=-1, but no tensor"),
+    ({}, {"image_size": 400_000}, "needs"),
+    ({"variant": "timm/resnet10t"}, {"num_classes": 10**9}, "num_classes=1000000000|means? nothing"),
+]
+
+
+@pytest.mark.parametrize(("net", "facts", "message"), SIZES)
+def test_a_size_that_the_tensors_have_not_is_refused(net, facts, message, told):
+    with pytest.raises(InputError, match=message):
+        read_facts(told(net, **facts))
+
+
+@pytest.mark.parametrize("verb", ["validate", "test", "predict", "fit", "export", "convert"])
+def test_every_verb_refuses_it_before_it_builds(verb, app, told, monkeypatch):
+    path = told({"depth": 1_000_000})
+    monkeypatch.setattr("vit_lightning.models.vit.ViT.__init__", lambda *_: pytest.fail("a net was built"))
+    monkeypatch.setattr("vit_lightning.data.datamodule.ImageDataModule.__init__", lambda *_: pytest.fail("data was"))
+    words = [path, "out"] if verb in ("export", "convert") else ["--ckpt_path", path]
+    done = app(verb, *words)
+    assert done.code != 0
+    assert "depth=1000000, but holds" in done.err
+
+
+def test_a_model_of_others_is_held_against_its_number_of_tensors(told):
+    path = told({"depth": 1_000_000}, model="mine.Model")
+    with pytest.raises(InputError, match="depth=1000000"):
+        read_facts(path, ["mine.Model"])
+
+
+def test_a_sharded_checkpoint_is_checked_by_its_shapes(told, monkeypatch):
+    content = torch.load(told({"depth": 1_000_000}), weights_only=True)
+    monkeypatch.setattr("vit_lightning.cli.precedence.is_sharded", lambda path: True)
+    monkeypatch.setattr(sharded, "read_facts", lambda path: {n: v for n, v in content.items() if n != "state_dict"})
+    shapes = {name: tensor.to("meta") for name, tensor in content["state_dict"].items()}
+    monkeypatch.setattr(sharded, "read_shapes", lambda path: shapes)
+    with pytest.raises(InputError, match="depth=1000000"):
+        read_facts(Path("folder"))
+
+
+@pytest.mark.parametrize(
+    ("facts", "named"),
+    [
+        ({"model": "evilmod.Evil"}, "evilmod.Evil"),
+        ({"optim": {"class_path": "evilmod.Evil"}}, "evilmod.Evil"),
+        ({"anything": [{"class_path": "evilmod.Evil"}]}, "evilmod.Evil"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["validate", "fit"])
+def test_a_checkpoint_imports_nobody_elses_code(verb, facts, named, told, app, tmp_path, monkeypatch):
+    (tmp_path / "evilmod.py").write_text(EVIL)
+    monkeypatch.syspath_prepend(tmp_path)
+    done = app(verb, "--ckpt_path", told(**facts))
+    assert done.code != 0
+    assert f"names the class '{named}'" in done.err
+    assert f"--model {named}" in done.err
+    assert "evilmod" not in sys.modules
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_class_that_the_person_names_is_taken(told, tmp_path):
+    path = told(model="evilmod.Evil")
+    assert read_facts(path, ["evilmod.Evil"])["model"] == "evilmod.Evil"
+
+
+@pytest.mark.parametrize(
+    "words", [["--model", "mine_of_others.Mine"], ["-c", "mine.yaml"]], ids=["as a flag", "in a file"]
+)
+def test_a_persons_own_model_is_scored(words, app, tmp_path, monkeypatch):
+    (tmp_path / "mine_of_others.py").write_text(
+        "from vit_lightning.classifier import Classifier\nclass Mine(Classifier):\n    'Mine.'\n"
+    )
+    (tmp_path / "mine.yaml").write_text("model:\n  class_path: mine_of_others.Mine\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    tiny = [f"--model.net.{name}={value}" for name, value in TINY.items()]
+    fit = ["fit", "--data", "Synthetic", "--data.image_size", 8, "--data.batch_size", 4, "--trainer.max_steps", 1]
+    assert app(*fit, "--model", "mine_of_others.Mine", *tiny).code == 0
+    last = next(Path("runs").rglob("last.ckpt"))
+    score = ["validate", "--data", "Synthetic", "--data.image_size", 8, "--ckpt_path", last]
+    assert "--model mine_of_others.Mine" in app(*score).err
+    done = app(*score, *words)
+    assert done.code == 0, done.err
+
+
+def test_facts_of_another_type_are_damage(told):
+    with pytest.raises(InputError, match="its model is 5"):
+        read_facts(told(model=5))
