@@ -1,6 +1,7 @@
 """Files and folders: written whole or not at all, replaced, removed; and the sentence where they cannot be written."""
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -8,6 +9,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from vit_lightning.errors import InputError
+
+FORMULA = re.compile(r"'*[=+\-@\t\r]")
+"""How a cell begins that a spreadsheet computes, or one that was kept from it."""
+NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?", re.IGNORECASE)
+"""What is a number in a spreadsheet too."""
 
 
 def check_place(path: Path, flag: str) -> None:
@@ -57,6 +63,15 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def spreadsheet_cell(value: object) -> str:
+    """Return a CSV cell as text, behind an apostrophe where a spreadsheet would compute it as a formula.
+
+    One apostrophe is taken off again where a cell is one or more of them and then one of these signs.
+    """
+    text = str(value)
+    return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
 
 
 def _is_device(path: Path) -> bool:

@@ -9,7 +9,7 @@ from lightning.pytorch.callbacks import RichProgressBar
 from vit_lightning.callbacks.defaults import DEFAULTS, Setting, default_callbacks
 
 FIT = [
-    *("PlainProgress", "SkippedImages", "Monitors", "Plan", "FinalValidation", "RandomState", "Throughput"),
+    *("PlainProgress", "SkippedImages", "Monitors", "RunPlan", "FinalValidation", "RandomState", "Throughput"),
     *("Record", "LearningRateMonitor", "FiniteGuard"),
 ]
 

@@ -35,6 +35,7 @@ class Setting:
         watching: Callbacks that watch a metric, by the name of their flags.
         undirected: Those of them whose metric has no known direction.
         record: Makes the callback that writes config and environment into the run folder.
+        checkpoint: The file that --ckpt_path names.
     """
 
     verb: str
@@ -46,6 +47,7 @@ class Setting:
     watching: Mapping[str, Callback]
     undirected: Collection[str]
     record: Callable[[], Callback]
+    checkpoint: str | None = None
 
     @property
     def trains(self) -> bool:
@@ -77,7 +79,9 @@ def _progress(setting: Setting) -> Callback:
 DEFAULTS = (
     Default(_progress, lambda s: s.wants_progress, "shows how far a run is: a bar in a terminal, lines in a log"),
     Default(lambda s: SkippedImages(), lambda s: True, "says how many images could not be read"),
-    Default(lambda s: Predictions(s.predictions), lambda s: s.verb == "predict", "writes predictions.csv"),
+    Default(
+        lambda s: Predictions(s.predictions, s.checkpoint), lambda s: s.verb == "predict", "writes predictions.csv"
+    ),
     Default(
         lambda s: Monitors(s.watching, s.undirected), lambda s: s.trains, "refuses a metric that nobody logs, at once"
     ),

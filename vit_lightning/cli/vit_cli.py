@@ -192,6 +192,7 @@ class ViTCLI(LightningCLI):
             watching={name: self._get(self.config_init, name) for name in MONITORING},
             undirected=self.undirected,
             record=lambda: RunRecord(self._parser("fit"), self.config["fit"], self.folder),
+            checkpoint=self._get(self.config, "ckpt_path"),
         )
 
     def _instantiate_trainer(self, config: dict[str, Any], callbacks: list[Callback]) -> Trainer:
