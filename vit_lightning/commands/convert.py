@@ -29,11 +29,13 @@ def convert(
         std: Channel standard deviations, likewise.
         raw: Of a checkpoint with averaged weights, take those that were trained.
     """
+    from vit_lightning.models.finite import check_finite
     from vit_lightning.weights import load_net
     from vit_lightning.weights.save import check_ending, save
 
     check_ending(dst, to, ENDINGS)
     net, report = load_net(src, heads=heads, image_size=image_size, raw=raw)
+    check_finite(net.state_dict(), src)
     report.state_normalisation(mean, std)
     print(report)
     figure = save(net, report, dst, to)

@@ -31,6 +31,7 @@ def export(
         licence: Identifier for the model card.
     """
     from vit_lightning.files import written
+    from vit_lightning.models.finite import check_finite
     from vit_lightning.weights import load_net
     from vit_lightning.weights.card import write_card
     from vit_lightning.weights.deploy import to_onnx, to_torch_export
@@ -38,6 +39,7 @@ def export(
 
     check_ending(dst, to, ENDINGS)
     net, report = load_net(ckpt, heads=heads, raw=raw)
+    check_finite(net.state_dict(), ckpt)
     report.state_normalisation(mean, std)
     print(report)
     with written(dst) as place:
