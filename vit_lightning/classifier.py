@@ -167,7 +167,7 @@ class Classifier(RecipeModel):
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
         loss = self.training_loss(*batch)
         self.log_training_loss(loss, len(batch[0]))
-        return loss
+        return self.share_of_step(loss, batch_idx)
 
     def batch_loss(self, images: Tensor, labels: Tensor) -> Tensor:
         """Mean loss of images (b, c, y, x) with labels (b), or targets (b, classes)."""

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lightning.pytorch import Callback
-from lightning.pytorch.callbacks import LearningRateMonitor, RichProgressBar
+from lightning.pytorch.callbacks import RichProgressBar
 from lightning.pytorch.callbacks.progress import ProgressBar
 
 from vit_lightning.callbacks.final_validation import FinalValidation
 from vit_lightning.callbacks.finite_guard import FiniteGuard
+from vit_lightning.callbacks.learning_rates import LearningRates
 from vit_lightning.callbacks.monitors import Monitors
 from vit_lightning.callbacks.plan import RunPlan
 from vit_lightning.callbacks.predictions import Predictions
@@ -90,9 +91,7 @@ DEFAULTS = (
     Default(lambda s: RandomState(), lambda s: s.trains, "lets a resumed run draw the numbers of an uninterrupted one"),
     Default(lambda s: Throughput(), lambda s: s.trains, "logs images per second, waiting for data, and cost"),
     Default(lambda s: s.record(), lambda s: s.is_kept, "writes config.yaml and env.json into the run folder"),
-    Default(
-        lambda s: LearningRateMonitor("step"), lambda s: s.is_kept and s.logs, "logs the learning rate of every step"
-    ),
+    Default(lambda s: LearningRates(), lambda s: s.is_kept and s.logs, "logs the learning rate of every step"),
     Default(lambda s: FiniteGuard(s.folder), lambda s: s.trains, "ends a run whose loss is not finite"),
 )
 

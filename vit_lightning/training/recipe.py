@@ -1,5 +1,6 @@
 """What every model shares: a net built from the data's facts, trained by a recipe, compared with its checkpoints."""
 
+import math
 from collections.abc import Sized
 from dataclasses import asdict
 from typing import Any, ClassVar
@@ -163,6 +164,16 @@ class RecipeModel(LightningModule):
     def training_loss(self, *batch: Tensor) -> Tensor:
         """Return `batch_loss`, from a CUDA graph where one is asked for."""
         return self.batch_loss(*batch) if self.graphs is None else self.graphs.loss(*batch)
+
+    def share_of_step(self, loss: Tensor, batch_idx: int) -> Tensor:
+        """Return a batch's loss as an optimiser step's mean over its batches needs it.
+
+        Lightning divides by --trainer.accumulate_grad_batches also where an epoch ends with fewer batches.
+        """
+        window, batches = self.trainer.accumulate_grad_batches, self.trainer.num_training_batches
+        if window == 1 or batches == math.inf or batch_idx < (left := int(batches) // window * window):
+            return loss
+        return loss * (window / (int(batches) - left))
 
     def log_training_loss(self, loss: Tensor, images: int) -> None:
         """Log the loss, averaged over devices, in the steps that loggers read: in every step it would cost 0.3 ms.
