@@ -12,6 +12,7 @@ from lightning.pytorch.callbacks.progress import ProgressBar
 
 from vit_lightning.callbacks.final_validation import FinalValidation
 from vit_lightning.callbacks.finite_guard import FiniteGuard
+from vit_lightning.callbacks.hyper_parameters import HyperParameters
 from vit_lightning.callbacks.learning_rates import LearningRates
 from vit_lightning.callbacks.monitors import Monitors
 from vit_lightning.callbacks.plan import RunPlan
@@ -91,6 +92,7 @@ DEFAULTS = (
     Default(lambda s: RandomState(), lambda s: s.trains, "lets a resumed run draw the numbers of an uninterrupted one"),
     Default(lambda s: Throughput(), lambda s: s.trains, "logs images per second, waiting for data, and cost"),
     Default(lambda s: s.record(), lambda s: s.is_kept, "writes config.yaml and env.json into the run folder"),
+    Default(lambda s: HyperParameters(), lambda s: s.is_kept and s.logs, "hands the run's settings to its loggers"),
     Default(lambda s: LearningRates(), lambda s: s.is_kept and s.logs, "logs the learning rate of every step"),
     Default(lambda s: FiniteGuard(s.folder), lambda s: s.trains, "ends a run whose loss is not finite"),
 )
