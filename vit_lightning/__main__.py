@@ -38,6 +38,7 @@ def interrupted() -> int:
 
 
 if __name__ == "__main__":
+    sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: no file's name may end a program
     try:
         status = main()
     finally:

@@ -12,6 +12,7 @@ from vit_lightning.contracts import ImageData
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation.scores import scores_with
 from vit_lightning.models import Net, NetConfig, resolve
+from vit_lightning.models.finite import check_finite
 from vit_lightning.training.averaging import Averaging
 from vit_lightning.training.metrics import WeightedMean, split_metrics
 from vit_lightning.training.optim import Optim, Schedule
@@ -105,7 +106,6 @@ class Classifier(RecipeModel):
         self.weights = weights
         self.chosen = net if isinstance(net, NetConfig) else NetConfig(**net)
         self.class_names: list[str] = []
-        self.further_sets: list[str] = []
         self.has_seen_labels = False
         self.scores = split_metrics(scores_with("targets", "labels"))
 
@@ -132,6 +132,7 @@ class Classifier(RecipeModel):
         """Fill the net, and take the normalisation that the weights were trained with."""
         options = {"resampling": self.hparams.weights_resampling, "adapt": self.hparams.weights_adapt}
         report = opened.fill(net, self.hparams.weights_head, **options)
+        check_finite(net.state_dict(), self.weights or "")
         rank_zero_info(str(report))
         for name, theirs in (("mean", report.mean), ("std", report.std)):
             ours = self.hparams[name]
@@ -168,7 +169,7 @@ class Classifier(RecipeModel):
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
         loss = self.training_loss(*batch)
         self.log_training_loss(loss, len(batch[0]))
-        return loss
+        return self.share_of_step(loss, batch_idx)
 
     def batch_loss(self, images: Tensor, labels: Tensor) -> Tensor:
         """Mean loss of images (b, c, y, x) with labels (b), or targets (b, classes)."""
@@ -190,9 +191,10 @@ class Classifier(RecipeModel):
         self._evaluate("test", *batch, dataloader_idx)
 
     def predict_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
-        """Class probabilities (b, classes)."""
+        """Class probabilities (b, classes); NaN where a logit is not finite, which sigmoid would hide."""
         logits = self(batch[0])
-        return logits.softmax(-1) if self.hparams.loss == "softmax" else logits.sigmoid()
+        shares = logits.softmax(-1) if self.hparams.loss == "softmax" else logits.sigmoid()
+        return shares.masked_fill(~logits.isfinite(), torch.nan)
 
     def loss(self, logits: Tensor, labels: Tensor, smoothing: float = 0.0, reduction: str = "mean") -> Tensor:
         """Loss over the batch; labels are class indices (b), smoothed here, or finished targets (b, classes).

@@ -56,6 +56,18 @@ class SmoothsTargets(Protocol):
 
 
 @runtime_checkable
+class PredictsFrom(Protocol):
+    """Data of which predict may leave out the first images, whose rows a stopped run has written."""
+
+    predict_from: int
+    """Number of the first image that is predicted."""
+
+    @property
+    def predict_set(self) -> Any:
+        """The whole set that is predicted; None if there is none."""
+
+
+@runtime_checkable
 class ImageData(Protocol):
     """Data with known classes, as a model, a callback or a verb reads them."""
 

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -34,6 +35,12 @@ def open_regular(path: str | Path) -> BinaryIO:
 def _open_at_once(path: str, flags: int) -> int:
     """Open a FIFO without waiting for whoever may write to it."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+FORMULA = re.compile(r"'*[=+\-@\t\r]")
+"""How a cell begins that a spreadsheet computes, or one that was kept from it."""
+NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?", re.IGNORECASE)
+"""What is a number in a spreadsheet too."""
 
 
 def check_place(path: Path, flag: str) -> None:
@@ -83,6 +90,15 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def spreadsheet_cell(value: object) -> str:
+    """Return a CSV cell as text, behind an apostrophe where a spreadsheet would compute it as a formula.
+
+    One apostrophe is taken off again where a cell is one or more of them and then one of these signs.
+    """
+    text = str(value)
+    return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
 
 
 def _is_device(path: Path) -> bool:

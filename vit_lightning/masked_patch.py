@@ -146,7 +146,7 @@ class MaskedPatch(RecipeModel):
         bits = self._bits(images, batch_idx * len(images), seed_from(run_seed(), self.current_epoch))
         loss = self.training_loss(images, bits)
         self.log_training_loss(loss, len(images))
-        return loss
+        return self.share_of_step(loss, batch_idx)
 
     def batch_loss(self, images: Tensor, bits: Tensor) -> Tensor:
         """Mean loss of images (b, c, y, x) whose corruption is drawn by bits (3, b, n)."""

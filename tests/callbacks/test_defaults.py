@@ -10,8 +10,9 @@ from vit_lightning.callbacks.defaults import DEFAULTS, Setting, default_callback
 
 FIT = [
     *("PlainProgress", "SkippedImages", "Monitors", "RunPlan", "FinalValidation", "RandomState", "Throughput"),
-    *("Record", "LearningRateMonitor", "FiniteGuard"),
+    *("Record", "HyperParameters", "LearningRates", "FiniteGuard"),
 ]
+LOGGING = ("HyperParameters", "LearningRates")
 
 
 class Record(Callback):
@@ -39,8 +40,8 @@ def test_predict_writes_predictions():
 def test_flags_turn_some_off():
     assert names("fit", enable_progress_bar=False) == FIT[1:]
     assert names("fit", given=(RichProgressBar(),)) == FIT[1:]
-    assert names("fit", logs=False) == [name for name in FIT if name != "LearningRateMonitor"]
-    assert names("fit", fast_dev_run=True) == [name for name in FIT if name not in ("Record", "LearningRateMonitor")]
+    assert names("fit", logs=False) == [name for name in FIT if name not in LOGGING]
+    assert names("fit", fast_dev_run=True) == [name for name in FIT if name not in ("Record", *LOGGING)]
 
 
 def test_each_says_why_it_is_on():

@@ -200,3 +200,35 @@ def test_patches_left_out_cost_no_training(fields):
 def test_a_timm_net_with_batch_norm_is_counted_at_one_last_place():
     pytest.importorskip("timm")
     assert macs(NetConfig("timm/resnet10t"), 32, 10) > 0
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"registers": 2},
+        {"swiglu": True},
+        {"patch_dropout": 0.4},
+        {"pool": "gap"},
+        {"pool": "gap", "attention": "axial"},
+        {"position": "relative"},
+        {"representation": 20},
+    ],
+    ids=str,
+)
+def test_what_is_computed_is_what_torch_counts(fields):
+    """Of the last block a classifier computes what the class token needs; the paper counts all of it."""
+    config = NetConfig(**{"variant": "Ti/4", "width": 32, "heads": 4, "depth": 3, "mlp": 48} | fields)
+    training = "patch_dropout" in fields
+    with torch.device("meta"):
+        net = build(config, (16, 24), 10).train(training)
+        images = torch.empty(1, 3, 16, 24)
+    with FlopCounterMode(display=False) as counter:
+        net(images)
+    assert counter.get_total_flops() == 2 * macs(config, (16, 24), 10, training, computed=True)
+    assert 3 * counter.get_total_flops() == training_flops(config, (16, 24), 10, computed=True) or not training
+
+
+def test_masked_patches_need_every_token():
+    assert macs(NetConfig("B/16"), 224, 0, computed=True) == macs(NetConfig("B/16"), 224, 0)
+    assert macs(NetConfig("B/16"), 224, 1000) / macs(NetConfig("B/16"), 224, 1000, computed=True) > 1.06

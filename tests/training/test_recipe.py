@@ -7,7 +7,7 @@ from inspect import getattr_static
 
 import pytest
 import torch
-from lightning.pytorch import LightningModule
+from lightning.pytorch import Callback, LightningModule, Trainer
 
 from vit_lightning.classifier import Classifier
 from vit_lightning.contracts import RecipeTrained
@@ -110,3 +110,35 @@ def test_the_host_reads_nothing_from_the_device_between_two_logs(app, monkeypatc
     assert done.code == 0, done.err
     assert len(reads) < steps // 2
     assert "train/loss" in done.out
+
+
+class Gradients(Callback):
+    """Compares each optimiser step's gradients with those of the mean loss of the step's batches."""
+
+    def on_train_start(self, trainer, pl_module):
+        self.batches, self.counts = [], []
+
+    def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
+        self.batches.append(batch)
+
+    def on_before_optimizer_step(self, trainer, pl_module, optimizer):
+        parameters = list(pl_module.parameters())
+        loss = sum(pl_module.batch_loss(*batch) for batch in self.batches) / len(self.batches)
+        for own, parameter in zip(torch.autograd.grad(loss, parameters), parameters, strict=True):
+            torch.testing.assert_close(parameter.grad, own, atol=1e-6, rtol=1e-4)
+        self.counts.append(len(self.batches))
+        self.batches = []
+
+
+@pytest.mark.parametrize(("images", "counts"), [(48, [4, 2]), (40, [4, 1]), (24, [3]), (64, [4, 4])])
+def test_an_epoch_s_last_step_is_the_mean_of_the_batches_that_are_left(images, counts):
+    from datamodules.synthetic import Synthetic
+
+    torch.manual_seed(0)
+    check = Gradients()
+    data = Synthetic(train_size=images, eval_size=8, image_size=16, batch_size=8, num_workers=0)
+    model = Classifier(net={"variant": "mu/8"}, num_classes=data.num_classes, image_size=16)
+    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
+    trainer = Trainer(accelerator="cpu", max_epochs=2, accumulate_grad_batches=4, callbacks=[check], **quiet)
+    trainer.fit(model, data)
+    assert check.counts == counts * 2

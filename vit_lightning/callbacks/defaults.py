@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lightning.pytorch import Callback
-from lightning.pytorch.callbacks import LearningRateMonitor, RichProgressBar
+from lightning.pytorch.callbacks import RichProgressBar
 from lightning.pytorch.callbacks.progress import ProgressBar
 
 from vit_lightning.callbacks.final_validation import FinalValidation
 from vit_lightning.callbacks.finite_guard import FiniteGuard
+from vit_lightning.callbacks.hyper_parameters import HyperParameters
+from vit_lightning.callbacks.learning_rates import LearningRates
 from vit_lightning.callbacks.monitors import Monitors
 from vit_lightning.callbacks.plan import RunPlan
 from vit_lightning.callbacks.predictions import Predictions
@@ -35,6 +37,7 @@ class Setting:
         watching: Callbacks that watch a metric, by the name of their flags.
         undirected: Those of them whose metric has no known direction.
         record: Makes the callback that writes config and environment into the run folder.
+        checkpoint: The file that --ckpt_path names.
     """
 
     verb: str
@@ -46,6 +49,7 @@ class Setting:
     watching: Mapping[str, Callback]
     undirected: Collection[str]
     record: Callable[[], Callback]
+    checkpoint: str | None = None
 
     @property
     def trains(self) -> bool:
@@ -77,7 +81,9 @@ def _progress(setting: Setting) -> Callback:
 DEFAULTS = (
     Default(_progress, lambda s: s.wants_progress, "shows how far a run is: a bar in a terminal, lines in a log"),
     Default(lambda s: SkippedImages(), lambda s: True, "says how many images could not be read"),
-    Default(lambda s: Predictions(s.predictions), lambda s: s.verb == "predict", "writes predictions.csv"),
+    Default(
+        lambda s: Predictions(s.predictions, s.checkpoint), lambda s: s.verb == "predict", "writes predictions.csv"
+    ),
     Default(
         lambda s: Monitors(s.watching, s.undirected), lambda s: s.trains, "refuses a metric that nobody logs, at once"
     ),
@@ -86,9 +92,8 @@ DEFAULTS = (
     Default(lambda s: RandomState(), lambda s: s.trains, "lets a resumed run draw the numbers of an uninterrupted one"),
     Default(lambda s: Throughput(), lambda s: s.trains, "logs images per second, waiting for data, and cost"),
     Default(lambda s: s.record(), lambda s: s.is_kept, "writes config.yaml and env.json into the run folder"),
-    Default(
-        lambda s: LearningRateMonitor("step"), lambda s: s.is_kept and s.logs, "logs the learning rate of every step"
-    ),
+    Default(lambda s: HyperParameters(), lambda s: s.is_kept and s.logs, "hands the run's settings to its loggers"),
+    Default(lambda s: LearningRates(), lambda s: s.is_kept and s.logs, "logs the learning rate of every step"),
     Default(lambda s: FiniteGuard(s.folder), lambda s: s.trains, "ends a run whose loss is not finite"),
 )
 

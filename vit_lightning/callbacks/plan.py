@@ -7,6 +7,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from vit_lightning.compute.cost import macs
 from vit_lightning.compute.peaks import device_name
 from vit_lightning.contracts import ImageData, RecipeTrained
+from vit_lightning.models.variants import described
 from vit_lightning.training.optim import decay_line
 
 
@@ -41,7 +42,8 @@ def _net_line(model: LightningModule) -> str:
     if not isinstance(model, RecipeTrained):
         return f"net      {type(model).__name__}, {parameters:,} parameters"
     cost = 2 * macs(model.config, model.hparams.image_size, model.hparams.num_classes) / 1e9
-    return f"net      {model.config.variant}, {parameters:,} parameters, {cost:.3g} GFLOPs per image forward"
+    name = described(model.config.variant, vars(model.config))
+    return f"net      {name}, {parameters:,} parameters, {cost:.3g} GFLOPs per image forward"
 
 
 def _data_lines(trainer: Trainer) -> list[str]:

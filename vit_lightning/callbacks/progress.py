@@ -15,6 +15,7 @@ class PlainProgress(ProgressBar):
         super().__init__()
         self.seconds = seconds
         self._enabled = True
+        self._validated_epoch: int | None = None
 
     def disable(self) -> None:
         self._enabled = False
@@ -33,6 +34,10 @@ class PlainProgress(ProgressBar):
             batches = min(trainer.num_training_batches, batch_idx + 1 + steps_left * trainer.accumulate_grad_batches)
             self._print(trainer, pl_module, f"batch {batch_idx + 1}/{batches}")
 
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if not trainer.sanity_checking:
+            self._validated_epoch = trainer.current_epoch
+
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._print(trainer, pl_module, "done")
 
@@ -40,7 +45,9 @@ class PlainProgress(ProgressBar):
         self._last = time.monotonic()
         if not self._enabled:
             return
-        metrics = {name: value for name, value in self.get_metrics(trainer, pl_module).items() if name != "v_num"}
-        scores = " ".join(f"{name} {float(value):.4g}" for name, value in metrics.items())
+        validated = self._validated_epoch == trainer.current_epoch  # else the scores are those of an earlier epoch
+        hidden = ("v_num",) if validated else ("v_num", "val")
+        metrics = self.get_metrics(trainer, pl_module).items()
+        scores = " ".join(f"{name} {float(value):.4g}" for name, value in metrics if not name.startswith(hidden))
         of = f"/{trainer.max_epochs}" if trainer.max_epochs and trainer.max_epochs > 0 else ""
         print(f"epoch {trainer.current_epoch + 1}{of} {where}, step {trainer.global_step} {scores}", flush=True)

@@ -25,11 +25,13 @@ class Throughput(Callback):
     """Log speed and cost every `log_every_n_steps` optimiser steps, over the steps since the last time.
 
     perf/images_per_s and perf/mfu (share of the devices' peak, where it is known) leave out validation and the writing
-    of checkpoints. perf/data_wait is the share of that time between a step's end and the next batch's arrival on the
-    device, what `on_after_batch_transfer` does to it included. perf/memory_gib is the peak of a CUDA device.
-    cost/exaflops counts 6 x MACs per image as the paper's Table 6 does, cost/device_hours everything since the run
-    began; both go on when it is resumed. A run's end logs them once more, under the step that would come next, so that
-    a resumed run replaces that row as any of a later step. The times are those of the first process, counted for all.
+    of checkpoints. MFU counts what is computed: of the last block, what the class token needs where the head reads it
+    alone. perf/data_wait is the share of that time between a step's end and the next batch's arrival on the device,
+    what `on_after_batch_transfer` does to it included. perf/memory_gib is the peak of a CUDA device. cost/exaflops
+    counts 6 x MACs per image, all tokens in every block, as the paper's Table 6 does, cost/device_hours everything
+    since the run began; both go on when it is resumed. A run's end logs them once more, under the step that would come
+    next, so that a resumed run replaces that row as any of a later step. The times are those of the first process,
+    counted for all.
 
     The device is waited for once per log, where the loggers read the loss from it anyway.
     """
@@ -40,6 +42,7 @@ class Throughput(Callback):
         self._started: float | None = None
         self._devices = 1
         self._flops: int | None = None
+        self._computed: int | None = None
         self._peak: float | None = None
         self._clock: Clock = WallClock()
         self._profiler: Profiler | None = None
@@ -56,7 +59,7 @@ class Throughput(Callback):
         device = trainer.strategy.root_device
         self._clock = clock_of(device)
         self._devices = trainer.world_size
-        self._flops = _flops(pl_module)
+        self._flops, self._computed = (_flops(pl_module, computed) for computed in (False, True))
         self._peak = peak(device_name(device), arithmetic_of(trainer.precision))
         self._untimed_batches, self._timed_step, self._span_start = WARMUP, trainer.global_step, None
         self._reset()
@@ -133,8 +136,8 @@ class Throughput(Callback):
         seconds, waited = (sum(self._clock.seconds(*pair) for pair in pairs) for pairs in (self._spans, self._waits))
         speed = self._images / seconds
         figures = {"perf/images_per_s": speed, "perf/data_wait": waited / seconds}
-        if self._flops and self._peak:
-            figures["perf/mfu"] = speed * self._flops / (self._peak * self._devices)
+        if self._computed and self._peak:
+            figures["perf/mfu"] = speed * self._computed / (self._peak * self._devices)
         if device.type == "cuda":
             figures["perf/memory_gib"] = torch.cuda.max_memory_allocated(device) / 2**30
         self._reset()
@@ -201,9 +204,10 @@ class ForwardingProfiler(Profiler):
         return self._nothing or self.inner.profile(action_name)
 
 
-def _flops(model: LightningModule) -> int | None:
-    """FLOPs of training on one image; None for a model that does not say what its net is."""
+def _flops(model: LightningModule, computed: bool) -> int | None:
+    """FLOPs of training on one image, as computed or as the paper counts; None for a model that names no net."""
     if not isinstance(model, RecipeTrained):
         return None
     facts = model.hparams
-    return training_flops(model.config, facts.image_size, facts.num_classes, facts.get("freeze_trunk", False))
+    frozen = facts.get("freeze_trunk", False)
+    return training_flops(model.config, facts.image_size, facts.num_classes, frozen, computed)

@@ -27,7 +27,7 @@ SYSTEM_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQ
 
 def explain(error: BaseException) -> str | None:
     """One sentence about an exception that the user can mend; None for any other."""
-    known = (input_error, trainer_error, torchvision_error, system_error, memory_error)
+    known = (input_error, missing_package, trainer_error, torchvision_error, system_error, memory_error)
     fault = next((said for translate in known if (said := translate(error)) is not None), None)
     return None if fault is None else " ".join(fault.split())
 
@@ -37,6 +37,17 @@ def input_error(error: BaseException | None) -> str | None:
     while error is not None and not isinstance(error, InputError):
         error = error.__cause__ or error.__context__
     return None if error is None else str(error)
+
+
+def missing_package(error: BaseException | None) -> str | None:
+    """A callback, logger or profiler of Lightning's that needs a package which is not installed."""
+    while error is not None:
+        if wanted := re.search(r"Requirement '([^']+)' not met", said := str(error)):
+            named = re.search(r"given class_path '[\w.]*?(\w+)'|`(\w+)`", said)
+            name = next(filter(None, named.groups())) if named else "what you chose"
+            return f"{name} needs a package that is not installed; run: pip install '{wanted[1]}'"
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def trainer_error(error: BaseException) -> str | None:

@@ -186,7 +186,7 @@ class ViTCLI(LightningCLI):
         for key in ("checkpoint", "last"):
             saved = self._get(self.config_init, key)
             saved.dirpath = saved.dirpath or (str(self.folder / folders.CHECKPOINTS) if self.folder else None)
-        given = list(config.get("callbacks") or [])
+        given = _as_list(config.get("callbacks"))
         callbacks = [*given, *default_callbacks(self._setting(config, given, bool(kwargs.get("logger"))))]
         try:
             trainer = super().instantiate_trainer(callbacks=callbacks, **kwargs)
@@ -208,6 +208,7 @@ class ViTCLI(LightningCLI):
             watching={name: self._get(self.config_init, name) for name in MONITORING},
             undirected=self.undirected,
             record=lambda: RunRecord(self._parser("fit"), self.config["fit"], self.folder),
+            checkpoint=self._get(self.config, "ckpt_path"),
         )
 
     def _instantiate_trainer(self, config: dict[str, Any], callbacks: list[Callback]) -> Trainer:
@@ -217,11 +218,12 @@ class ViTCLI(LightningCLI):
         return super()._instantiate_trainer(config, callbacks)
 
     def _loggers(self, chosen: Any) -> Any:
-        if chosen is not None and chosen is not True:
-            return chosen
+        if chosen is False:
+            return False
         step = self.trained.get("global_step", 0)
         tensorboard = TensorBoard(self.folder, name="", version="tensorboard", purge_step=step or None)
-        return [MetricsCSV(self.folder, resume_step=step), tensorboard]
+        own = [] if chosen is True else _as_list(chosen)
+        return [MetricsCSV(self.folder, resume_step=step), tensorboard, *own]
 
     # The verb --------------------------------------------------------------------------------------------------------
 
@@ -248,3 +250,10 @@ class ViTCLI(LightningCLI):
             if best.best_model_path:
                 print(f"best     {best.best_model_path}{score}")
             print(f"run      {self.folder}", flush=True)
+
+
+def _as_list(value: Any) -> list[Any]:
+    """Return what a flag holds that takes one or a list."""
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list | tuple) else [value]

@@ -38,12 +38,14 @@ def convert(
         norm_after_pool: Whether the last LayerNorm comes after the pooling, likewise.
     """
     from vit_lightning.models import NetConfig
+    from vit_lightning.models.finite import check_finite
     from vit_lightning.weights import load_net
     from vit_lightning.weights.save import check_ending, save
 
     check_ending(dst, to, ENDINGS)
     stated = NetConfig(gelu=gelu, norm_eps=norm_eps, pool=pool, norm_after_pool=norm_after_pool)
     net, report = load_net(src, heads=heads, image_size=image_size, raw=raw, stated=stated)
+    check_finite(net.state_dict(), src)
     report.state_normalisation(mean, std)
     print(report)
     figure = save(net, report, dst, to)

@@ -40,6 +40,7 @@ def export(
     """
     from vit_lightning.files import written
     from vit_lightning.models import NetConfig
+    from vit_lightning.models.finite import check_finite
     from vit_lightning.weights import load_net
     from vit_lightning.weights.card import write_card
     from vit_lightning.weights.deploy import to_onnx, to_torch_export
@@ -48,6 +49,7 @@ def export(
     check_ending(dst, to, ENDINGS)
     stated = NetConfig(gelu=gelu, norm_eps=norm_eps, pool=pool, norm_after_pool=norm_after_pool)
     net, report = load_net(ckpt, heads=heads, raw=raw, stated=stated)
+    check_finite(net.state_dict(), ckpt)
     report.state_normalisation(mean, std)
     print(report)
     with written(dst) as place:

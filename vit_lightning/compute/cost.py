@@ -10,7 +10,13 @@ from vit_lightning.models.config import ResolvedConfig, as_pair, grid_of, is_res
 from vit_lightning.models.resnet import HYBRID_ROOT
 
 
-def macs(config: NetConfig, image_size: int | tuple[int, int], num_classes: int, training: bool = False) -> int:
+def macs(
+    config: NetConfig,
+    image_size: int | tuple[int, int],
+    num_classes: int,
+    training: bool = False,
+    computed: bool = False,
+) -> int:
     """Returns the multiply-accumulates of one image's forward pass; FLOPs are twice as many.
 
     Counts matrix products and convolutions; norms, softmax, GELU, additions and biases are left out.
@@ -20,6 +26,8 @@ def macs(config: NetConfig, image_size: int | tuple[int, int], num_classes: int,
         image_size: side in pixels, or (y, x).
         num_classes: size of the logits.
         training: patch dropout leaves out patches.
+        computed: count what is computed. The paper's count, the default, is of every token in every block, of whose
+            last one a classifier computes what the class token needs.
     """
     config, size = resolve(config), as_pair(image_size)
     if is_timm(config):
@@ -32,11 +40,17 @@ def macs(config: NetConfig, image_size: int | tuple[int, int], num_classes: int,
     embed = patches * config.patch**2 * channels * config.width
     patches = patches_kept(config, patches) if training else patches
     n = config.prefix_tokens + patches
-    return stem + embed + config.depth * _block(config, size, n) + _pool(config, patches) + _head(config, num_classes)
+    left_out = _left_out(config, n) if computed and num_classes else 0
+    blocks = config.depth * _block(config, size, n) - left_out
+    return stem + embed + blocks + _pool(config, patches) + _head(config, num_classes)
 
 
 def training_flops(
-    config: NetConfig, image_size: int | tuple[int, int], num_classes: int, frozen_trunk: bool = False
+    config: NetConfig,
+    image_size: int | tuple[int, int],
+    num_classes: int,
+    frozen_trunk: bool = False,
+    computed: bool = False,
 ) -> int:
     """Returns the FLOPs of training on one image: the backward pass costs twice the forward pass.
 
@@ -45,9 +59,10 @@ def training_flops(
         image_size: side in pixels, or (y, x).
         num_classes: size of the logits.
         frozen_trunk: only the head is trained, so that the backward pass ends there.
+        computed: count what is computed, as for a share of a device's peak; else the paper's count, as for its cost.
     """
     config = resolve(config)
-    forward = macs(config, image_size, num_classes, training=True)
+    forward = macs(config, image_size, num_classes, training=True, computed=computed)
     if not frozen_trunk:
         return 6 * forward
     r = config.representation
@@ -80,6 +95,14 @@ def _block(config: ResolvedConfig, size: tuple[int, int], n: int) -> int:
     if config.attention == "axial":
         return 2 * dense + products * n * (rows + columns) * d
     return dense + products * n * n * d
+
+
+def _left_out(config: ResolvedConfig, n: int) -> int:
+    """What the last block does not compute of n tokens where the head reads the class token alone."""
+    if config.pool != "token" or config.attention != "global" or config.position == "relative" or not config.depth:
+        return 0
+    d = config.width
+    return (n - 1) * (2 * d * d + (3 if config.swiglu else 2) * d * config.mlp + 2 * n * d)
 
 
 def _resnet(config: ResolvedConfig, root: int, size: tuple[int, int]) -> tuple[int, int]:

@@ -135,6 +135,7 @@ class ImageDataModule(LightningDataModule, ABC):
         self.further_sets: dict[str, ImageSet] = {}
         """Sets that `setup` may fill in to be scored beside `val_set` and `test_set`, as val/<name> and test/<name>."""
         self.faults: list[InputError] | None = None
+        self.predict_from = 0
         """Where `report` puts faults; None: the first one ends the run."""
         self.notices: list[str] = []
         """What `notice` has said."""
@@ -179,7 +180,13 @@ class ImageDataModule(LightningDataModule, ABC):
         return loaders.scored_loaders(self, "test_set")
 
     def predict_dataloader(self) -> DataLoader:
-        return loaders.evaluation_loader(self, "val_set" if self.test_set is None else "test_set")
+        attribute = "val_set" if self.test_set is None else "test_set"
+        return loaders.evaluation_loader(self, attribute, first=self.predict_from)
+
+    @property
+    def predict_set(self) -> ImageSet | None:
+        """The set that is predicted: the test set, or without one the validation set."""
+        return self.val_set if self.test_set is None else self.test_set
 
     def on_after_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
         """Decode a batch if the loader did not, and mix it in training; its labels are then float `(b, classes)`."""

@@ -88,8 +88,8 @@ def training_loader(data: LoadsImages) -> DataLoader:
     return _loader(data, records, sampler, drop_last=True)
 
 
-def evaluation_loader(data: LoadsImages, attribute: str) -> DataLoader:
-    """Return the loader of the set in an attribute, or of a further set by its name.
+def evaluation_loader(data: LoadsImages, attribute: str, first: int = 0) -> DataLoader:
+    """Return the loader of the set in an attribute, or of a further set by its name, from its record `first` on.
 
     Raises:
         InputError: if the set is missing or has no images.
@@ -104,7 +104,7 @@ def evaluation_loader(data: LoadsImages, attribute: str) -> DataLoader:
         records = Records(in_memory, *settings)
     else:
         records = InMemoryBatches(in_memory, *settings)
-    return _loader(data, _checked(records), EvalSampler(records, **_shard(data)))
+    return _loader(data, _checked(records), EvalSampler(records, **_shard(data), first=first))
 
 
 def scored_loaders(data: LoadsImages, attribute: str) -> DataLoader | list[DataLoader]:

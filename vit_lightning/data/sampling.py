@@ -104,16 +104,21 @@ class EvalSampler(DistributedSampler[Draw]):
         dataset: what is sampled; only its length is read.
         num_replicas: number of processes that share the records.
         rank: number of this process.
+        first: number of the first record; those before it are left out.
     """
 
     dataset: Sized  # type: ignore[assignment]
 
-    def __init__(self, dataset: Sized, num_replicas: int = 1, rank: int = 0) -> None:
+    def __init__(self, dataset: Sized, num_replicas: int = 1, rank: int = 0, first: int = 0) -> None:
         super().__init__(dataset, num_replicas, rank, shuffle=False)  # type: ignore[arg-type]
+        self.first = first
+        self.num_samples = -(-(len(dataset) - first) // num_replicas)
+        self.total_size = self.num_samples * num_replicas
 
     def __iter__(self) -> Iterator[Draw]:
         size = len(self.dataset)
-        for position in _announced(self.dataset, np.arange(size), range(self.rank, self.total_size, self.num_replicas)):
+        positions = range(self.first + self.rank, self.first + self.total_size, self.num_replicas)
+        for position in _announced(self.dataset, np.arange(size), positions):
             yield Draw(min(position, size - 1), position=position, padding=position >= size)
 
 

@@ -2,6 +2,7 @@
 
 import difflib
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from vit_lightning.errors import InputError
@@ -77,3 +78,10 @@ def row_of(variant: str) -> dict[str, Any]:
     close = difflib.get_close_matches(variant.lower(), names, n=1, cutoff=0.5)
     hint = f"did you mean {names[close[0]]}?" if close else "choose for example Ti/16, B/16, R50+B/16 or R50x1."
     raise InputError(f"There is no net variant {variant!r}: {hint}")
+
+
+def described(variant: str, fields: Mapping[str, Any]) -> str:
+    """Returns a variant's name, and the fields of its row that a net has otherwise: B/16 with depth 3, width 192."""
+    row = row_of(variant)
+    others = [f"{name} {fields[name]}" for name in row if name in fields and fields[name] != row[name]]
+    return variant + f" with {', '.join(others)}" * bool(others)

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,9 @@ class MetricsCSV(CSVLogger):
             self._experiment: ExperimentWriter = _Continued(self.log_dir, self.resume_step)
         return self._experiment
 
+    def log_hyperparams(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing: config.yaml beside the file holds them."""
+
 
 class TensorBoard(TensorBoardLogger):
     """TensorBoardLogger whose file begins with the first thing that is logged, since the run may yet be refused."""
@@ -46,9 +50,32 @@ class TensorBoard(TensorBoardLogger):
         self.opened = True
         super().log_metrics(*args, **kwargs)
 
-    def log_hyperparams(self, *args: Any, **kwargs: Any) -> None:
+    def log_hyperparams(self, params: Any, metrics: Any = None, step: int | None = None) -> None:
+        """Fill the tab HPARAMS: Lightning's own does so only beside a metric of its own that it sets to -1.
+
+        Args:
+            params: Settings, which may be nested.
+            metrics: Metrics that the tab shows beside them, by name; their values come from what is logged.
+            step: Not used.
+        """
+        from torch.utils.tensorboard.summary import hparams  # slow to import
+
         self.opened = True
-        super().log_hyperparams(*args, **kwargs)
+        if isinstance(self.experiment, _DummyExperiment):  # not the first process
+            return
+        for summary in hparams(flat(params), metrics or {}):
+            self.experiment.file_writer.add_summary(summary)
+
+
+def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, bool | float | str]:
+    """Return nested settings under dotted names, each a number or a text."""
+    found: dict[str, bool | float | str] = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            found |= flat(value, f"{prefix}{name}.")
+        else:
+            found[f"{prefix}{name}"] = value if isinstance(value, bool | int | float) else str(value)
+    return found
 
 
 class _Continued(ExperimentWriter):

@@ -1,11 +1,13 @@
 """Metrics that count each record exactly once and never make the device wait."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
 from torchmetrics import Metric
 
+from vit_lightning.errors import InputError
 from vit_lightning.evaluation.scores import Score
 
 
@@ -20,6 +22,8 @@ class WeightedMean(Metric):
     higher_is_better = None
     total: Tensor
     weight: Tensor
+    counted = 0
+    """Sum of all weights, over all processes, once the mean is computed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,6 +37,7 @@ class WeightedMean(Metric):
 
     def compute(self) -> Tensor:
         """Return the mean so far; NaN before the first record."""
+        self.counted = round(float(self.weight))
         return self.total / self.weight
 
 
@@ -40,3 +45,33 @@ def split_metrics(scores: Iterable[Score]) -> nn.ModuleDict:
     """Return a metric of each score, by name, for the validation and the test set: `metrics["val"]["loss"]`."""
     names = [score.name for score in scores]
     return nn.ModuleDict({split: nn.ModuleDict({name: WeightedMean() for name in names}) for split in ("val", "test")})
+
+
+def check_scores(scores: Mapping[str, WeightedMean], split: str, images: int | None, whole: bool = True) -> str | None:
+    """Refuse scores that are no number; return what to say where some images have no label.
+
+    Args:
+        scores: Those of one set, by the names that are logged.
+        split: What the set is called in messages.
+        images: Number of images that could be read; None: unknown.
+        whole: Whether the set was gone through, as it is not in a sanity check.
+
+    Raises:
+        InputError: no image has a label, or a score is not finite.
+    """
+    values = {name: float(score.compute()) for name, score in scores.items() if score.update_called}
+    counted = max((scores[name].counted for name in values), default=0)
+    of = "" if images is None else f" of the {images}"
+    if values and whole and not counted:
+        raise InputError(
+            f"none{of} {split} images has a label, so that there is nothing to score; "
+            "give data with labels, or use predict, which needs none"
+        )
+    if counted and (wrong := [name for name, value in values.items() if not math.isfinite(value)]):
+        raise InputError(
+            f"{wrong[0]} is {values[wrong[0]]}: the net's outputs are not finite; its weights are damaged or overflow "
+            "in this --trainer.precision, which 32-true would show"
+        )
+    if whole and images is not None and 0 < counted < images:
+        return f"{counted} of {images} {split} images have a label; the others count nothing"
+    return None

@@ -1,5 +1,7 @@
 """What every model shares: a net built from the data's facts, trained by a recipe, compared with its checkpoints."""
 
+import math
+from collections.abc import Sized
 from dataclasses import asdict
 from typing import Any, ClassVar
 
@@ -17,12 +19,14 @@ from torch.optim.lr_scheduler import LambdaLR
 from vit_lightning.errors import InputError
 from vit_lightning.models import Net, NetConfig, build, half_on_gpu, resolve
 from vit_lightning.models.config import check_channels
+from vit_lightning.models.finite import check_finite
 from vit_lightning.models.recompute import recompute
 from vit_lightning.models.vit import ViT
 from vit_lightning.runs.differences import differences
 from vit_lightning.training import resume
 from vit_lightning.training.averaging import Averaging, WeightAverage
 from vit_lightning.training.cuda_graph import GraphedTraining, graph_steps
+from vit_lightning.training.metrics import check_scores
 from vit_lightning.training.optim import Optim, Schedule, parameter_groups
 
 CENTRE = (0.5,)
@@ -74,6 +78,8 @@ class RecipeModel(LightningModule):
         self.gradient_norms: Tensor | None = None
         self.net: Net = None  # type: ignore[assignment]  # until configure_model knows the facts of the data
         self.planned_steps: int | None = None
+        self.further_sets: list[str] = []
+        self._said: set[str] = set()
 
     # The net ---------------------------------------------------------------------------------------------------------
 
@@ -159,6 +165,16 @@ class RecipeModel(LightningModule):
         """Return `batch_loss`, from a CUDA graph where one is asked for."""
         return self.batch_loss(*batch) if self.graphs is None else self.graphs.loss(*batch)
 
+    def share_of_step(self, loss: Tensor, batch_idx: int) -> Tensor:
+        """Return a batch's loss as an optimiser step's mean over its batches needs it.
+
+        Lightning divides by --trainer.accumulate_grad_batches also where an epoch ends with fewer batches.
+        """
+        window, batches = self.trainer.accumulate_grad_batches, self.trainer.num_training_batches
+        if window == 1 or batches == math.inf or batch_idx < (left := int(batches) // window * window):
+            return loss
+        return loss * (window / (int(batches) - left))
+
     def log_training_loss(self, loss: Tensor, images: int) -> None:
         """Log the loss, averaged over devices, in the steps that loggers read: in every step it would cost 0.3 ms.
 
@@ -191,6 +207,26 @@ class RecipeModel(LightningModule):
             return
         parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         clip_grads_with_norm_(parameters, gradient_clip_val, torch.linalg.vector_norm(norms))
+
+    def on_validation_epoch_end(self) -> None:
+        self._check_scores("val", "validation", self.trainer.val_dataloaders, self.trainer.num_val_batches)
+
+    def on_test_epoch_end(self) -> None:
+        self._check_scores("test", "test", self.trainer.test_dataloaders, self.trainer.num_test_batches)
+
+    def _check_scores(self, split: str, name: str, loaders: Any, batches: list[int | float]) -> None:
+        """Refuse scores that are no number, and say once how many images have a label where not all have one."""
+        further = [score for score in self.scores[split] if score in self.further_sets]
+        own = {score: metric for score, metric in self.scores[split].items() if score not in further}
+        groups = [(name, own), *((score, {score: self.scores[split][score]}) for score in further)]
+        loaders = loaders if isinstance(loaders, list) else [loaders]
+        for (called, scores), loader, count in zip(groups, loaders, batches, strict=False):
+            images = _images(loader, count, self.trainer.world_size)
+            named = {f"{split}/{score}": metric for score, metric in scores.items()}
+            said = check_scores(named, called, images, whole=not self.trainer.sanity_checking)
+            if said and said not in self._said:
+                self._said.add(said)
+                rank_zero_info(said)
 
     # Recipe ----------------------------------------------------------------------------------------------------------
 
@@ -238,6 +274,7 @@ class RecipeModel(LightningModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuse another model or architecture; print every other difference from the checkpoint's recipe."""
         resume.check_class(checkpoint, resume.class_path(self), takes_weights="weights" in self.hparams)
+        check_finite(checkpoint.get("state_dict", {}), "--ckpt_path")
         self.configure_model()
         self.planned_steps = checkpoint.get("planned_steps")
         trains = self._trainer is not None and self.trainer.state.fn == "fit"
@@ -257,3 +294,12 @@ class RecipeModel(LightningModule):
         given, self.hparams["net"]["attention_init"] = self.hparams["net"]["attention_init"], saved
         if trains and given != saved:
             rank_zero_info(f"--model.net.attention_init {given} has no effect: the run began with {saved}")
+
+
+def _images(loader: Any, batches: int | float, devices: int) -> int | None:
+    """Return how many images of a loader were looked at and could be read; None where its set does not say."""
+    dataset, batch_size = getattr(loader, "dataset", None), getattr(loader, "batch_size", None)
+    if not isinstance(dataset, Sized) or not batch_size:
+        return None
+    skipped = getattr(dataset, "skipped", None)
+    return int(min(len(dataset), batches * batch_size * devices)) - (skipped.count if skipped is not None else 0)

@@ -1,11 +1,14 @@
 """The model card that goes with exported weights."""
 
+import html
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from vit_lightning.models import Net
+from vit_lightning.models.variants import described
 from vit_lightning.weights.report import Report
 
 USE = {
@@ -22,6 +25,8 @@ PROBABILITIES = {
     "softmax": "A softmax over the logits gives the probabilities of the classes.",
     "sigmoid": "A sigmoid of a logit gives the probability of its class; an image may show several.",
 }
+LONGEST = 200
+"""Characters of a name or value that a card shows."""
 NO_HEAD = "The net has no head: what it gives as logits are the image's features."
 
 
@@ -39,8 +44,9 @@ def write_card(net: Net, report: Report, to: str, licence: str, figure: float, p
     config, training = net.config, report.training
     parameters = sum(parameter.numel() for parameter in net.parameters())
     mean, std = report.normalisation(config.channels)
+    name = described(config.variant, vars(config))
     facts = {
-        "variant": config.variant,
+        "variant": name,
         "parameters": f"{parameters:,}",
         "image size": f"{net.image_size[0]} x {net.image_size[1]}",
         "classes": net.num_classes,
@@ -55,7 +61,7 @@ def write_card(net: Net, report: Report, to: str, licence: str, figure: float, p
         f"---\nlicense: {licence}\nlibrary_name: {'transformers' if to == 'huggingface' else 'vit-lightning'}\n"
         f"pipeline_tag: image-{'classification' if net.num_classes else 'feature-extraction'}\n"
         "tags:\n- vision-transformer\n---",
-        f"# {config.variant}, {net.num_classes} classes",
+        f"# {name}, {net.num_classes} classes",
         _table(facts),
         f"## Use\n\n{_use(net, report, to)}",
     ]
@@ -63,9 +69,10 @@ def write_card(net: Net, report: Report, to: str, licence: str, figure: float, p
         content = training.get(key)
         sections.append(f"## {title}\n\n{_table(_flat(content)) if content else 'Not stated in the weights.'}")
     if report.class_names:
-        names = "\n".join(f"{index}. {name}" for index, name in enumerate(report.class_names))
+        names = "\n".join(f"{index}. {_text(label)}" for index, label in enumerate(report.class_names))
         sections.append(f"## Classes\n\n{names}")
-    path.write_text("\n\n".join(sections) + "\n", encoding="utf-8")
+    text = "\n\n".join(sections) + "\n"
+    path.write_bytes(text.encode(errors="backslashreplace"))  # a class folder's name may be no UTF-8
 
 
 def _use(net: Net, report: Report, to: str) -> str:
@@ -80,8 +87,20 @@ def _place(source: str) -> str:
 
 
 def _table(values: Mapping[str, Any]) -> str:
-    rows = [f"| {name} | {value} |" for name, value in values.items()]
+    rows = [f"| {_cell(name)} | {_cell(value)} |" for name, value in values.items()]
     return "\n".join(["| | |", "|---|---|", *rows])
+
+
+def _cell(value: Any) -> str:
+    """A value on one line that neither ends its cell nor is read as HTML."""
+    text = " ".join(str(value).split())
+    text = text if len(text) <= LONGEST else f"{text[:LONGEST]} ... ({len(text):,} characters)"
+    return html.escape(text, quote=False).replace("|", "\\|")
+
+
+def _text(value: Any) -> str:
+    """A name that is shown as it is, and not read as Markdown."""
+    return re.sub(r"([\\`*_\[\]~#])", r"\\\1", _cell(value))
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

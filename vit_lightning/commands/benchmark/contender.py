@@ -68,8 +68,8 @@ class Contender:
         """FLOPs per image of train or inference."""
         facts = self.model.config, self.image_size, self.model.hparams.num_classes
         if measure == "inference":
-            return 2 * macs(*facts)
-        return training_flops(*facts, self.model.hparams.get("freeze_trunk", False))
+            return 2 * macs(*facts, computed=True)
+        return training_flops(*facts, self.model.hparams.get("freeze_trunk", False), computed=True)
 
     def task(self, measure: str, batch_size: int) -> Callable[[int], None]:
         """Return a function of a number of steps that takes them on one batch, which stays on the device."""

@@ -111,7 +111,9 @@ def _prepare(data: ImageDataModule, out: Path, form: Form, mix: bool) -> None:
         splits[split] = splits[same] if same else _write(data, split, _mixed(source) if mixed else source, out, form)
         splits[split] |= {"mixed": mixed}
     manifest = {"classes": list(data.class_names), "splits": splits, "short_side": form.short_side}
-    write_atomically(out / "manifest.json", json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
+    text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
+    # A class folder whose name is not UTF-8 becomes an escape of JSON.
+    write_atomically(out / "manifest.json", text.encode(errors="backslashreplace"))
     for split, facts in splits.items():
         sides = " x ".join(map(str, facts["mean_size"]))
         counted = f"{facts['images']:,} images" + f" and {facts['skipped']:,} left out" * (facts["skipped"] > 0)

@@ -16,7 +16,7 @@ from vit_lightning.commands.sweep.plan import Cell, SweepPlan
 from vit_lightning.commands.sweep.run import LOG, check_unchanged, is_finished
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation.scores import MAIN_METRICS, METRICS, best_value
-from vit_lightning.files import write_atomically
+from vit_lightning.files import spreadsheet_cell, write_atomically
 
 POINTS = 50
 """Validations of a cell that its learning curve keeps."""
@@ -128,7 +128,7 @@ def _write(path: Path, columns: Sequence[str], lines: Iterable[dict[str, str]]) 
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(lines)
+    writer.writerows({name: spreadsheet_cell(cell) for name, cell in line.items()} for line in lines)
     write_atomically(path, text.getvalue())
 
 

@@ -1,0 +1,43 @@
+"""The learning rate's name does not depend on the optimiser's groups."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+WORDS = ("fit", "--data", "Synthetic", "--data.train_size", 32, "--data.eval_size", 8, "--data.num_workers", 0)
+WORDS += (
+    "--data.image_size",
+    16,
+    "--data.batch_size",
+    8,
+    "--model.net.variant",
+    "mu/8",
+    "--trainer.accelerator",
+    "cpu",
+)
+WORDS += ("--trainer.log_every_n_steps", 1, "--model.schedule.warmup_steps", 2, "--model.optim.name", "adamw")
+
+
+def logged(column: str) -> list[tuple[int, float]]:
+    with Path("runs/default/0/metrics.csv").open(newline="") as file:
+        return [(int(row["step"]), float(row[column])) for row in csv.DictReader(file) if row.get(column)]
+
+
+@pytest.mark.parametrize("groups", [(), ("--model.optim.layer_decay", 0.5)])
+def test_one_rate_always_and_the_groups_beside_it(app, groups):
+    done = app(*WORDS, *groups, "--model.optim.lr", 0.01)
+    assert done.code == 0, done.err
+    assert [step for step, _ in logged("lr")] == [0, 1, 2, 3]
+    assert [rate for _, rate in logged("lr")][:3] == pytest.approx([0, 0.005, 0.01])
+    lowest = [rate for _, rate in logged("lr/layer0_decay")]
+    assert (
+        lowest[:3] == pytest.approx([0, 0.005 * 0.5**2, 0.01 * 0.5**2]) if groups else lowest[1] == pytest.approx(0.005)
+    )
+
+
+def test_one_group_has_no_columns_of_its_own(app):
+    done = app(*WORDS, "--model.optim.decay_on", "all")
+    assert done.code == 0, done.err
+    assert len(logged("lr")) == 4
+    assert "lr/" not in Path("runs/default/0/metrics.csv").read_text()
