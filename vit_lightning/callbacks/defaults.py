@@ -18,6 +18,7 @@ from vit_lightning.callbacks.predictions import Predictions
 from vit_lightning.callbacks.progress import PlainProgress
 from vit_lightning.callbacks.skipped_images import SkippedImages
 from vit_lightning.callbacks.throughput import Throughput
+from vit_lightning.callbacks.timely_end import TimelyEnd
 from vit_lightning.runs.random_state import RandomState
 
 
@@ -76,6 +77,7 @@ def _progress(setting: Setting) -> Callback:
 
 DEFAULTS = (
     Default(_progress, lambda s: s.wants_progress, "shows how far a run is: a bar in a terminal, lines in a log"),
+    Default(lambda s: TimelyEnd(), lambda s: True, "ends a failed run within seconds, whatever its workers do"),
     Default(lambda s: SkippedImages(), lambda s: True, "says how many images could not be read"),
     Default(lambda s: Predictions(s.predictions), lambda s: s.verb == "predict", "writes predictions.csv"),
     Default(

@@ -15,6 +15,7 @@ from vit_lightning.cli.garbage_collection import paused_until_built
 from vit_lightning.cli.help import asked_for, overview, page, without_all
 from vit_lightning.commands import VERBS, named
 from vit_lightning.errors import InputError
+from vit_lightning.processes import end_in_time
 
 
 class Ended(SystemExit):
@@ -57,7 +58,10 @@ def run_file_verb(function: Callable, words: list[str]) -> None:
 
     verb = function.__name__
     prog, about = f"python -m vit_lightning {verb}", (getdoc(function) or "").partition("\n\nArgs:")[0]
-    auto_cli(function, args=for_function(words, function), prog=prog, description=about, parser_class=FileVerbParser)
+    with _ended_by_sigterm(True):
+        auto_cli(
+            function, args=for_function(words, function), prog=prog, description=about, parser_class=FileVerbParser
+        )
 
 
 @contextmanager
@@ -65,6 +69,7 @@ def _ended_by_sigterm(wanted: bool) -> Iterator[None]:
     """Let SIGTERM raise Ended, where that is wanted; a fit saves its state instead."""
 
     def end(signum: int, frame: FrameType | None) -> None:
+        end_in_time(128 + signum)
         raise Ended
 
     if not wanted:
