@@ -111,9 +111,9 @@ def attack(started: Start, how: str) -> bool:
 def faults(started: Start, limit: float) -> list[str]:
     """What is wrong with how a command ended: it hung, left processes, or said more than a sentence."""
     deadline, found = time.monotonic() + limit, []
-    while (left := marked(started.mark)) and time.monotonic() < deadline:
-        started.process.poll()
+    while (started.process.poll() is None or marked(started.mark)) and time.monotonic() < deadline:
         time.sleep(0.05)
+    left = marked(started.mark)
     if started.process.poll() is None:
         found.append("hung")
         left = [pid for pid in left if pid != started.process.pid]
@@ -158,7 +158,8 @@ def prove(folder: Path, count: int, seed: int) -> int:
         attacked, tries = False, 0
         while not attacked:
             tries += 1
-            seconds = chance.uniform(0, alone[verb])
+            early = 0.5 if "stopped" in how else 1.0  # most workers start early
+            seconds = chance.uniform(0, alone[verb] * early)
             started = start(folder, verb, f"{verb}{number}-{tries}")
             try:
                 with suppress(subprocess.TimeoutExpired):

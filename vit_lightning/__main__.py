@@ -4,8 +4,10 @@ import os
 import select
 import signal
 import sys
+import threading
 from contextlib import suppress
 from types import FrameType
+from typing import Any
 
 from vit_lightning.cli.exceptions import explain
 from vit_lightning.cli.garbage_collection import skip_last_collection
@@ -75,6 +77,17 @@ def leave(status: int) -> None:
     skip_last_collection()
 
 
+def open_missing_streams() -> None:
+    """Open what a shell has closed (`>&-`), before a file of ours takes its number and gets what is printed."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+
+
 def _is_unread(error: BaseException) -> bool:
     """Whether an exception comes from standard output, whose reader has ended."""
     if not isinstance(error, BrokenPipeError) or not hasattr(select, "poll"):
@@ -89,13 +102,24 @@ def _say(sentence: str) -> None:
         print(sentence, file=sys.stderr, flush=True)
 
 
+def raise_again(ignored: Any) -> None:
+    """Send a signal again whose exception Python has ignored, as it does where an object is deleted."""
+    for kind, signum in ((KeyboardInterrupt, signal.SIGINT), (Ended, signal.SIGTERM)):
+        if issubclass(ignored.exc_type, kind):
+            threading.Timer(0.05, os.kill, (os.getpid(), signum)).start()
+            return
+    sys.__unraisablehook__(ignored)
+
+
 def _interrupt(signum: int, frame: FrameType | None) -> None:
     end_in_time(INTERRUPTED)
     raise KeyboardInterrupt
 
 
 if __name__ == "__main__":
+    open_missing_streams()
     end_with_starter()
+    sys.unraisablehook = raise_again
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else a shell has it ignored
         signal.signal(signal.SIGINT, _interrupt)
     status = 1

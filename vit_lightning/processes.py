@@ -52,7 +52,7 @@ def end_with_starter() -> None:
     pid, signum = int(starter), signal.SIGKILL if "LOCAL_RANK" in os.environ else signal.SIGTERM
     if _signal_at_death_of(pid, signum):
         return
-    if not _exists(pid):
+    if not exists(pid):
         os._exit(128 + signum)
     if os.getppid() == pid:
         threading.Thread(target=_watch, args=(pid, signum), daemon=True).start()
@@ -111,7 +111,8 @@ def _signal_at_death_of(parent: int, signum: int) -> bool:
     return False
 
 
-def _exists(pid: int) -> bool:
+def exists(pid: int) -> bool:
+    """Whether there is a process of that number on this machine."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

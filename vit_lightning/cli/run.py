@@ -10,6 +10,7 @@ from importlib import import_module
 from inspect import getdoc
 from types import FrameType
 
+from vit_lightning import __version__
 from vit_lightning.cli.arguments import for_function
 from vit_lightning.cli.garbage_collection import paused_until_built
 from vit_lightning.cli.help import asked_for, overview, page, without_all
@@ -31,6 +32,8 @@ def run(words: list[str]) -> None:
     verb = words[0] if words else ""
     if verb in ("-h", "--help"):
         _show(overview())
+    elif verb == "--version":
+        _show(f"vit-lightning {__version__}")
     elif verb not in {known.name for known in VERBS}:
         raise InputError(_unknown(verb))
     elif asked_for(words):
