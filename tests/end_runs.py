@@ -63,7 +63,8 @@ def marked(mark: str) -> list[int]:
 
 
 def start(folder: Path, verb: str, name: str) -> Start:
-    """Start a command in a folder."""
+    """Start a command in a folder; one that hears Ctrl-C, even where this program runs in the background."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     mark, log = uuid4().hex, folder / f"{name}.log"
     (folder / f"{name}.yaml").write_text(f"fit: {FIT.removeprefix('fit ')}\nover: {{--seed_everything: [0, 1]}}\n")
     words = shlex.split(COMMANDS[verb].format(name=name))
