@@ -2,6 +2,8 @@
 
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -94,3 +96,16 @@ def test_what_is_not_there_needs_no_removal(tmp_path):
     (tmp_path / "folder").mkdir()
     remove(tmp_path / "folder")
     assert not list(tmp_path.iterdir())
+
+
+def test_what_a_killed_call_left_goes_and_what_is_under_way_stays(tmp_path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    left, live = tmp_path / f".out.{ended.pid}.abc", tmp_path / f".out.{os.getpid()}.abc"
+    others = [tmp_path / f".outer.{ended.pid}.abc", tmp_path / ".out.mine", tmp_path / f".out.{ended.pid}.x.y"]
+    for folder in (left, live, *others):
+        folder.mkdir()
+    with written(tmp_path / "out") as place:
+        place.write_text("x")
+    assert not left.exists() and all(folder.is_dir() for folder in (live, *others))
+    assert (tmp_path / "out").read_text() == "x"

@@ -17,7 +17,7 @@ FLOORS = (
     ("datamodules", "training", "weights", "testing", "evaluation", "inspection"),
     ("data", "runs", "compute"),
     ("augment", "models", "contracts", "files", "yaml_files"),
-    ("seeds", "terminal", "errors", "private_api"),
+    ("seeds", "terminal", "errors", "private_api", "processes"),
 )
 """Rooms from the top floor down; a room may import those of its own floor and of the floors below."""
 FLOOR = {room: -floor for floor, rooms in enumerate(FLOORS) for room in rooms}

@@ -3,12 +3,15 @@
 import gc
 import os
 import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from vit_lightning import __main__ as door
+from vit_lightning import __version__
 
 COUNTS = """
 import gc
@@ -75,3 +78,52 @@ def test_sigterm_ends_what_scores_with_its_own_status(app, monkeypatch):
     done = app("test", *words, "--trainer.accelerator", "cpu", "--ckpt_path", "last")
     assert done.code == 143 and done.err.endswith("error: ended by SIGTERM before it was done\n")
     assert signal.getsignal(signal.SIGTERM) is handler
+
+
+FIT = ("fit", "--data", "Synthetic", "--data.train_size", "32", "--data.eval_size", "8", "--data.batch_size", "8")
+FIT += ("--data.num_workers", "0", "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
+
+
+def start(folder: Path, *words: str, shell: str = 'exec "$@"', **how) -> subprocess.Popen:
+    """Start the program through a shell."""
+    command = ["sh", "-c", shell, "sh", sys.executable, "-m", "vit_lightning", *words]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    return subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True, **how)
+
+
+def test_a_reader_that_ends_early_gets_no_traceback(tmp_path):
+    process = start(tmp_path, *FIT, "--trainer.max_epochs", "100000", stdout=subprocess.PIPE)
+    process.stdout.readline()
+    process.stdout.close()
+    said = process.stderr.read()
+    assert process.wait() == 141
+    assert said.splitlines()[-1].startswith("error: nobody reads the output any more")
+    assert "Traceback" not in said and "Exception ignored" not in said
+
+
+def test_a_closed_output_changes_nothing(tmp_path):
+    process = start(tmp_path, *FIT, shell='exec "$@" >&-')
+    said = process.stderr.read()
+    assert process.wait() == 0, said
+    assert (tmp_path / "runs/default/0/checkpoints/last.ckpt").is_file()
+
+
+def test_a_program_ends_with_the_one_that_started_it(tmp_path):
+    """As a fit does with its sweep: the variable names the starter, which is killed."""
+    code = "import os, subprocess, sys; os.environ['VIT_LIGHTNING_STARTED_BY'] = str(os.getpid())\n"
+    code += "child = subprocess.Popen(sys.argv[1:]); child.wait()"
+    words = [sys.executable, "-m", "vit_lightning", *FIT, "--trainer.max_epochs", "100000"]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    starter = subprocess.Popen([sys.executable, "-c", code, *words], cwd=tmp_path, env=environment, **pipes)
+    while not list(tmp_path.glob("runs/*/*/metrics.csv")):
+        assert starter.poll() is None
+        time.sleep(0.05)
+    starter.kill()
+    starter.wait()
+    assert "stopped by a signal" in starter.stdout.read()  # up to the end of the fit, which holds it open
+    assert (tmp_path / "runs/default/0/checkpoints/last.ckpt").is_file()
+
+
+def test_the_version_is_printed(app):
+    assert app("--version").out == f"vit-lightning {__version__}\n"

@@ -1,6 +1,7 @@
 """Files and folders: written whole or not at all, replaced, removed; and the sentence where they cannot be written."""
 
 import errno
+import glob
 import os
 import re
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from vit_lightning.errors import InputError
+from vit_lightning.processes import exists
 
 KINDS = {stat.S_ISFIFO: "FIFO", stat.S_ISSOCK: "socket", stat.S_ISCHR: "device", stat.S_ISBLK: "device"}
 """What a file may be that ends never, or when another process likes."""
@@ -135,7 +137,8 @@ def written(path: Path) -> Iterator[Path]:
         raise InputError(f"{path} exists already: choose another name, or remove it first.")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
+        _remove_abandoned(path)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.{os.getpid()}.") as folder:
             yield Path(folder) / path.name
             for made in Path(folder).iterdir():
                 os.replace(made, path.parent / made.name)
@@ -143,3 +146,11 @@ def written(path: Path) -> Iterator[Path]:
         if fault := unwritable(path, error):
             raise fault from error
         raise
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove what killed calls of `written` have left beside a path; one that is under way keeps its own."""
+    for folder in path.parent.glob(f".{glob.escape(path.name)}.*"):
+        found = re.fullmatch(rf"\.{re.escape(path.name)}\.(\d+)\.\w+", folder.name)
+        if found and folder.is_dir() and not exists(int(found[1])):
+            shutil.rmtree(folder, ignore_errors=True)

@@ -9,8 +9,8 @@ from lightning.pytorch.callbacks import RichProgressBar
 from vit_lightning.callbacks.defaults import DEFAULTS, Setting, default_callbacks
 
 FIT = [
-    *("PlainProgress", "SkippedImages", "Monitors", "RunPlan", "FinalValidation", "RandomState", "Throughput"),
-    *("Record", "HyperParameters", "LearningRates", "FiniteGuard"),
+    *("PlainProgress", "TimelyEnd", "SkippedImages", "Monitors", "RunPlan", "FinalValidation", "RandomState"),
+    *("Throughput", "Record", "HyperParameters", "LearningRates", "FiniteGuard"),
 ]
 LOGGING = ("HyperParameters", "LearningRates")
 
@@ -30,11 +30,11 @@ def test_a_fit_has_all_but_predictions():
 
 @pytest.mark.parametrize("verb", ["validate", "test", "doctor", "benchmark", "prepare"])
 def test_what_does_not_train_has_progress_and_skipped_images(verb):
-    assert names(verb) == ["PlainProgress", "SkippedImages"]
+    assert names(verb) == ["PlainProgress", "TimelyEnd", "SkippedImages"]
 
 
 def test_predict_writes_predictions():
-    assert names("predict") == ["PlainProgress", "SkippedImages", "Predictions"]
+    assert names("predict") == ["PlainProgress", "TimelyEnd", "SkippedImages", "Predictions"]
 
 
 def test_flags_turn_some_off():

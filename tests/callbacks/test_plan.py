@@ -22,3 +22,9 @@ def test_masked_patches_say_what_they_predict(app):
     done = app(*FIT, "--model", "MaskedPatch", "--model.target", "pixels", "--trainer.fast_dev_run", "true")
     assert done.code == 0, done.err
     assert line(done.out, "loss") == "mean squared error of pixels"
+
+
+def test_the_plan_names_the_run_folder_beside_a_logger_of_one_s_own(app):
+    done = app(*FIT, "--trainer.logger", "CSVLogger", "--trainer.logger.save_dir", "elsewhere")
+    assert done.code == 0, done.err
+    assert line(done.out, "run").endswith("runs/default/0")

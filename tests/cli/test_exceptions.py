@@ -2,12 +2,13 @@
 
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 import torch
 
 from vit_lightning import __main__ as door
-from vit_lightning.cli.exceptions import memory_error
+from vit_lightning.cli.exceptions import explain, memory_error
 
 FAULTS = {
     "operators": 'raise RuntimeError("operator torchvision::nms does not exist")',
@@ -74,3 +75,56 @@ def test_a_missing_file_that_we_ask_for_is_a_fault_of_ours(app, monkeypatch):
     monkeypatch.setattr(door, "run", lost)
     with pytest.raises(FileNotFoundError):
         app("fit")
+
+
+def caused(error: Exception, cause: Exception | None) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        (
+            ["DataLoader worker (pid 7) is killed by signal: Killed. "],
+            "process 7, which loaded data, ended with exit code -9 (SIGKILL): the system most likely had no memory",
+        ),
+        (
+            [
+                "DataLoader worker (pid 7) is killed by signal: Bus error. It is possible that its workers ...",
+                "DataLoader worker (pid(s) 7, 9) exited unexpectedly",
+            ],
+            "process 7, 9, which loaded data, ended with exit code -7 (SIGBUS): /dev/shm, through which batches pass",
+        ),
+        (
+            ["DataLoader worker (pid 7) exited unexpectedly with exit code 3. Details are lost."],
+            "process 7, which loaded data, ended with exit code 3: --data.num_workers 0 shows where",
+        ),
+    ],
+    ids=["killed", "shared memory", "exit"],
+)
+def test_a_dead_worker_is_one_sentence(said, sentence):
+    error: Exception | None = None
+    for text in said:
+        error = caused(RuntimeError(text), error)
+    assert explain(error).startswith(sentence)
+    assert explain(RuntimeError("shapes differ")) is None
+
+
+def test_a_run_folder_that_was_removed_is_one_sentence(tmp_path, monkeypatch):
+    folder = tmp_path / "runs/default/0"
+    monkeypatch.setenv("VIT_LIGHTNING_RUN", str(folder))
+    errors = [
+        FileNotFoundError(2, "No such file or directory", str(folder / "metrics.csv")),
+        RuntimeError(f"Parent directory {folder}/checkpoints does not exist."),
+    ]
+    for error in errors:
+        assert explain(error) == f"the run folder {folder} was removed or moved while the run went on; start it again"
+    assert explain(FileNotFoundError(2, "No such file or directory", "x")) is None
+
+
+def test_a_tpu_without_its_package_is_one_sentence(app):
+    done = app("fit", "--data", "Synthetic", "--model.net.variant", "mu/8", "--trainer.accelerator", "tpu")
+    assert done.code == 1
+    assert done.err.splitlines()[-1].startswith("error: --trainer.accelerator tpu needs torch_xla, which is not inst")
+    assert not list(Path().rglob("*"))

@@ -15,6 +15,7 @@ TINY = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--data",
 SMALL = ("--data.train_size", 32, "--data.eval_size", 8, "--data.batch_size", 16, "--data.num_workers", 0)
 LONGER = ("--trainer.max_epochs", 2, "--model.schedule.allow_horizon_change", "true")
 NOISE = ("litlogger", "LeafSpec", "Please add", "is not empty", "dirpath has changed", "GPU available", "TPU available")
+NOISE += ("Seed set to", "many workers")
 
 
 def test_no_verb_prints_what_teaches_nothing(app, tmp_path):

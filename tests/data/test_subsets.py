@@ -124,6 +124,11 @@ def test_a_run_says_what_part_it_trains_on(app, flag, records):
         (("--data.fraction", 1.5), "--data.fraction is 1.5, expected a share above 0 and at most 1"),
         (("--data.per_class", 0), "--data.per_class is 0, expected 1 or more"),
         (("--data.per_class", 5, "--data.fraction", 0.5), "cannot both be; give one"),
+        (
+            ("--data.fraction", 0.002),
+            "the training set has 2 images, too few for one batch of 16 on each of 1 device; "
+            "give --data.fraction 0.018 or more, or --data.batch_size 2 or less",
+        ),
         (("--data.per_class", 500), "class 8 has 120 training images; give 120 or less"),
     ],
 )

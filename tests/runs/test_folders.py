@@ -1,5 +1,6 @@
 """Run folders: numbering, finding checkpoints again, atomic files."""
 
+import subprocess
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -86,3 +87,12 @@ def test_the_folder_of_a_checkpoint(tmp_path):
     path = checkpoint(tmp_path / "x" / "0", "best.ckpt")
     assert folders.folder_of(path) == tmp_path / "x" / "0"
     assert folders.folder_of(tmp_path / "elsewhere.ckpt") is None
+
+
+def test_the_commit_is_that_of_the_code_wherever_a_run_starts(tmp_path, monkeypatch):
+    clone = Path(folders.__file__).parent
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=clone, capture_output=True, text=True)
+    if head.returncode:
+        pytest.skip("the code lies in no clone")
+    monkeypatch.chdir(tmp_path)
+    assert folders.environment("cpu")["git_commit"] == head.stdout.strip()

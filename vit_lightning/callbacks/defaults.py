@@ -20,6 +20,7 @@ from vit_lightning.callbacks.predictions import Predictions
 from vit_lightning.callbacks.progress import PlainProgress
 from vit_lightning.callbacks.skipped_images import SkippedImages
 from vit_lightning.callbacks.throughput import Throughput
+from vit_lightning.callbacks.timely_end import TimelyEnd
 from vit_lightning.runs.random_state import RandomState
 
 
@@ -80,6 +81,7 @@ def _progress(setting: Setting) -> Callback:
 
 DEFAULTS = (
     Default(_progress, lambda s: s.wants_progress, "shows how far a run is: a bar in a terminal, lines in a log"),
+    Default(lambda s: TimelyEnd(), lambda s: True, "ends a failed run within seconds, whatever its workers do"),
     Default(lambda s: SkippedImages(), lambda s: True, "says how many images could not be read"),
     Default(
         lambda s: Predictions(s.predictions, s.checkpoint), lambda s: s.verb == "predict", "writes predictions.csv"
@@ -87,7 +89,7 @@ DEFAULTS = (
     Default(
         lambda s: Monitors(s.watching, s.undirected), lambda s: s.trains, "refuses a metric that nobody logs, at once"
     ),
-    Default(lambda s: RunPlan(), lambda s: s.trains, "says what will be trained before the first step"),
+    Default(lambda s: RunPlan(s.folder), lambda s: s.trains, "says what will be trained before the first step"),
     Default(lambda s: FinalValidation(), lambda s: s.trains, "validates the last weights when a run ends in between"),
     Default(lambda s: RandomState(), lambda s: s.trains, "lets a resumed run draw the numbers of an uninterrupted one"),
     Default(lambda s: Throughput(), lambda s: s.trains, "logs images per second, waiting for data, and cost"),

@@ -1,6 +1,7 @@
 """What a run will do, printed before its first step."""
 
 from collections.abc import Sized
+from pathlib import Path
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
@@ -12,15 +13,23 @@ from vit_lightning.training.optim import decay_line
 
 
 class RunPlan(Callback):
-    """Print what the run will do before its first step: net, cost, batch, steps, images that an epoch drops."""
+    """Print what the run will do before its first step: net, cost, batch, steps, images that an epoch drops.
+
+    Args:
+        folder: The run folder; unset: the logger's, if there is one.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        lines = plan_lines(trainer, pl_module)  # on every rank: asking for the loaders and the folder communicates
+        # On every rank: asking for the loaders and the folder communicates.
+        lines = plan_lines(trainer, pl_module, self.folder)
         if trainer.is_global_zero:
             print("\n".join(lines), flush=True)
 
 
-def plan_lines(trainer: Trainer, model: LightningModule) -> list[str]:
+def plan_lines(trainer: Trainer, model: LightningModule, folder: Path | None = None) -> list[str]:
     """Return the lines that describe a run; its loaders are made here, its optimisers before."""
     trainer.fit_loop.setup_data()
     lines = [_net_line(model), *_data_lines(trainer), _steps_line(trainer, model)]
@@ -32,8 +41,9 @@ def plan_lines(trainer: Trainer, model: LightningModule) -> list[str]:
     accumulation, batches = trainer.accumulate_grad_batches, trainer.num_training_batches
     if accumulation > batches:
         lines.append(f"warning  accumulation {accumulation} exceeds the {batches} batches of an epoch: one step each")
-    if trainer.logger:  # without one, Lightning knows no folder of the run
-        lines.append(f"run      {trainer.log_dir}")
+    theirs = trainer.log_dir if trainer.logger else None  # without a logger, Lightning knows no folder
+    if folder or theirs:
+        lines.append(f"run      {folder or theirs}")
     return lines
 
 

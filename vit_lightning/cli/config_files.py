@@ -19,7 +19,10 @@ def config_files(line: CommandLine) -> dict[Path, dict[str, Any]]:
     paths = [Path(value) for value in line.values("-c", "--config")]
     for path in paths:
         if not path.is_file():
-            raise InputError(f"-c {path}: no such file{did_you_mean(str(path), map(str, path.parent.glob('*.yaml')))}")
+            where = "" if path.is_absolute() else f" in {Path.cwd()}"
+            raise InputError(
+                f"-c {path}: no such file{where}{did_you_mean(str(path), map(str, path.parent.glob('*.yaml')))}"
+            )
     return {path: read_config(path) for path in paths}
 
 

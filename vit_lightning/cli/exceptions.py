@@ -1,10 +1,13 @@
 """Exceptions that the user can mend, in one sentence; all others keep their traceback."""
 
 import errno
+import os
 import re
+import signal
 from traceback import walk_tb
 
 from vit_lightning.errors import InputError
+from vit_lightning.runs.folders import RUN_ENV
 
 TRAINER_ERRORS = (
     (
@@ -25,11 +28,42 @@ SYSTEM_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQ
 """Errors of the system that the user alone can mend."""
 
 
+WORKER_CAUSES = {
+    "SIGKILL": "the system most likely had no memory left for it; give fewer --data.num_workers, a smaller "
+    "--data.batch_size, or more memory",
+    "SIGBUS": "/dev/shm, through which batches pass, is most likely full; enlarge it (docker run --shm-size 8g) or "
+    "give fewer --data.num_workers",
+}
+"""Why a loader's worker ends by a signal."""
+WORKER_FAILED = "--data.num_workers 0 shows where"
+
+
 def explain(error: BaseException) -> str | None:
     """One sentence about an exception that the user can mend; None for any other."""
-    known = (input_error, missing_package, trainer_error, torchvision_error, system_error, memory_error)
+    known = (
+        *(worker_error, input_error, missing_package, trainer_error, torchvision_error),
+        *(removed_run, system_error, memory_error),
+    )
     fault = next((said for translate in known if (said := translate(error)) is not None), None)
     return None if fault is None else " ".join(fault.split())
+
+
+def worker_error(error: BaseException | None) -> str | None:
+    """A loader's worker that ended without a word of its own."""
+    said = ""
+    while error is not None:
+        text = str(error)
+        said += f" {text}" if isinstance(error, RuntimeError) and "DataLoader worker" in text else ""
+        error = error.__cause__ or error.__context__
+    if not said:
+        return None
+    which = f"process {found[1]}" if (found := re.search(r"pid(?:\(s\))? ([\d, ]*\d)", said)) else "a process"
+    killed = re.search(r"is killed by signal: ([^.]+)", said)
+    signum = next((s for s in signal.valid_signals() if killed and signal.strsignal(s) == killed[1].strip()), None)
+    code = re.search(r"exit code (-?\d+)", said)
+    name = signal.Signals(signum).name if signum else ""
+    how = f"exit code {-signum} ({name})" if signum else f"exit code {code[1] if code else '?'}"
+    return f"{which}, which loaded data, ended with {how}: {WORKER_CAUSES.get(name, WORKER_FAILED)}"
 
 
 def input_error(error: BaseException | None) -> str | None:
@@ -52,6 +86,11 @@ def missing_package(error: BaseException | None) -> str | None:
 
 def trainer_error(error: BaseException) -> str | None:
     """Lightning's own complaint about its flags."""
+    if isinstance(error, ImportError) and "torch_xla" in str(error):
+        return (
+            "--trainer.accelerator tpu needs torch_xla, which is not installed: "
+            "pip install torch~=2.9.0 torch_xla[tpu]~=2.9.0"
+        )
     if type(error).__name__ != "MisconfigurationException":  # by name, since importing Lightning is slow
         return None
     said = " ".join(str(error).split())
@@ -74,6 +113,17 @@ def torchvision_error(error: BaseException | None) -> str | None:
                     f"pip install --force-reinstall torch=={torch} torchvision, from the index of that torch"
                 )
         error = error.__cause__ or error.__context__
+    return None
+
+
+def removed_run(error: BaseException) -> str | None:
+    """A run folder that was removed or moved while its run went on; torch has words of its own for that."""
+    folder = os.environ.get(RUN_ENV)
+    if not folder:
+        return None
+    ours = isinstance(error, FileNotFoundError) and str(error.filename or "").startswith(folder)
+    if ours or (isinstance(error, RuntimeError) and f"Parent directory {folder}" in str(error)):
+        return f"the run folder {folder} was removed or moved while the run went on; start it again"
     return None
 
 

@@ -120,6 +120,7 @@ def overview() -> str:
             *(f"  {verb.name:<10} {verb.help}" for verb in VERBS),
             "",
             f"VERB --help lists the flags of a verb; start with: {PROGRAM} fit -c experiments/digits.yaml",
+            "--version prints the version",
         ]
     )
 

@@ -8,7 +8,7 @@ from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.errors import did_you_mean
 
 UNKNOWN = (
-    re.compile(r"unrecognized arguments: -*(?P<option>[^\s=]+)"),
+    re.compile(r"unrecognized arguments: (?P<dashes>-*)(?P<option>[^\s=]+)"),
     re.compile(r"Option '(?P<option>[^']+)' is not accepted"),
     re.compile(r"(?:Group|Subcommand) '(?P<group>[^']+)' does not accept option '(?P<option>[^']+)'"),
 )
@@ -46,6 +46,8 @@ def shorten(message: str, flags: Iterable[str], plugins: Iterable[str], models: 
     for pattern in UNKNOWN:
         if found := pattern.search(message):
             parts = found.groupdict()
+            if parts.get("dashes") == "":
+                return bare_word(parts["option"], list(flags))
             inside = [part for part in (key, parts.get("group"), parts["option"]) if part not in (None, "", "fit")]
             return unknown_flag(".".join(inside).replace("init_args.", ""), list(flags))
     if found := OPTION.search(message):
@@ -91,6 +93,13 @@ def bare_flag(message: str, line: CommandLine) -> str | None:
 def _in_words(wanted: str) -> str:
     """What a value of a type looks like; other texts as they are."""
     return next((found.expand(words) for name, words in TYPES if (found := name.fullmatch(wanted))), wanted)
+
+
+def bare_word(word: str, flags: list[str]) -> str:
+    """Name a word that stands where a flag is expected; one that is a flag but for its dashes is said to be."""
+    if word in flags:
+        return f"{word} lacks its dashes; type --{word}"
+    return f"{word} stands where a flag is expected; a flag begins with --"
 
 
 def unknown_flag(flag: str, flags: list[str]) -> str:

@@ -1,11 +1,13 @@
 """Datamodules and models that --data and --model know by a short name, and classes given by their path."""
 
 import re
+import tomllib
 import warnings
 from dataclasses import fields
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from inspect import Parameter, signature
+from pathlib import Path
 
 from vit_lightning.augment import Augment
 from vit_lightning.errors import InputError
@@ -16,9 +18,21 @@ MODELS = {"Classifier": "vit_lightning.classifier", "MaskedPatch": "vit_lightnin
 """Modules of the models that --model knows by name."""
 
 
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+
+
+def plugins() -> list[EntryPoint]:
+    """Entry points of all datamodules at hand; in a clone that is not installed, our own from its pyproject.toml."""
+    found = list(entry_points(group=DATAMODULES))
+    project = tomllib.loads(PROJECT.read_text(encoding="utf-8")).get("project", {}) if PROJECT.is_file() else {}
+    ours = project.get("entry-points", {}).get(DATAMODULES, {}) if project.get("name") == "vit-lightning" else {}
+    known = {plugin.name for plugin in found}
+    return found + [EntryPoint(name, value, DATAMODULES) for name, value in ours.items() if name not in known]
+
+
 def datamodule_names() -> list[str]:
     """Short names of all datamodules at hand."""
-    return sorted(entry_points(group=DATAMODULES).names)
+    return sorted({plugin.name for plugin in plugins()})
 
 
 def plugin_packages() -> set[str]:
@@ -31,7 +45,7 @@ def load_plugins(text: str) -> None:
     for name, module in MODELS.items():
         if re.search(rf"\b{name}\b", text):
             import_module(module)
-    for plugin in entry_points(group=DATAMODULES):
+    for plugin in plugins():
         if re.search(rf"\b{re.escape(plugin.name)}\b", text):
             try:
                 plugin.load()
@@ -58,7 +72,7 @@ def data_flags(name: str | None) -> list[str]:
     """Flags of a datamodule that is known by a short name; of any other, those that all have."""
     from vit_lightning.data import ImageDataModule
 
-    chosen = next((plugin.load() for plugin in entry_points(group=DATAMODULES) if plugin.name == name), ImageDataModule)
+    chosen = next((plugin.load() for plugin in plugins() if plugin.name == name), ImageDataModule)
     many = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
     names = [name for name, one in constructor_parameters(chosen).items() if name != "self" and one.kind not in many]
     return [f"data.{name}" for name in [*names, *(f"augment.{field.name}" for field in fields(Augment))]]

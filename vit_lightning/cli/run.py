@@ -10,11 +10,13 @@ from importlib import import_module
 from inspect import getdoc
 from types import FrameType
 
+from vit_lightning import __version__
 from vit_lightning.cli.arguments import for_function
 from vit_lightning.cli.garbage_collection import paused_until_built
 from vit_lightning.cli.help import asked_for, overview, page, without_all
 from vit_lightning.commands import VERBS, named
 from vit_lightning.errors import InputError
+from vit_lightning.processes import end_in_time
 
 
 class Ended(SystemExit):
@@ -30,6 +32,8 @@ def run(words: list[str]) -> None:
     verb = words[0] if words else ""
     if verb in ("-h", "--help"):
         _show(overview())
+    elif verb == "--version":
+        _show(f"vit-lightning {__version__}")
     elif verb not in {known.name for known in VERBS}:
         raise InputError(_unknown(verb))
     elif asked_for(words):
@@ -57,7 +61,10 @@ def run_file_verb(function: Callable, words: list[str]) -> None:
 
     verb = function.__name__
     prog, about = f"python -m vit_lightning {verb}", (getdoc(function) or "").partition("\n\nArgs:")[0]
-    auto_cli(function, args=for_function(words, function), prog=prog, description=about, parser_class=FileVerbParser)
+    with _ended_by_sigterm(True):
+        auto_cli(
+            function, args=for_function(words, function), prog=prog, description=about, parser_class=FileVerbParser
+        )
 
 
 @contextmanager
@@ -65,6 +72,7 @@ def _ended_by_sigterm(wanted: bool) -> Iterator[None]:
     """Let SIGTERM raise Ended, where that is wanted; a fit saves its state instead."""
 
     def end(signum: int, frame: FrameType | None) -> None:
+        end_in_time(128 + signum)
         raise Ended
 
     if not wanted:

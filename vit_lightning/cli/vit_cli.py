@@ -14,6 +14,7 @@ from lightning.pytorch.plugins.io import TorchCheckpointIO
 from vit_lightning.callbacks.defaults import Setting, default_callbacks
 from vit_lightning.callbacks.early_stopping import EarlyStopping
 from vit_lightning.callbacks.monitors import MONITORING, resolve
+from vit_lightning.cli import launched
 from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.cli.checked_values import check_values, spell_nulls
 from vit_lightning.cli.config_files import (
@@ -24,6 +25,7 @@ from vit_lightning.cli.config_files import (
     nested_files,
     refuse_data_facts,
 )
+from vit_lightning.cli.exceptions import trainer_error
 from vit_lightning.cli.garbage_collection import resume_after_building
 from vit_lightning.cli.parser import ViTParser
 from vit_lightning.cli.parser_errors import bare_flag, shorten
@@ -174,6 +176,7 @@ class ViTCLI(LightningCLI):
         config = self._get(self.config_init, "trainer")
         if config.get("max_epochs") is None and config.get("max_steps") == -1 and config.get("max_time") is None:
             kwargs["max_epochs"] = 1
+        kwargs |= launched.settings(self.subcommand, config)
         checkpoint = self._get(self.config, "ckpt_path")
         self.folder = folders.folder_of(Path(checkpoint)) if checkpoint else None
         if self.subcommand != "fit":
@@ -190,14 +193,16 @@ class ViTCLI(LightningCLI):
         callbacks = [*given, *default_callbacks(self._setting(config, given, bool(kwargs.get("logger"))))]
         try:
             trainer = super().instantiate_trainer(callbacks=callbacks, **kwargs)
-        except (ValueError, TypeError) as error:
-            raise InputError(f"{error} (a matter of --trainer)") from error
+        except (ValueError, TypeError, ImportError) as error:
+            raise InputError(trainer_error(error) or f"{error} (a matter of --trainer)") from error
         if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
             trainer.strategy.checkpoint_io = CheckpointFiles()
         return trainer
 
     def _setting(self, config: dict[str, Any], given: list[Callback], logs: bool) -> Setting:
         place = Path(self.line.value("--trainer.default_root_dir") or self.folder or "")
+        if self.subcommand == "predict":
+            folders.make(place)
         return Setting(
             verb=self.subcommand,
             trainer=config,

@@ -83,7 +83,7 @@ def training_loader(data: LoadsImages) -> DataLoader:
         raise InputError(
             f"{_subset_flag(data)}the training set has {_count(len(records))}, too few for one batch of "
             f"{data.batch_size} on each of {devices} device{'s' * (devices > 1)}; "
-            f"give --data.batch_size {max(1, len(sampler))} or less"
+            f"give {_more_images(data, len(sampler))}--data.batch_size {max(1, len(sampler))} or less"
         )
     return _loader(data, records, sampler, drop_last=True)
 
@@ -228,6 +228,15 @@ def _subset_flag(data: LoadsImages) -> str:
     if data.per_class is not None:
         return f"with --data.per_class {data.per_class} "
     return f"with --data.fraction {data.fraction} " if data.fraction < 1 else ""
+
+
+def _more_images(data: LoadsImages, images: int) -> str:
+    """Return the flag that would leave enough images for a batch, if one leaves too few."""
+    if data.per_class is not None:
+        return "more --data.per_class, or "
+    if data.fraction == 1:
+        return ""
+    return f"--data.fraction {min(1.0, 1.1 * data.fraction * data.batch_size / max(images, 1)):.2g} or more, or "
 
 
 def _count(images: int) -> str:

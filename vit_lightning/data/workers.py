@@ -1,7 +1,12 @@
 """Processes that load data, and the cores that there are for them."""
 
+import atexit
 import os
 import signal
+
+from vit_lightning.processes import end_children, end_with_parent
+
+atexit.register(end_children)  # the workers do not hear the SIGTERM with which multiprocessing ends them
 
 
 def cores() -> int:
@@ -10,7 +15,11 @@ def cores() -> int:
 
 
 def shield_worker(number: int) -> None:
-    """Keep a loader's worker alive when a signal reaches the whole group: the run needs it up to the next step."""
+    """Keep a loader's worker alive when a signal reaches the whole group: the run needs it up to the next step.
+
+    It ends with its parent, whenever that ends.
+    """
     for name in ("SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
+    end_with_parent()

@@ -60,6 +60,14 @@ def claim(root: Path, experiment: str) -> Path:
     raise AssertionError("count() does not end")
 
 
+def make(folder: Path) -> None:
+    """Make a folder for what a verb leaves, and those around it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make the folder {folder}: {error.strerror}; name another place") from error
+
+
 def standing(root: Path) -> Path:
     """Return the folder of all runs, or the innermost one around it that is there."""
     return next(folder for folder in (root.resolve(), *root.resolve().parents) if folder.is_dir())
@@ -148,6 +156,8 @@ def interrupted(root: Path, experiment: str) -> Path | None:
 
 def environment(device: str) -> dict[str, Any]:
     """Versions, machine, command and git commit of this process, for env.json."""
+    here = Path(__file__).parent  # its clone's commit, wherever the run was started; else that of the folder it runs in
+    code = here if _git("ls-files", "--error-unmatch", Path(__file__).name, folder=here) else Path()
     packages = ("vit-lightning", "torch", "torchvision", "lightning", "torchmetrics", "einops", "jsonargparse")
     return {
         "versions": {"python": platform.python_version()} | {name: _version(name) for name in packages},
@@ -156,8 +166,8 @@ def environment(device: str) -> dict[str, Any]:
         "device": device,
         "command": sys.argv,
         "slurm_job": slurm_job(),
-        "git_commit": _git("rev-parse", "HEAD"),
-        "git_dirty": bool(_git("status", "--porcelain")),
+        "git_commit": _git("rev-parse", "HEAD", folder=code),
+        "git_dirty": bool(_git("status", "--porcelain", folder=code)),
     }
 
 
@@ -176,9 +186,9 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _git(*arguments: str) -> str | None:
+def _git(*arguments: str, folder: Path) -> str | None:
     try:
-        done = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=10, check=True)
+        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()

@@ -9,6 +9,8 @@ import torch
 from lightning.pytorch.strategies import Strategy
 from torch.distributed import ReduceOp
 
+from vit_lightning.processes import end_in_time
+
 DELAY = 8
 """Steps after which GPUs' processes read what they asked each other."""
 
@@ -39,7 +41,8 @@ class Stop:
         return self.received is not None and self.received == self.requeue_signal
 
     def _record(self, signum: int, frame: FrameType | None) -> None:
-        if signum == signal.SIGINT and self.received == signal.SIGINT:
+        if signum == signal.SIGINT and self.received is not None:
+            end_in_time(128 + signum)
             raise KeyboardInterrupt
         self.received = self.received or signum
 

@@ -25,6 +25,7 @@ from vit_lightning.data.records import OnError, numeric
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.data.workers import shield_worker
 from vit_lightning.errors import InputError
+from vit_lightning.processes import end_children, is_program
 
 LISTED = ("filename", "chunk_size", "chunk_bytes", "sha256")
 """What the index says of a shard."""
@@ -179,6 +180,10 @@ class Packing:
                     records += [record for record in batch if self._is_good(record)]
                     advance(len(batch))
                 self._write(number, records, len(self.spans[number]))
+        except BaseException:
+            if is_program():
+                end_children()  # one that died may hold what the others wait for
+            raise
         finally:
             del stream  # ends the workers now; an error that is on its way would hold on to them
         return self._finish()

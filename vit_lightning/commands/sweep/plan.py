@@ -90,7 +90,8 @@ def read_plan(path: Path, given: dict[str, str], runs: Path) -> SweepPlan:
         InputError: the file is no plan.
     """
     if not path.is_file():
-        raise InputError(f"{path}: no such plan{did_you_mean(str(path), map(str, path.parent.glob('*.yaml')))}")
+        where = "" if path.is_absolute() else f" in {Path.cwd()}"
+        raise InputError(f"{path}: no such plan{where}{did_you_mean(str(path), map(str, path.parent.glob('*.yaml')))}")
     content = read_mapping(path, "plan", AsWritten, example="fit")
     try:
         return _Reader(path.stem, content, given, runs).plan()

@@ -194,11 +194,13 @@ def write(net: Net, report: Report, path: Path) -> None:
         tensors[MASK] = torch.zeros(1, config.width)
     if kind == VIT and (config.registers or config.swiglu):
         raise InputError(
-            "transformers has registers and gated MLPs in DINOv2 alone, with LayerScale: convert to timm or checkpoint."
+            "transformers has registers and gated MLPs in DINOv2 alone, with LayerScale: "
+            "convert to checkpoint, which holds any."
         )
     if not config.class_token:
         raise InputError(
-            f"transformers has no {kind} without a class token (net.pool={config.pool}): convert to timm or checkpoint."
+            f"transformers has no {kind} without a class token (net.pool={config.pool}): "
+            "convert to checkpoint, which holds any."
         )
     if config.representation and net.num_classes:
         raise InputError(
@@ -250,7 +252,7 @@ def _says(net: Net, report: Report, kind: str) -> dict[str, Any]:
     if rest:
         raise InputError(
             f"transformers' DINOv2 has no MLP of {config.mlp} for a width of {config.width}: "
-            "convert to timm or checkpoint."
+            "convert to checkpoint, which holds any."
         )
     dino = {"mlp_ratio": ratio, "layerscale_value": config.layer_scale, "use_swiglu_ffn": config.swiglu}
     return said | dino | ({"num_register_tokens": config.registers} if kind == REGISTERS else {"use_mask_token": False})

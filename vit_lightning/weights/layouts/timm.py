@@ -264,7 +264,7 @@ def write(net: Net, report: Report, path: Path) -> None:
     """Writes a folder that `timm.create_model("local-dir:...")` opens."""
     config, tensors = net.config, to_theirs(mappings(net.config), net.state_dict(), net.config, NAME)
     if config.pool not in POOLS.values():
-        raise InputError(f"timm has no pooling like net.pool={config.pool}: convert to huggingface or checkpoint.")
+        raise InputError(f"timm has no pooling like net.pool={config.pool}: convert to checkpoint, which holds any.")
     if config.embed_norm and tensors.pop("patch_embed.proj.bias").count_nonzero():
         raise InputError("timm has no bias in the patches of a net with net.embed_norm: convert to checkpoint.")
     if "pos_embed" not in tensors:

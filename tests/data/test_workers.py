@@ -1,0 +1,110 @@
+"""Loader workers end with their parent, whenever and however that ends, and never hold it up."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.end_runs import marked
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+TIMEOUT = 300
+LOADS = """
+import sys
+from torch.utils.data import DataLoader
+from vit_lightning.data.workers import shield_worker
+held = iter(DataLoader(list(range(1000)), num_workers=2, worker_init_fn=shield_worker))
+next(held)
+"""
+
+
+def python(code: str, mark: str, **how) -> subprocess.Popen:
+    environment = os.environ | {"VIT_LIGHTNING_TEST_MARK": mark, "PYTHONPATH": str(Path(__file__).parents[2])}
+    return subprocess.Popen([sys.executable, "-c", code], env=environment, text=True, **how)
+
+
+def until_none_is_left(mark: str) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while left := marked(mark):
+        assert time.monotonic() < deadline, f"left: {left}"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def mark(request):
+    yield request.node.name
+    for pid in marked(request.node.name):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_a_script_that_holds_workers_ends(mark):
+    assert python(LOADS, mark).wait(TIMEOUT) == 0
+    until_none_is_left(mark)
+
+
+def test_a_signal_to_the_group_spares_the_workers(mark):
+    code = LOADS + "import os, signal\nsignal.signal(15, lambda *_: None)\nos.killpg(0, 15)\n"
+    code += "print(sum(len(batch) for batch in held))"
+    process = python(code, mark, stdout=subprocess.PIPE, start_new_session=True)
+    assert process.communicate(timeout=TIMEOUT)[0] == "999\n"
+
+
+def test_workers_end_when_their_parent_is_killed(mark):
+    process = python(LOADS + "print('ready', flush=True)\nsys.stdin.read()", mark, **PIPES)
+    process.stdout.readline()
+    assert len(marked(mark)) == 3
+    process.kill()
+    process.wait()
+    until_none_is_left(mark)
+
+
+def test_a_worker_that_was_stopped_right_after_its_fork_ends_too(mark):
+    code = (
+        "import os, signal, sys\nfrom vit_lightning.data import workers\n"
+        "os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGSTOP))" + LOADS
+    )
+    process = python(code, mark, **PIPES)
+    deadline = time.monotonic() + TIMEOUT
+    while len(stopped := [pid for pid in marked(mark) if state(pid) == "T"]) < 2:
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    os.kill(stopped[0], signal.SIGCONT)  # it does not wait for the other
+    while state(stopped[0]) not in ("", "Z"):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.kill(stopped[1], signal.SIGCONT)
+    until_none_is_left(mark)
+
+
+def test_workers_of_a_thread_outlive_the_thread_but_not_the_process(mark):
+    code = LOADS.replace("held =", "make = lambda:").replace("next(held)", "") + (
+        "import threading\nfound = []\n"
+        "thread = threading.Thread(target=lambda: found.append(make()))\nthread.start(); thread.join()\n"
+        "print(sum(len(batch) for batch in found[0]), flush=True)\n"
+        "thread = threading.Thread(target=lambda: found.append(make()))\nthread.start(); thread.join()\n"
+        "next(found[1])\nprint('ready', flush=True)\nsys.stdin.read()"
+    )
+    process = python(code, mark, **PIPES)
+    assert process.stdout.readline() == "1000\n" and process.stdout.readline() == "ready\n"
+    assert len(marked(mark)) == 3
+    process.kill()
+    process.wait()
+    until_none_is_left(mark)
+
+
+PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+
+
+def state(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return ""
