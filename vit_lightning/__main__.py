@@ -1,23 +1,11 @@
 """The door: `python -m vit_lightning VERB ...`."""
 
-import os
-import select
-import signal
 import sys
-import threading
-from contextlib import suppress
-from types import FrameType
-from typing import Any
 
+from vit_lightning.cli.ending import INTERRUPTED, TERMINATED, is_unread, leave, prepare_ending, say, unread
 from vit_lightning.cli.exceptions import explain
-from vit_lightning.cli.garbage_collection import skip_last_collection
 from vit_lightning.cli.rank_errors import lost_peer, prefix
 from vit_lightning.cli.run import Ended, run
-from vit_lightning.processes import end_children, end_in_time, end_with_starter
-
-INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
-UNREAD = 128 + getattr(signal, "SIGPIPE", 13)
-"""Exit status of a program whose output nobody reads any more, as shells have it."""
 
 
 def main() -> int:
@@ -29,100 +17,31 @@ def main() -> int:
     except KeyboardInterrupt:
         return interrupted()
     except Ended:
-        _say(f"{prefix()}error: ended by SIGTERM before it was done")
+        say(f"{prefix()}error: ended by SIGTERM before it was done")
         return TERMINATED
     except SystemExit as error:
         if error.code == 1 and isinstance(error.__context__, KeyboardInterrupt):  # as Lightning leaves
             return interrupted()
         raise
     except Exception as error:
-        if _is_unread(error):
+        if is_unread(error):
             return unread()
         sentence = explain(error) or lost_peer(error)
         if sentence is None:
             raise
-        _say(f"{prefix()}error: {sentence}")
+        say(f"{prefix()}error: {sentence}")
         return 1
     return 0
 
 
 def interrupted() -> int:
     """Say that Ctrl-C ended the program; return the status that shells have for it."""
-    _say("interrupted")
+    say("interrupted")
     return INTERRUPTED
 
 
-def unread() -> int:
-    """Say that nobody reads the output any more, as after `| head`; return the status that shells have for it."""
-    sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - what is still to come goes nowhere
-    os.dup2(sys.stdout.fileno(), 1)
-    _say(f"{prefix()}error: nobody reads the output any more, so the program ended; write it to a file: > log.txt")
-    return UNREAD
-
-
-def leave(status: int) -> None:
-    """Let nothing hold up a program that is done: a signal ends it at once, and what hangs is cut off."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError, AttributeError):
-            stream.flush()
-
-    def end(signum: int, frame: FrameType | None) -> None:
-        os._exit(status)
-
-    for signum in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signum, end)
-    if status:
-        end_in_time(status)
-        end_children()
-    skip_last_collection()
-
-
-def open_missing_streams() -> None:
-    """Open what a shell has closed (`>&-`), before a file of ours takes its number and gets what is printed."""
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.dup2(os.open(os.devnull, os.O_RDWR), number)
-    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
-    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
-
-
-def _is_unread(error: BaseException) -> bool:
-    """Whether an exception comes from standard output, whose reader has ended."""
-    if not isinstance(error, BrokenPipeError) or not hasattr(select, "poll"):
-        return False
-    output = select.poll()
-    output.register(1, select.POLLOUT)
-    return any(event & select.POLLERR for _, event in output.poll(0))
-
-
-def _say(sentence: str) -> None:
-    with suppress(OSError):
-        print(sentence, file=sys.stderr, flush=True)
-
-
-def raise_again(ignored: Any) -> None:
-    """Send a signal again whose exception Python has ignored, as it does where an object is deleted."""
-    for kind, signum in ((KeyboardInterrupt, signal.SIGINT), (Ended, signal.SIGTERM)):
-        if issubclass(ignored.exc_type, kind):
-            threading.Timer(0.05, os.kill, (os.getpid(), signum)).start()
-            return
-    sys.__unraisablehook__(ignored)
-
-
-def _interrupt(signum: int, frame: FrameType | None) -> None:
-    end_in_time(INTERRUPTED)
-    raise KeyboardInterrupt
-
-
 if __name__ == "__main__":
-    open_missing_streams()
-    sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: no name of a file may end a program
-    end_with_starter()
-    sys.unraisablehook = raise_again
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else a shell has it ignored
-        signal.signal(signal.SIGINT, _interrupt)
+    prepare_ending()
     status = 1
     try:
         status = main()

@@ -18,6 +18,8 @@ def config_files(line: CommandLine) -> dict[Path, dict[str, Any]]:
     """Files given with -c or --config, in order, with what they hold."""
     paths = [Path(value) for value in line.values("-c", "--config")]
     for path in paths:
+        if path.is_dir():
+            raise InputError(f"-c {path} is a folder; name a file in it")
         if not path.is_file():
             where = "" if path.is_absolute() else f" in {Path.cwd()}"
             raise InputError(

@@ -1,6 +1,7 @@
 """Datamodules and models that --data and --model know by a short name, and classes given by their path."""
 
 import re
+import sys
 import tomllib
 import warnings
 from dataclasses import fields
@@ -10,6 +11,8 @@ from inspect import Parameter, signature
 from pathlib import Path
 
 from vit_lightning.augment import Augment
+from vit_lightning.cli.arguments import CommandLine
+from vit_lightning.cli.parser_errors import unknown_class
 from vit_lightning.errors import InputError
 
 DATAMODULES = "vit_lightning.datamodules"
@@ -66,6 +69,16 @@ def import_class(flag: str, name: str | None) -> None:
         raise InputError(f"{flag} {name}: there is no module {error.name}; install it, or see PYTHONPATH") from error
     except Exception as error:
         raise InputError(f"{flag} {name}: importing it fails: {type(error).__name__}: {error}") from error
+    if lacking := getattr(getattr(sys.modules[module], name.rpartition(".")[2], None), "__abstractmethods__", ()):
+        raise InputError(f"{flag} {name} lacks {' and '.join(sorted(lacking))}, which every class of its kind defines")
+
+
+def check_help(line: CommandLine) -> None:
+    """Refuse the help of a class that is not known by its short name; the parser names neither flag nor classes."""
+    for flag, known in (("--data", datamodule_names()), ("--model", MODELS)):
+        name = line.value(f"{flag}.help")
+        if name and "." not in name and name not in known:
+            raise InputError(unknown_class(flag.removeprefix("--"), name, datamodule_names(), [*MODELS]))
 
 
 def data_flags(name: str | None) -> list[str]:

@@ -29,7 +29,7 @@ from vit_lightning.cli.exceptions import trainer_error
 from vit_lightning.cli.garbage_collection import resume_after_building
 from vit_lightning.cli.parser import ViTParser
 from vit_lightning.cli.parser_errors import bare_flag, shorten
-from vit_lightning.cli.plugins import MODELS, data_flags, datamodule_names, import_class, load_plugins
+from vit_lightning.cli.plugins import MODELS, check_help, data_flags, datamodule_names, import_class, load_plugins
 from vit_lightning.cli.precedence import (
     DEFAULT_MODEL,
     as_defaults,
@@ -116,6 +116,7 @@ class ViTCLI(LightningCLI):
         for flag in ("--data", "--model"):
             line.move_behind_class(flag)
             import_class(flag, line.value(flag))
+        check_help(line)
         spell_nulls(line)
         refuse_data_facts(line, contents)
         if file := next((path for path, content in configs.items() if verb in content), None):

@@ -88,7 +88,7 @@ OVER = "over: {--s: [0, 1]}\n"
 BAD = {
     "no mapping": ("- fit\n", "must hold a mapping such as `fit: ...`, not list"),
     "broken": ("fit: [\n", "is not valid YAML in line 2"),
-    "key": (f"fit: --a 1\nfigur: 1\n{OVER}", "no key 'figur'; did you mean figure?"),
+    "key": (f"fit: --a 1\nfigur: 1\n{OVER}", "unknown key 'figur'; did you mean figure?"),
     "no fit": (OVER, "it lacks fit"),
     "no axes": ("fit: --a 1\n", "it lacks over"),
     "axes as list": ("fit: --a 1\nover: [a]\n", "over must hold axes such as .* not list"),
@@ -117,7 +117,7 @@ BAD = {
     "figure text": (f"fit: --a 1\nfigure: s\n{OVER}", "figure must hold a mapping"),
     "figure key": (
         f"fit: --a 1\n{OVER}figure: {{x: s, y: val/b, xscal: log}}\n",
-        "no key 'xscal'; did you mean xscale",
+        "unknown key 'xscal'; did you mean xscale",
     ),
     "figure without y": (f"fit: --a 1\n{OVER}figure: {{x: s}}\n", "figure lacks y"),
     "figure x": (f"fit: --a 1\n{OVER}figure: {{x: t, y: val/b}}\n", "x t is no axis .of s, or a metric such as cost"),

@@ -290,7 +290,9 @@ def are_numbers(labels: Collection[str]) -> bool:
 
 def _check_keys(content: dict[str, Any], known: Collection[str], needed: Collection[str], what: str) -> None:
     if unknown := next((key for key in content if key not in known), None):
-        raise InputError(f"{what} has no key {unknown!r}{did_you_mean(unknown, known)} (known: {', '.join(known)})")
+        raise InputError(
+            f"{what} has the unknown key {unknown!r}{did_you_mean(unknown, known)} (known: {', '.join(known)})"
+        )
     if missing := next((key for key in needed if not content.get(key)), None):
         raise InputError(f"{what} lacks {missing}")
 
