@@ -116,7 +116,7 @@ def test_frozen_parameters_are_in_no_group(net):
 
 
 def test_adam_step_is_the_decoupled_rule():
-    """p <- p - lr * (adam + wd * p), spec 3.4, by hand for two steps of one parameter."""
+    """p <- p - lr * (adam + wd * p), as the official code decays, by hand for two steps of one parameter."""
     weight = nn.Linear(1, 1, bias=False)
     nn.init.constant_(weight.weight, 2.0)
     optimizer = Optim(name="adam", lr=0.1, weight_decay=0.3).build(weight)
