@@ -88,8 +88,8 @@ def test_all_of_it_is_the_complete_list_without_internals(app):
     assert text.index("--model.optim.lr") < text.index("--trainer.accelerator")
     said = " ".join(text.split())
     for sentence in (
-        "last or best of the newest run of this experiment",
-        "Seed of all that is random, 0 to 4294967295",
+        "a path, or the word last or best",
+        "Seed of every random number, 0 to 4294967295",
     ):
         assert sentence in said
     assert "__main__" not in text

@@ -241,10 +241,10 @@ def test_a_place_for_predictions_is_looked_at_before_they_are_made(app, monkeypa
     assert app(*FIT).code == 0
     monkeypatch.setattr(Classifier, "predict_step", lambda *_: pytest.fail("predicted"))
     words = ("predict", *TINY, *SYNTHETIC, "--ckpt_path", "runs/default/0/checkpoints/last.ckpt")
-    done = app(*words, "--trainer.default_root_dir", "gone")
+    Path("taken").touch()
+    done = app(*words, "--trainer.default_root_dir", "taken")
     assert done.code == 1
-    said = "--trainer.default_root_dir gone/predictions.csv cannot be written: there is no folder gone; make it first"
-    assert done.err.splitlines()[-1] == f"error: {said}"
+    assert done.err.splitlines()[-1] == "error: cannot make the folder taken: File exists; name another place"
 
 
 def test_a_run_without_validation_keeps_the_newest_as_best(app, tmp_path):

@@ -50,7 +50,7 @@ def test_help_is_the_docstring_and_loads_no_torch(verb):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.rstrip().endswith("False")
-    assert "Of a checkpoint with averaged weights, take those that were trained" in " ".join(done.stdout.split())
+    assert "Of a file with averaged weights, take those that were trained" in " ".join(done.stdout.split())
 
 
 def test_a_name_that_promises_another_layout_is_refused(random_checkpoint, tmp_path):

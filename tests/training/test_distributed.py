@@ -118,6 +118,7 @@ def test_case_c4_five_images_count_once_each(app, together, tmp_path, monkeypatc
     facts = {"hyper_parameters": dict(model.hparams), "model": "five.Reader", "pytorch-lightning_version": "2.6.0"}
     torch.save({"state_dict": model.state_dict()} | facts, "five.ckpt")
     words = ("--data", "five.Five", "--data.image_size", 8, "--data.batch_size", 2, "--ckpt_path", "five.ckpt")
+    words += ("--model", "five.Reader")
     words += ("--trainer.accelerator", "cpu", "--data.num_workers", 0)
     for verb, name in (("validate", "val/top1"), ("test", "test/top1")):
         single = app(verb, *words)

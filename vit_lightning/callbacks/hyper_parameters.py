@@ -16,8 +16,14 @@ OF_TRAINER = ("max_epochs", "max_steps", "precision", "accumulate_grad_batches",
 class HyperParameters(Callback):
     """Hand a run's settings to every logger: TensorBoard, W&B, MLflow. They begin with model, data or trainer."""
 
-    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Not earlier: until now the run may be refused."""
+    def __init__(self) -> None:
+        self._handed_over = False
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        """Not before the first batch, until which a run may be refused."""
+        if self._handed_over:
+            return
+        self._handed_over = True
         settings, metrics = flat(_settings(trainer, pl_module)), {}
         if isinstance(pl_module, RecipeTrained) and validates(trainer):
             metrics = {f"val/{name}": 0.0 for name in pl_module.score_names}

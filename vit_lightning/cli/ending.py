@@ -86,7 +86,8 @@ def raise_again(ignored: Any) -> None:
         if issubclass(ignored.exc_type, kind):
             threading.Timer(0.05, os.kill, (os.getpid(), signum)).start()
             return
-    sys.__unraisablehook__(ignored)
+    if "_MultiProcessingDataLoaderIter" not in getattr(ignored.object, "__qualname__", ""):  # cut off as it began
+        sys.__unraisablehook__(ignored)
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:
