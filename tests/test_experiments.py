@@ -17,7 +17,7 @@ from lightning.pytorch.cli import LightningArgumentParser
 from vit_lightning.augment import Augment
 from vit_lightning.augment.per_image import train_transform
 from vit_lightning.cli.config_files import DATA_FACTS
-from vit_lightning.cli.plugins import load_plugins
+from vit_lightning.cli.plugins import datamodule_names, load_plugins
 from vit_lightning.cli.vit_cli import ViTCLI
 from vit_lightning.commands.sweep.plan import SweepPlan, read_plan
 from vit_lightning.compute.cost import macs
@@ -70,7 +70,7 @@ class Parser(ViTCLI):
     """The real command line's parser, with every plug-in's classes known, that stops before it parses."""
 
     def __init__(self) -> None:
-        load_plugins(" ".join(CLASSES))
+        load_plugins(" ".join(datamodule_names()))
         super().__init__(["fit"])
 
     def parse_arguments(self, parser, args) -> None:
