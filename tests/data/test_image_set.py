@@ -53,5 +53,7 @@ def test_a_part_of_a_plain_set_keeps_its_numbers():
 
 @pytest.mark.parametrize("records", [[1, 2, 3], [(1, 2, 3)], ["ab"], [{"image": 0, "label": 1}]])
 def test_a_set_that_yields_no_pairs_is_named(records):
-    with pytest.raises(InputError, match=r"record 0 of the list is a \w+; expected a pair of an image and its label"):
+    with pytest.raises(
+        InputError, match=r"record 0 of the list has the type \w+; expected a pair of an image and its label"
+    ):
         record_of(records, 0)

@@ -46,7 +46,7 @@ def record_of(source: Numbered, index: int) -> tuple[Any, Any]:
     record = source[index]
     if not isinstance(record, tuple | list) or len(record) != 2:
         raise InputError(
-            f"record {index} of the {type(source).__name__} is a {type(record).__name__}; "
+            f"record {index} of the {type(source).__name__} has the type {type(record).__name__}; "
             "expected a pair of an image and its label"
         )
     image, label = record
