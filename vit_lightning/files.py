@@ -17,6 +17,10 @@ from vit_lightning.processes import exists
 
 KINDS = {stat.S_ISFIFO: "FIFO", stat.S_ISSOCK: "socket", stat.S_ISCHR: "device", stat.S_ISBLK: "device"}
 """What a file may be that ends never, or when another process likes."""
+FORMULA = re.compile(r"'*[=+\-@\t\r]")
+"""How a cell begins that a spreadsheet computes, or one that was kept from it."""
+NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?", re.IGNORECASE)
+"""What is a number in a spreadsheet too."""
 
 
 def open_regular(path: str | Path) -> BinaryIO:
@@ -37,12 +41,6 @@ def open_regular(path: str | Path) -> BinaryIO:
 def _open_at_once(path: str, flags: int) -> int:
     """Open a FIFO without waiting for whoever may write to it."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-
-
-FORMULA = re.compile(r"'*[=+\-@\t\r]")
-"""How a cell begins that a spreadsheet computes, or one that was kept from it."""
-NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?", re.IGNORECASE)
-"""What is a number in a spreadsheet too."""
 
 
 def check_place(path: Path, flag: str) -> None:

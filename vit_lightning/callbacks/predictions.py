@@ -21,6 +21,9 @@ from vit_lightning.data.sampling import BROKEN
 from vit_lightning.errors import InputError
 from vit_lightning.files import check_place, spreadsheet_cell, unwritable
 
+PAIR = ("class", "probability")
+"""What is written of each of the best classes."""
+
 
 class Predictions(Callback):
     """Write the best classes of each image to a CSV file: one row per image, in the order of the data.
@@ -133,10 +136,6 @@ class Predictions(Callback):
         self._file.add(rows)
         self._rows += len(values)
         self._written += len(values) - sum(broken)
-
-
-PAIR = ("class", "probability")
-"""What is written of each of the best classes."""
 
 
 class PartFile:
