@@ -40,6 +40,10 @@ class RecipeTrained(Protocol):
         """What training minimises, in words."""
 
     @property
+    def engine(self) -> str:
+        """How its training steps reach the device, in words."""
+
+    @property
     def score_names(self) -> Sequence[str]:
         """Names of the scores that it logs of each split."""
 

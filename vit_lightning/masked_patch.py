@@ -49,7 +49,8 @@ class MaskedPatch(RecipeModel):
             pass (activation checkpointing).
         compile: Compile the net with torch.compile, in place: the keys of checkpoints do not change.
         cuda_graph: Replay the training step as CUDA graphs, which launches a small net's step several times faster. One
-            holds loss and gradients, another the step of adam, adamw or muon. On one GPU, or on several with DDP.
+            holds loss and gradients, another the step of adam, adamw or muon. On one GPU, or on several with DDP. auto:
+            where nothing hinders it; true: or else an error.
         num_classes: Ignored: the net has no classes yet.
         image_size: Pixels per side, or (y, x), from the data.
         mean: Channel means of images in [0, 1]; None: 0.5.
@@ -70,7 +71,7 @@ class MaskedPatch(RecipeModel):
         target: Target = "mean_colour",
         recompute: bool = False,
         compile: bool = False,
-        cuda_graph: bool = False,
+        cuda_graph: bool | Literal["auto"] = "auto",
         num_classes: int | None = None,
         image_size: int | tuple[int, int] | None = None,
         mean: tuple[float, ...] | None = None,

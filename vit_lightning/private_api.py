@@ -127,6 +127,15 @@ PRIVATE_NAMES = (
         "undoes it",
         ("flat", "tensors"),
     ),
+    *(
+        PrivateName(
+            "torch",
+            f"torch.nn.Module.{name}",
+            "training",
+            "tells whether a hook waits for calls that a CUDA graph would leave out",
+        )
+        for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
+    ),
     PrivateName(
         "torch",
         "torch.optim.AdamW._step_supports_amp_scaling",

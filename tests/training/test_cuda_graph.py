@@ -16,6 +16,7 @@ from torch import nn
 
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build, resolve
+from vit_lightning.models.timm_net import TimmNet
 from vit_lightning.training import cuda_graph
 from vit_lightning.training.cuda_graph import (
     AllReducedGradients,
@@ -55,7 +56,7 @@ class Owner(LightningModule):
 
     def __init__(self, strategy: object, **settings: object) -> None:
         super().__init__()
-        self.layer = nn.Linear(3, 2)
+        self.layer = self.net = nn.Linear(3, 2)
         defaults = {"accumulate_grad_batches": 1, "world_size": 2, "is_last_batch": False}
         self._trainer = SimpleNamespace(strategy=strategy, fit_loop=SimpleNamespace(batch_idx=0), **defaults | settings)
 
@@ -75,7 +76,132 @@ class Owner(LightningModule):
 def test_what_cannot_be_captured_is_refused_before_the_first_step(strategy, settings, said):
     owner = Owner(strategy)
     with pytest.raises(InputError, match=said):
-        GraphedTraining(owner, owner.layer).begin(**{"recompute": False, "compile": False} | settings)
+        GraphedTraining(owner, owner.layer, True).choose(**{"recompute": False, "compile": False} | settings)
+
+
+class OnGpu(Owner):
+    """One of vit_lightning's own, as far as a decision can tell."""
+
+    __module__ = "vit_lightning.classifier"
+    device = torch.device("cuda")
+
+
+@pytest.mark.parametrize(
+    ("owner", "settings", "said"),
+    [
+        (OnGpu(SingleDeviceStrategy()), {}, ""),
+        (OnGpu(ModelParallelStrategy()), {}, "one device, or a replica on each (--trainer.strategy ddp)"),
+        (OnGpu(SingleDeviceStrategy()), {"compile": True}, "a net that is not compiled"),
+        (Owner(SingleDeviceStrategy()), {}, "a GPU and a model of vit_lightning, not Owner"),
+    ],
+)
+def test_unasked_graphs_are_left_out_where_they_cannot_be(owner, settings, said):
+    graphs = GraphedTraining(owner, lambda images: images.sum(), "auto")
+    graphs.choose(**{"recompute": False, "compile": False} | settings)
+    assert graphs.hindrance == said
+    if said:
+        assert graphs.loss(torch.ones(2)) == 2
+        graphs.average_gradients()  # DDP's own, for which there would be no connection here
+
+
+def test_timms_nets_are_not_captured_unasked():
+    owner = OnGpu(SingleDeviceStrategy())
+    owner.net = TimmNet.__new__(TimmNet)
+    graphs = GraphedTraining(owner, owner.layer, "auto")
+    graphs.choose(recompute=False, compile=False)
+    assert graphs.hindrance == "a net of vit_lightning, not timm's"
+
+
+class Attempt:
+    """In place of a captured loss."""
+
+    error: str | None = None
+    others = False
+
+    def __init__(self, model: nn.Module, loss: Any, averages: bool) -> None:
+        self.graph, self.averaged = None, False
+
+    def __call__(self, images: torch.Tensor, accumulates: bool) -> torch.Tensor:
+        if self.error:
+            raise RuntimeError(self.error)
+        self.graph = "captured"
+        return torch.tensor(-1.0)
+
+    def trains_others(self) -> bool:
+        return self.others
+
+    def release(self) -> None:
+        pass
+
+
+def attempted(monkeypatch: pytest.MonkeyPatch, asked: Any) -> tuple[GraphedTraining, list[str]]:
+    """Graphs of a fit that has begun, and what it says."""
+    said: list[str] = []
+    monkeypatch.setattr(cuda_graph, "GraphedLoss", Attempt)
+    monkeypatch.setattr(cuda_graph, "rank_zero_info", said.append)
+    graphs = GraphedTraining(OnGpu(SingleDeviceStrategy(), world_size=1), lambda images: images.sum(), asked)
+    graphs.choose(recompute=False, compile=False)
+    return graphs, said
+
+
+def test_what_cannot_be_captured_goes_on_without_graph_and_says_so_once(monkeypatch):
+    graphs, said = attempted(monkeypatch, "auto")
+    monkeypatch.setattr(Attempt, "error", "operation not permitted\nand a long story")
+    assert [graphs.loss(torch.ones(2)) for _ in range(3)] == [2, 2, 2]
+    assert said == ["on without CUDA graphs: the loss cannot be captured (operation not permitted)"]
+
+
+def test_asked_for_graphs_raise_what_the_capture_raises(monkeypatch):
+    graphs, _ = attempted(monkeypatch, True)
+    monkeypatch.setattr(Attempt, "error", "operation not permitted")
+    with pytest.raises(RuntimeError, match="operation not permitted"):
+        graphs.loss(torch.ones(2))
+
+
+def test_an_error_of_a_replay_is_raised(monkeypatch):
+    graphs, _ = attempted(monkeypatch, "auto")
+    assert graphs.loss(torch.ones(2)) == -1
+    monkeypatch.setattr(Attempt, "error", "an illegal memory access")
+    with pytest.raises(RuntimeError, match="an illegal memory access"):
+        graphs.loss(torch.ones(2))
+
+
+@pytest.mark.parametrize("asked", [True, "auto"])
+def test_other_parameters_that_train_end_the_graph(monkeypatch, asked):
+    graphs, said = attempted(monkeypatch, asked)
+    assert graphs.loss(torch.ones(2)) == -1
+    monkeypatch.setattr(Attempt, "others", True)
+    assert graphs.loss(torch.ones(2)) == 2
+    assert said == ["on without CUDA graphs: other parameters train from here on"]
+
+
+def test_a_captured_loss_knows_which_parameters_it_serves():
+    net = nn.Linear(3, 2)
+    net.bias.requires_grad_(False)
+    graphed = GraphedLoss(net, net)
+    assert not graphed.trains_others()
+    net.bias.requires_grad_(True)
+    assert graphed.trains_others()
+    net.weight.requires_grad_(False)  # as many as then
+    assert graphed.trains_others()
+
+
+@pytest.mark.parametrize(("asked", "loss"), [("auto", 2), (True, -1)])
+def test_hooks_see_every_call_unless_graphs_are_asked_for(monkeypatch, asked, loss):
+    graphs, said = attempted(monkeypatch, asked)
+    graphs.model.net.register_forward_hook(lambda *_: None)
+    assert graphs.loss(torch.ones(2)) == loss
+    assert said == ["on without CUDA graphs: a hook waits for calls of the net's modules"] * (asked == "auto")
+
+
+def test_gradients_are_averaged_here_once_a_graph_is_given_up(monkeypatch):
+    graphs, _ = attempted(monkeypatch, "auto")
+    graphs.model.trainer.world_size, seen = 2, []
+    monkeypatch.setattr(cuda_graph, "average_gradients", seen.append)
+    monkeypatch.setattr(Attempt, "error", "operation not permitted")
+    graphs.loss(torch.ones(2))
+    graphs.average_gradients()
+    assert len(seen) == 1
 
 
 @pytest.mark.parametrize(
@@ -87,8 +213,8 @@ def test_gradients_are_averaged_once_per_optimiser_step(monkeypatch, settings, a
     monkeypatch.setattr(
         cuda_graph, "average_gradients", lambda parameters: seen.append(owner.trainer.fit_loop.batch_idx)
     )
-    graphs = GraphedTraining(owner, owner.layer)
-    graphs.graphed = SimpleNamespace(averaged=False)
+    graphs = GraphedTraining(owner, owner.layer, True)
+    graphs._launched, graphs.graphed = True, SimpleNamespace(averaged=False)
     for batch in range(3):
         owner.trainer.fit_loop.batch_idx = batch
         graphs.average_gradients()
@@ -169,6 +295,41 @@ def test_recorded_steps_follow_the_learning_rate(monkeypatch, name):
     assert len(recorded) == 1
 
 
+def test_a_recorded_step_is_not_replayed_with_other_settings(monkeypatch):
+    nets = [tiny_net() for _ in range(2)]
+    plain, graphed = (Optim(name="adamw", lr=0.1, weight_decay=0.1).build(net) for net in nets)
+    recorded: list[Recorded] = []
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Recorded)
+    monkeypatch.setattr(torch.cuda, "graph", recorder(nets[1], graphed, recorded))
+    graph_steps(graphed)
+    check_steps(nets, plain, graphed)
+    replayed = recorded[0].work
+    recorded[0].work = lambda: pytest.fail("replayed")
+    for optimizer in (plain, graphed):
+        optimizer.param_groups[0]["weight_decay"] += 0.1
+        optimizer.step()
+    for ours, theirs in zip(*(net.parameters() for net in nets), strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-6)
+    recorded[0].work = replayed
+
+
+def test_a_step_that_cannot_be_captured_is_taken_as_it_is(monkeypatch):
+    @contextmanager
+    def graph(*_: Any, **__: Any) -> Iterator[None]:
+        raise RuntimeError("operation not permitted")
+        yield
+
+    said: list[str] = []
+    monkeypatch.setattr(cuda_graph, "rank_zero_info", said.append)
+    nets = [tiny_net() for _ in range(2)]
+    plain, graphed = (Optim(name="adamw", lr=0.1, weight_decay=0.1).build(net) for net in nets)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Recorded)
+    monkeypatch.setattr(torch.cuda, "graph", graph)
+    graph_steps(graphed)
+    check_steps(nets, plain, graphed)
+    assert said == ["the optimiser's step is not captured (operation not permitted)"]
+
+
 def tiny_net(device: str = "cpu") -> nn.Module:
     torch.manual_seed(0)
     config = resolve(NetConfig("mu/8", depth=2, width=16, heads=2, mlp=24))
@@ -200,6 +361,43 @@ def test_captured_steps_follow_the_learning_rate(name):
     plain, graphed = (Optim(name=name, lr=0.1, weight_decay=0.1).build(net) for net in nets)
     graph_steps(graphed)
     check_steps(nets, plain, graphed)
+
+
+@pytest.mark.gpu
+def test_a_capture_leaves_random_numbers_and_statistics_as_they_were():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Dropout(0.5), nn.Linear(16, 3)).cuda()
+    images, state = torch.randn(4, 8, device="cuda"), deepcopy(net.state_dict())
+    torch.cuda.manual_seed(1)
+    expected = [net(images).square().mean().item() for _ in range(3)]
+    counted = deepcopy(net.state_dict())
+    net.load_state_dict(state)
+    torch.cuda.manual_seed(1)
+    graphed = GraphedLoss(net, lambda images: net(images).square().mean())
+    assert [graphed(images).item() for _ in range(3)] == pytest.approx(expected, rel=1e-5)
+    assert all(torch.equal(counted[name], value) for name, value in net.state_dict().items())
+
+
+@pytest.mark.gpu
+def test_a_loss_that_reads_the_device_is_trained_without_graph():
+    torch.manual_seed(0)
+    owner = OnGpu(SingleDeviceStrategy(), world_size=1)
+    owner.net = net = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.5), nn.Linear(16, 3)).cuda()
+
+    def loss(images):
+        value = net(images).square().mean()
+        return value * 2 if value.item() > 1e9 else value
+
+    images = torch.randn(4, 8, device="cuda")
+    torch.cuda.manual_seed(1)
+    expected = [loss(images).item() for _ in range(3)]
+    torch.cuda.manual_seed(1)
+    graphs = GraphedTraining(owner, loss, "auto")
+    graphs.choose(recompute=False, compile=False)
+    values = [graphs.loss(images) for _ in range(3)]
+    assert [value.item() for value in values] == pytest.approx(expected, rel=1e-6)
+    values[-1].backward()
+    assert net[0].weight.grad.isfinite().all() and "cannot be captured" in graphs.hindrance
 
 
 @pytest.mark.gpu

@@ -35,6 +35,8 @@ def plan_lines(trainer: Trainer, model: LightningModule, folder: Path | None = N
     lines = [_net_line(model), *_data_lines(trainer), _steps_line(trainer, model)]
     lines.append(f"device   {device_name(trainer.strategy.root_device)}, precision {trainer.precision}")
     if isinstance(model, RecipeTrained):
+        if model.device.type == "cuda":
+            lines.append(f"engine   {model.engine}")
         lines.append(f"loss     {model.objective}")
     if decay := decay_line(trainer.optimizers[0]) if trainer.optimizers else None:
         lines.append(f"decay    {decay}")

@@ -41,7 +41,11 @@ OUR_SENTENCES = {
     "trainer.devices": ("Number of devices, a list of their indices such as [0,2], -1 for all, or auto", "auto"),
     "trainer.num_nodes": ("Number of hosts", "1"),
     "trainer.strategy": ("How several devices share the work, such as ddp", "auto"),
-    "trainer.precision": ("Arithmetic: 32-true, bf16-mixed, 16-mixed, bf16-true; unset: 32-true", None),
+    "trainer.precision": (
+        "Arithmetic: 32-true, bf16-mixed, 16-mixed, bf16-true; unset: that of the checkpoint, or bf16-mixed on a GPU "
+        "that has it",
+        None,
+    ),
     "trainer.accumulate_grad_batches": ("Batches whose gradients are summed before one optimiser step", "1"),
     "trainer.gradient_clip_val": (
         "Largest norm of the gradient; larger ones are scaled down; unset: no clipping",

@@ -20,7 +20,7 @@ from vit_lightning.weights.load import check_checkpoint
 
 DEFAULT_MODEL = "vit_lightning.classifier.Classifier"
 OURS = {f"{module}.{name}" for name, module in MODELS.items()}
-READ = {"hyper_parameters": {}, "global_step": 0, "model": DEFAULT_MODEL}
+READ = {"hyper_parameters": {}, "global_step": 0, "model": DEFAULT_MODEL, "precision": ""}
 """What is read of a checkpoint before its run is set up, and what stands for it in a converted one."""
 
 

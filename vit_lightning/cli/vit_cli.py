@@ -16,6 +16,7 @@ from vit_lightning.callbacks.early_stopping import EarlyStopping
 from vit_lightning.callbacks.monitors import MONITORING, resolve
 from vit_lightning.cli import launched
 from vit_lightning.cli.arguments import CommandLine
+from vit_lightning.cli.arithmetic import default_precision
 from vit_lightning.cli.checked_values import check_values, spell_nulls
 from vit_lightning.cli.config_files import (
     DATA_FACTS,
@@ -163,6 +164,8 @@ class ViTCLI(LightningCLI):
             config.model.init_args.weights = None
         elif self.subcommand == "fit":
             take_published(config.model.init_args)
+        if precision := default_precision(self.subcommand, config.trainer, self.trained):
+            config.trainer.precision = precision
         self.undirected = resolve(config, getattr(resolve_name(config.model.class_path), "monitor", None))
 
     def after_instantiate_classes(self) -> None:

@@ -45,7 +45,7 @@ class ImageDataModule(LightningDataModule, ABC):
         image_size: height and width of the images given to the model, one number for both or [height, width].
         batch_size: images in a batch, per device. An optimiser step sees these times the devices and the accumulated
             batches.
-        num_workers: processes that load images, per device (unset: one per core, at most 8). 0 loads in the main
+        num_workers: processes that load images, per device (unset: one per core, at most 16). 0 loads in the main
             process. Batches that are taken from memory as they are need none, and training sets varied on a GPU have
             none.
         augment: how training images are varied and evaluation images brought to size.
@@ -243,7 +243,7 @@ class ImageDataModule(LightningDataModule, ABC):
     @property
     def workers(self) -> int:
         """Processes that load images for each device and set."""
-        return min(8, self.cores_per_device) if self.num_workers is None else self.num_workers
+        return min(16, self.cores_per_device) if self.num_workers is None else self.num_workers
 
     @property
     def cores_per_device(self) -> int:

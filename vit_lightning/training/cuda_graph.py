@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from types import MethodType
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from lightning.pytorch import LightningModule
 from lightning.pytorch.strategies import DDPStrategy
+from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor, nn
 from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors
 from torch.autograd import Function
@@ -17,6 +18,7 @@ from torch.autograd.function import once_differentiable
 from torch.optim import Optimizer
 
 from vit_lightning.errors import InputError
+from vit_lightning.models.timm_net import TimmNet
 from vit_lightning.training.averaging import replicates
 
 WARM_UP = 3
@@ -31,54 +33,101 @@ class GraphedTraining:
     Args:
         model: what is trained.
         loss: from a batch's tensors to the loss, with no decision that depends on their values.
+        asked: True refuses what cannot be captured; "auto" trains it without a graph.
     """
 
-    def __init__(self, model: LightningModule, loss: Callable[..., Tensor]) -> None:
+    def __init__(self, model: LightningModule, loss: Callable[..., Tensor], asked: Literal[True, "auto"]) -> None:
         self.model = model
         self.batch_loss = loss
+        self.asked = asked
+        self.hindrance = ""
+        """What keeps the fit from using graphs, in words."""
         self.graphed: GraphedLoss | None = None
+        self._launched = False  # once a fit has given its graph up, its gradients are still averaged here
 
-    def begin(self, recompute: bool, compile: bool) -> None:
-        """Begin a fit; the parameters of an earlier one may have lain elsewhere.
+    def choose(self, recompute: bool, compile: bool) -> None:
+        """Settle whether the fit that begins uses graphs; the parameters of an earlier one may have lain elsewhere.
 
         Args:
             recompute: whether blocks compute their activations again.
             compile: whether the net is compiled.
 
         Raises:
-            InputError: the run cannot be captured.
+            InputError: graphs are asked for, and the run cannot be captured.
         """
-        if self.graphed is not None:
-            self.graphed.release()
-            self.graphed = None
-        strategy = self.model.trainer.strategy
-        hindrances = {
+        self._release()
+        own = type(self.model).__module__.partition(".")[0] == __package__.partition(".")[0]
+        lacks = {
             "a GPU": self.model.device.type != "cuda",
-            "one device, or a replica on each (--trainer.strategy ddp)": not replicates(strategy),
+            "one device, or a replica on each (--trainer.strategy ddp)": not replicates(self.model.trainer.strategy),
             "no recomputation": recompute,
             "a net that is not compiled": compile,
         }
-        if missing := [need for need, lacks in hindrances.items() if lacks]:
-            raise InputError(f"--model.cuda_graph true needs {' and '.join(missing)}; drop it")
-        if isinstance(strategy, DDPStrategy):
+        if self.asked == "auto":  # what is not known to decide nothing by a batch's values, or by the step
+            lacks |= {
+                f"a model of vit_lightning, not {type(self.model).__name__}": not own,
+                "a net of vit_lightning, not timm's": isinstance(self.model.net, TimmNet),
+            }
+        self.hindrance = " and ".join(need for need, missing in lacks.items() if missing)
+        if self.hindrance and self.asked is True:
+            raise InputError(f"--model.cuda_graph true needs {self.hindrance}; drop it")
+        self._launched = not self.hindrance
+
+    def begin(self) -> None:
+        """Keep DDP from averaging gradients that it does not see."""
+        strategy = self.model.trainer.strategy
+        if self._launched and isinstance(strategy, DDPStrategy):
             strategy.model.require_backward_grad_sync = False  # type: ignore[assignment]
 
     def loss(self, *batch: Tensor) -> Tensor:
         """Return the loss of a batch, whose graph is captured at the first call."""
+        if self.hindrance:
+            return self.batch_loss(*batch)
         accumulates = self.model.trainer.accumulate_grad_batches > 1
+        failure = ""
         if self.graphed is None:
             averages = self.model.trainer.world_size > 1 and not accumulates
             self.graphed = GraphedLoss(self.model, self.batch_loss, averages)
-        return self.graphed(*batch, accumulates=accumulates)
+            failure = self._unseen() if self.asked == "auto" else ""
+        elif self.graphed.trains_others():
+            failure = "other parameters train from here on"
+        if not failure:
+            try:
+                return self.graphed(*batch, accumulates=accumulates)
+            except RuntimeError as error:
+                if self.asked is True or self.graphed.graph is not None:
+                    raise
+                failure = f"the loss cannot be captured ({str(error).partition(chr(10))[0]})"
+        self._give_up(failure)  # outside the handler, whose error keeps the attempt's memory
+        return self.batch_loss(*batch)
 
     def average_gradients(self) -> None:
-        """Average the gradients over devices once per optimiser step, where the graph has not done so."""
+        """Average the gradients over devices once per optimiser step, where neither the graph nor DDP has done so."""
         trainer = self.model.trainer
-        if trainer.world_size == 1 or self.graphed.averaged:
+        if not self._launched or trainer.world_size == 1 or (self.graphed is not None and self.graphed.averaged):
             return
         batch = trainer.fit_loop.batch_idx + 1
         if batch % trainer.accumulate_grad_batches == 0 or trainer.is_last_batch:
             average_gradients(self.model.parameters())
+
+    def _unseen(self) -> str:
+        """What a replay would leave out without a word."""
+        if torch.is_anomaly_enabled():
+            return "anomaly detection looks at every operation"
+        modules = list(self.model.net.modules())
+        if any(each._forward_hooks or each._forward_pre_hooks or each._backward_hooks for each in modules):
+            return "a hook waits for calls of the net's modules"
+        return ""
+
+    def _give_up(self, reason: str) -> None:
+        self._release()
+        self.hindrance = reason
+        rank_zero_info(f"on without CUDA graphs: {reason}")
+
+    def _release(self) -> None:
+        if self.graphed is not None:
+            self.graphed.release()
+            self.graphed = None
 
 
 class GraphedLoss:
@@ -92,7 +141,8 @@ class GraphedLoss:
     """
 
     def __init__(self, model: nn.Module, loss: Callable[..., Tensor], averages: bool = False) -> None:
-        self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self.all_parameters, self.buffers = list(model.parameters()), list(model.buffers())
+        self.parameters = [parameter for parameter in self.all_parameters if parameter.requires_grad]
         self.loss = loss
         self.averages = averages
         self.averaged = False
@@ -121,6 +171,12 @@ class GraphedLoss:
         self.averaged = self.averages
         return _Replay.apply(self, self.anchor)
 
+    def trains_others(self) -> bool:
+        """Whether parameters were frozen or freed since the capture, which holds the gradients of those of then."""
+        return sum(parameter.requires_grad for parameter in self.all_parameters) != len(self.parameters) or not all(
+            parameter.requires_grad for parameter in self.parameters
+        )
+
     def add_gradients(self, factor: Tensor) -> None:
         """Add the gradients, times a factor, to those that the parameters have."""
         torch._foreach_mul_([gradient for _, gradient in self.gradients], factor)
@@ -139,22 +195,32 @@ class GraphedLoss:
     def _capture(self, inputs: tuple[Tensor, ...]) -> None:
         self.inputs = [tensor.clone() for tensor in inputs]
         device = inputs[0].device
-        state, stream = torch.cuda.get_rng_state(device), torch.cuda.Stream(device)
+        random, statistics = torch.cuda.get_rng_state(device), [buffer.clone() for buffer in self.buffers]
+        generator = torch.cuda.default_generators[inputs[0].get_device()]
+        before = generator.clone_state()
+        stream, graph = torch.cuda.Stream(device), torch.cuda.CUDAGraph()
         stream.wait_stream(torch.cuda.current_stream(device))
         # A cast that autocast keeps outside the graph would go stale in it.
         dtype, enabled = torch.get_autocast_dtype("cuda"), torch.is_autocast_enabled("cuda")
-        with torch.autocast("cuda", dtype, enabled, cache_enabled=False):
-            with torch.cuda.stream(stream):
-                for _ in range(WARM_UP):
-                    self._compute()
-            torch.cuda.current_stream(device).wait_stream(stream)
-            self.graph = torch.cuda.CUDAGraph()
-            # Loaders pin memory in threads of their own, which must not end the capture.
-            with torch.cuda.graph(self.graph, stream=stream, capture_error_mode="thread_local"):
-                self.value, gradients = self._compute()
+        try:
+            with torch.autocast("cuda", dtype, enabled, cache_enabled=False):
+                with torch.cuda.stream(stream):
+                    for _ in range(WARM_UP):
+                        self._compute()
+                torch.cuda.current_stream(device).wait_stream(stream)
+                # Loaders pin memory in threads of their own, which must not end the capture.
+                with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+                    self.value, gradients = self._compute()
+        except RuntimeError:
+            generator.graphsafe_set_state(before)  # that of a capture that failed draws for nobody else
+            raise
+        finally:
+            torch.cuda.set_rng_state(random, device)
+            for buffer, value in zip(self.buffers, statistics, strict=True):
+                buffer.copy_(value)
+        self.graph = graph
         pairs = zip(self.parameters, gradients, strict=True)
         self.gradients = [(parameter, gradient) for parameter, gradient in pairs if gradient is not None]
-        torch.cuda.set_rng_state(state, device)
         if self.averages:
             atexit.register(self.release)  # before the connection is closed, which was registered earlier
 
@@ -171,7 +237,8 @@ class GraphedLoss:
 class GraphedStep:
     """An optimiser's step that is captured once it has its state, and replayed while gradients stay in their places.
 
-    Only the learning rates may change from then on. Muon's step keeps the host longer than a small net's device.
+    Where anything but learning rates changes, the step is taken without it. Muon's step keeps the host longer than a
+    small net's device.
 
     Args:
         optimizer: of torch, whose rule takes learning rates from tensors too.
@@ -182,7 +249,9 @@ class GraphedStep:
         self.plain_step = optimizer.step
         self.has_state = False
         self.graph: torch.cuda.CUDAGraph | None = None
+        self.can_capture = True
         self.places: list[int | None] = []
+        self.settings: list[dict[str, Any]] = []
         self.rates: list[Tensor] = []
 
     def __call__(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
@@ -192,9 +261,9 @@ class GraphedStep:
             with torch.enable_grad():
                 loss = closure()
         places = [None if each.grad is None else each.grad.data_ptr() for each in self._parameters()]
-        if self.has_state and self.graph is None:
+        if self.has_state and self.graph is None and self.can_capture:
             self._capture(places)
-        if places == self.places:
+        if self.graph is not None and places == self.places and self._settings() == self.settings:
             for rate, group in zip(self.rates, self.optimizer.param_groups, strict=True):
                 rate.fill_(group["lr"])
             self.graph.replay()
@@ -206,18 +275,30 @@ class GraphedStep:
     def _parameters(self) -> Iterator[nn.Parameter]:
         return chain.from_iterable(group["params"] for group in self.optimizer.param_groups)
 
+    def _settings(self) -> list[dict[str, Any]]:
+        """What the capture has fixed: all of a group but its parameters and its rate."""
+        return [
+            {name: value for name, value in group.items() if name not in ("params", "lr")}
+            for group in self.optimizer.param_groups
+        ]
+
     def _capture(self, places: list[int | None]) -> None:
         groups, device = self.optimizer.param_groups, next(self._parameters()).device
-        self.places, self.rates = places, [torch.zeros((), device=device) for _ in groups]
+        self.places, self.settings = places, self._settings()
+        self.rates = [torch.zeros((), device=device) for _ in groups]
         kept: list[dict[str, Any]] = [
             {name: group[name] for name in ("lr", "capturable") if name in group} for group in groups
         ]
-        self.graph = torch.cuda.CUDAGraph()
+        graph = torch.cuda.CUDAGraph()
         for group, rate in zip(groups, self.rates, strict=True):
             group.update(lr=rate, capturable=True)
         try:
-            with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
                 self.plain_step()
+            self.graph = graph
+        except RuntimeError as error:
+            self.can_capture = False
+            rank_zero_info(f"the optimiser's step is not captured ({str(error).partition(chr(10))[0]})")
         finally:
             for group, own in zip(groups, kept, strict=True):
                 group.pop("capturable")

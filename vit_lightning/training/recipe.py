@@ -74,7 +74,8 @@ class RecipeModel(LightningModule):
         recipe = {name: asdict(getattr(self, name)) for name in ("optim", "schedule", "averaging")}
         self.save_hyperparameters({"net": asdict(self.config)} | recipe | settings, logger=False)
         self.average: WeightAverage | None = None
-        self.graphs = GraphedTraining(self, self.batch_loss) if settings["cuda_graph"] else None
+        graphed = settings["cuda_graph"]
+        self.graphs = GraphedTraining(self, self.batch_loss, graphed) if graphed else None
         self.gradient_norms: Tensor | None = None
         self.net: Net = None  # type: ignore[assignment]  # until configure_model knows the facts of the data
         self.planned_steps: int | None = None
@@ -149,6 +150,18 @@ class RecipeModel(LightningModule):
         return f"that of {type(self).__name__}"
 
     @property
+    def is_graphed(self) -> bool:
+        """Whether the fit at hand takes its steps from CUDA graphs."""
+        return self.graphs is not None and not self.graphs.hindrance
+
+    @property
+    def engine(self) -> str:
+        """How the device is told what to compute, in words."""
+        if self.graphs is None or self.is_graphed:
+            return "CUDA graphs" if self.is_graphed else "kernel by kernel"
+        return f"kernel by kernel (CUDA graphs need {self.graphs.hindrance})"
+
+    @property
     def score_names(self) -> list[str]:
         """Names of the scores that are logged of each split."""
         return list(self.scores["val"])
@@ -185,9 +198,9 @@ class RecipeModel(LightningModule):
             self.log("train/loss", loss, batch_size=images, sync_dist=True)
 
     def on_fit_start(self) -> None:
-        """Begin with new CUDA graphs, or say what they lack."""
+        """Begin with new CUDA graphs."""
         if self.graphs is not None:
-            self.graphs.begin(recompute=self.hparams.recompute, compile=self.hparams.compile)
+            self.graphs.begin()
 
     def on_after_backward(self) -> None:
         """Average the gradients over devices where CUDA graphs keep DDP from it."""
@@ -239,7 +252,9 @@ class RecipeModel(LightningModule):
         if not self.trainer.fast_dev_run:  # type: ignore[attr-defined]  # one step has no room for any warm-up
             self.schedule.check(total)
         optimizer = self.optim.build(self.trainable())
-        if self.hparams.cuda_graph and self.optim.name != "sgd" and self.trainer.precision != "16-mixed":
+        if self.graphs is not None:
+            self.graphs.choose(recompute=self.hparams.recompute, compile=self.hparams.compile)
+        if self.is_graphed and self.optim.name != "sgd" and self.trainer.precision != "16-mixed":
             graph_steps(optimizer)  # sgd's host reads its rate; fp16's scaler skips steps, which a graph cannot
         scheduler = LambdaLR(
             optimizer, lambda step: self.schedule.lr(step, self.optim.lr, total) / (self.optim.lr or 1.0)
@@ -266,6 +281,7 @@ class RecipeModel(LightningModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Name the class, so that a checkpoint alone rebuilds its model, and what a resumed run must keep."""
         checkpoint["model"] = resume.class_path(self)
+        checkpoint["precision"] = str(self.trainer.precision)
         checkpoint["planned_steps"] = self.trainer.estimated_stepping_batches
         checkpoint["order"] = resume.data_order(self.trainer)
         if self.average is not None:

@@ -34,7 +34,8 @@ def prepare(
     """Write training, validation and test images as shards, for --data Shards.
 
     Started again, it goes on after the last whole shard; a shard that was removed is made anew. What cannot be read is
-    left out with --data.on_error skip. --data.num_workers says how many processes work; unset: one per core, at most 8.
+    left out with --data.on_error skip. --data.num_workers says how many processes work; unset: one per core, at most
+    16.
 
     Args:
         trainer: The trainer that a run with these flags would have.
