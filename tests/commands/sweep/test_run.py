@@ -1,0 +1,25 @@
+"""What a cell's run depends on beside its words: the files that they name."""
+
+import pytest
+
+from vit_lightning.commands.sweep import run
+from vit_lightning.commands.sweep.plan import Cell
+from vit_lightning.commands.sweep.run import Record, check_unchanged
+from vit_lightning.errors import InputError
+
+
+@pytest.mark.parametrize(
+    "words", [["-c", "x.yaml"], ["--config", "x.yaml"], ["--config=x.yaml"], ["--trainer", "x.yaml"], ["--data=x.yaml"]]
+)
+def test_a_file_that_changed_is_named_however_it_is_given(tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    cell = Cell("rates", {"rate": "0.1"}, [["fit", *words, "--data.root", "photos.yaml"]])
+    (tmp_path / "photos.yaml").write_text("- no config, but data\n")
+    (tmp_path / "x.yaml").write_text("lr: 1  # a note\n")
+    (tmp_path / "runs" / cell.place).mkdir(parents=True)
+    Record(cell.lines, done=1, files=run._digests(cell)).write(tmp_path / "runs" / cell.place)
+    (tmp_path / "x.yaml").write_text("lr:   1\n")
+    assert check_unchanged(cell, tmp_path / "runs").done == 1
+    (tmp_path / "x.yaml").write_text("lr: 2\n")
+    with pytest.raises(InputError, match=r"ran with another x\.yaml than there is now; remove"):
+        check_unchanged(cell, tmp_path / "runs")
