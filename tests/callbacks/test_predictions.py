@@ -125,8 +125,19 @@ FACTS = {
 @pytest.mark.parametrize(
     ("fact", "value"),
     [
-        *[("precision", "bf16-mixed"), ("hparams", {"num_classes": 4}), ("root", Path("others")), ("augment", "resize")],
-        *[("image_size", 16), ("mean", (0.4,)), ("std", (0.25,)), ("keys", ["b.png", "a.png"]), ("content", b"longer..")],
+        *[
+            ("precision", "bf16-mixed"),
+            ("hparams", {"num_classes": 4}),
+            ("root", Path("others")),
+            ("augment", "resize"),
+        ],
+        *[
+            ("image_size", 16),
+            ("mean", (0.4,)),
+            ("std", (0.25,)),
+            ("keys", ["b.png", "a.png"]),
+            ("content", b"longer.."),
+        ],
     ],
 )
 def test_rows_that_would_be_others_begin_anew(tmp_path, fact, value):

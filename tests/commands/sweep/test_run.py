@@ -1,5 +1,7 @@
 """What a cell's run depends on beside its words: the files that they name."""
 
+from pathlib import Path
+
 import pytest
 
 from vit_lightning.commands.sweep import run
@@ -23,3 +25,19 @@ def test_a_file_that_changed_is_named_however_it_is_given(tmp_path, monkeypatch,
     (tmp_path / "x.yaml").write_text("lr: 2\n")
     with pytest.raises(InputError, match=r"ran with another x\.yaml than there is now; remove"):
         check_unchanged(cell, tmp_path / "runs")
+
+
+def test_a_fit_that_was_asked_to_end_is_not_done_though_it_ended_well(tmp_path):
+    """As by scancel of its process alone: it saves its state, and ends with status 0."""
+    cell, said = Cell("rates", {"rate": "0.1"}, [["fit", "--rate", "0.1"]]), ["stopped by a signal at optimiser step 7"]
+
+    def call(words: list[str], log: Path, lock: int) -> int:
+        with log.open("a") as output:
+            print("\n".join(said), file=output)
+        return 0
+
+    assert run.run(cell, tmp_path, call).state == "stopped"
+    assert not run.is_finished(cell, run.read_record(tmp_path / cell.place))
+    said[:] = ["run      runs/0"]
+    assert run.run(cell, tmp_path, call).state == "finished"
+    assert run.is_finished(cell, run.read_record(tmp_path / cell.place))
