@@ -11,19 +11,28 @@ from vit_lightning.errors import InputError
 
 
 @pytest.mark.parametrize(
-    "words", [["-c", "x.yaml"], ["--config", "x.yaml"], ["--config=x.yaml"], ["--trainer", "x.yaml"], ["--data=x.yaml"]]
+    "words",
+    [
+        ["-c", "x.yaml"],
+        ["--config", "x.yaml"],
+        ["--config=x.yaml"],
+        ["--trainer", "x.yaml"],
+        ["--data=x.yaml"],
+        ["--config", "x"],
+    ],
 )
 def test_a_file_that_changed_is_named_however_it_is_given(tmp_path, monkeypatch, words):
+    name = words[-1].rpartition("=")[2]
     monkeypatch.chdir(tmp_path)
     cell = Cell("rates", {"rate": "0.1"}, [["fit", *words, "--data.root", "photos.yaml"]])
     (tmp_path / "photos.yaml").write_text("- no config, but data\n")
-    (tmp_path / "x.yaml").write_text("lr: 1  # a note\n")
+    (tmp_path / name).write_text("lr: 1  # a note\n")
     (tmp_path / "runs" / cell.place).mkdir(parents=True)
     Record(cell.lines, done=1, files=run._digests(cell)).write(tmp_path / "runs" / cell.place)
-    (tmp_path / "x.yaml").write_text("lr:   1\n")
+    (tmp_path / name).write_text("lr:   1\n")
     assert check_unchanged(cell, tmp_path / "runs").done == 1
-    (tmp_path / "x.yaml").write_text("lr: 2\n")
-    with pytest.raises(InputError, match=r"ran with another x\.yaml than there is now; remove"):
+    (tmp_path / name).write_text("lr: 2\n")
+    with pytest.raises(InputError, match=f"ran with another {name} than there is now; remove"):
         check_unchanged(cell, tmp_path / "runs")
 
 
