@@ -19,7 +19,7 @@ from vit_lightning.callbacks.skipped_images import SkippedImages
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.records import Records, Skipped
-from vit_lightning.data.sampling import BROKEN, IGNORE
+from vit_lightning.data.sampling import BROKEN, IGNORE, Draw
 from vit_lightning.errors import InputError
 
 
@@ -103,6 +103,25 @@ def test_raising_is_the_default_and_names_the_image(kind, num_workers):
     loader = tiny(val=kind(9, {7}), on_error="raise", num_workers=num_workers).val_dataloader()
     reason = "the disk had a bad day" if kind is Damaged else "the file is empty"
     assert fault(loader).endswith(f"7.png: {reason}; --data.on_error skip goes on without it")
+
+
+@pytest.mark.parametrize("changes", [{"epoch": 1}, {"position": 1}, {"seed": 1}])
+def test_what_varies_an_image_follows_from_seed_epoch_and_position_alone(monkeypatch, changes):
+    """Another epoch shows the same image otherwise, another image in the same place is varied alike."""
+
+    def vary(pixels: torch.Tensor) -> torch.Tensor:
+        return torch.randint(0, 256, pixels.shape, dtype=torch.uint8)
+
+    def drawn(index: int = 0, epoch: int = 0, position: int = 0, seed: int = 0) -> list[int]:
+        monkeypatch.setenv("PL_GLOBAL_SEED", str(seed))
+        records = Records(Damaged(9, set()), vary, (8, 8), 3, "training")
+        return records[Draw(index, epoch, position)][0].flatten().tolist()
+
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
+    assert drawn() == drawn(index=4) != drawn(**changes)
+    assert drawn(**changes) == drawn(index=4, **changes)
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_a_name_is_looked_up_for_a_broken_image_alone():

@@ -151,6 +151,37 @@ def test_changed_table_is_read_again(root):
     assert data.train_set.labels.tolist()[:2] == [2, 0]
 
 
+def test_labels_are_those_of_their_rows_in_whatever_order_classes_first_come(root):
+    """Three classes in a turn: a permutation of two is its own inverse, and hides which way it is applied."""
+    write(root / "train.csv", [(f"images/{row}.png", name) for row, name in enumerate(("owl", "cat", "dog", "cat"))])
+    data = ready(root, val_fraction=0.0)
+    assert data.class_names == ["cat", "dog", "owl"]
+    assert data.train_set.labels.tolist() == [2, 0, 1, 0]
+    several = ready(root, val_fraction=0.0, multi_label=True)
+    assert [several.train_set[row][1].tolist() for row in range(3)] == [[0, 0, 1], [1, 0, 0], [0, 1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("options", "keys", "names"),
+    [
+        ({"image_prefix": "images/", "image_folder": "images"}, ["0.png", "1.png"], ["a b", "c"]),
+        ({"image_ending": ".jpg"}, ["images/0.png.jpg", "images/1.png.jpg"], ["a b", "c"]),
+        ({"path_column": "other"}, ["images/2.png", "images/3.png"], ["a b", "c"]),
+        ({"label_column": "kind"}, ["images/0.png", "images/1.png"], ["x", "y"]),
+        ({"multi_label": True, "separator": " "}, ["images/0.png", "images/1.png"], ["a", "b", "c"]),
+    ],
+)
+def test_a_table_that_was_kept_is_read_again_for_other_options(root, options, keys, names):
+    rows = [("images/0.png", "a b", "images/2.png", "x"), ("images/1.png", "c", "images/3.png", "y")]
+    write(root / "train.csv", rows, ("path", "label", "other", "kind"))
+    first = ready(root, val_fraction=0.0)
+    assert (list(first.train_set.keys), first.class_names) == (["images/0.png", "images/1.png"], ["a b", "c"])
+    data = manifest(root, val_fraction=0.0, **options)
+    data.faults = []  # a wrong ending leads to no file, which is no matter here
+    data.setup("fit")
+    assert (list(data.train_set.keys), data.class_names) == (keys, names)
+
+
 def test_set_is_small_when_pickled(root):
     write(root / "train.csv", ROWS["train"] * 1000)
     images = ready(root, val_fraction=0.0).train_set

@@ -123,6 +123,29 @@ def test_names_follow_their_numbers_not_the_text(tmp_path, randomise):
     assert load_net(tmp_path)[1].class_names == list(NAMES["id2label"].values())
 
 
+def test_names_of_more_than_ten_classes_follow_their_numbers(tmp_path, randomise):
+    """Sorted as text, 10 and 11 would come before 2."""
+    names = [f"kind {letter}" for letter in "lkjihgfedcba"]
+    config = transformers.ViTConfig(**SMALL, intermediate_size=8, id2label=dict(enumerate(names)))
+    randomise(transformers.ViTForImageClassification(config)).save_pretrained(tmp_path)
+    assert load_net(tmp_path)[1].class_names == names
+
+
+@pytest.mark.parametrize("kind", ["tanh", "dinov2", "dinov2 with registers"])
+def test_what_a_config_leaves_out_is_what_transformers_takes(kind, tmp_path, randomise):
+    """transformers writes what differs from its defaults alone, and ViT's epsilon is another than DINOv2's."""
+    theirs = published(kind, tmp_path, randomise)
+    config = json.loads((tmp_path / "config.json").read_text())
+    names = ("layer_norm_eps", "hidden_act", "qkv_bias", "layerscale_value", "pooler_act", "use_swiglu_ffn")
+    kept = {name: value for name, value in config.items() if name not in names}
+    (tmp_path / "config.json").write_text(json.dumps(kept))
+    default = type(theirs.config)()
+    found = load_net(tmp_path)[0].config
+    assert found.norm_eps == default.layer_norm_eps
+    assert found.layer_scale == getattr(default, "layerscale_value", 0.0)
+    assert (found.gelu, default.hidden_act, found.swiglu) == ("exact", "gelu", False)
+
+
 @pytest.mark.parametrize("fields", [{"registers": 2}, {"swiglu": True}, {"pool": "gap"}, {"representation": 8}])
 def test_nets_that_transformers_cannot_say(fields, tmp_path):
     net = build(NetConfig("Ti/8", width=32, heads=2, mlp=64, depth=1, **fields), 16, 4)
