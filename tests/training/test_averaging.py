@@ -5,15 +5,18 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.strategies import FSDPStrategy
 from torch import nn
 
 from vit_lightning.commands.export import export
 from vit_lightning.errors import InputError
-from vit_lightning.training.averaging import RAW, UPDATES, Averaging, WeightAverage
+from vit_lightning.runs.checkpoint_names import RAW
+from vit_lightning.training.averaging import UPDATES, Averaging, WeightAverage
 from vit_lightning.weights import load_net
 
 DATA = ("--data", "Synthetic", "--data.train_size", 32, "--data.eval_size", 16, "--data.batch_size", 8)
@@ -261,11 +264,10 @@ def test_two_processes_average_alike(named, tmp_path):
             torch.testing.assert_close(two[key][name], tensor, atol=1e-5, rtol=1e-5)
 
 
-def test_sharded_weights_are_refused_at_the_start(tmp_path):
-    strategy = ("--trainer.strategy", "ModelParallelStrategy", "--trainer.strategy.data_parallel_size", 2)
-    done = _two(tmp_path, *HALF, *strategy, "--trainer.strategy.tensor_parallel_size", 1)
-    assert done.returncode == 1
-    assert "ModelParallelStrategy does not keep" in done.stderr
+def test_a_strategy_that_hides_the_weights_is_refused_at_the_start():
+    trainer = SimpleNamespace(strategy=FSDPStrategy())
+    with pytest.raises(InputError, match=r"FSDPStrategy keeps the weights.*ddp or ModelParallelStrategy"):
+        WeightAverage(Averaging(0.5)).setup(trainer, One(), "fit")
 
 
 @pytest.mark.gpu

@@ -118,7 +118,7 @@ def _json(path: Path) -> dict[str, Any]:
 
 def _open_folder(path: Path, raw: bool) -> Archive:
     if is_sharded(path):
-        return archive_of(path, read_facts(path) | {"state_dict": read_weights(path)}, raw)
+        return archive_of(path, read_facts(path) | read_weights(path), raw)
     if (path / ".metadata").is_file():
         raise InputError(f"{path} is a sharded checkpoint that was not written to its end: give the one before it.")
     name = next((name for name in FOLDER_FILES if (path / name).is_file()), None)
