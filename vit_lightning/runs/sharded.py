@@ -1,4 +1,7 @@
-"""Sharded checkpoints: folders into which every process of a ModelParallelStrategy wrote its part of each tensor."""
+"""Sharded checkpoints: folders into which every process of a ModelParallelStrategy wrote its part of each tensor.
+
+Imported where one is read: torch's part for it takes long to load.
+"""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -15,7 +15,6 @@ from torch.distributed.tensor import DTensor
 
 from vit_lightning.errors import InputError
 from vit_lightning.runs.checkpoint_names import RAW
-from vit_lightning.runs.sharded import read_into
 
 UPDATES = "average_updates"
 """Key of a checkpoint for the number of steps in its average; its absence says that nothing was averaged."""
@@ -78,6 +77,8 @@ class WeightAverage(Callback):
             model: sharded; it may hold the average, as a ModelParallelStrategy loads it.
             updates: number of steps in the average.
         """
+        from vit_lightning.runs.sharded import read_into
+
         trained = {name: tensor.detach() for name, tensor in _averaged_tensors(model).items()}
         averaged = {name: torch.zeros_like(tensor, dtype=_kept_in(tensor)) for name, tensor in trained.items()}
         read_into(path, averaged, trained)
