@@ -1,9 +1,6 @@
 """Weight averaging (case C12): both sets of weights go on over every stop, and the average is what validates."""
 
 import csv
-import os
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -244,20 +241,14 @@ def test_compiling_and_averaging_keep_the_keys(named, monkeypatch):
     assert last("plain")["state_dict"].keys() == last("compiled")["state_dict"].keys() == last("compiled")[RAW].keys()
 
 
-def _two(tmp_path: Path, *words: object) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "vit_lightning", *map(str, (*FIT, "--trainer.devices", 2, *words))]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240)
-
-
-def test_two_processes_average_alike(named, tmp_path):
+def test_two_processes_average_alike(named, together):
     """Two devices with half the batch keep the weights of one, both sets."""
     constant = ("--model.optim.name", "sgd", "--model.net.dropout", 0)
     constant += ("--data.augment.crop", "none", "--data.augment.flip", "false")
     assert named("one", *HALF, *constant).code == 0
     Path("two.yaml").write_text("{}\n")
-    done = _two(tmp_path, "-c", "two.yaml", *HALF, *constant, "--data.batch_size", 4, "--trainer.strategy", "ddp")
-    assert done.returncode == 0, done.stderr
+    two = ("--trainer.devices", 2, "--trainer.strategy", "ddp", "--data.batch_size", 4)
+    together(*FIT, "-c", "two.yaml", *HALF, *constant, *two)
     one, two = last("one"), last("two")
     for key in ("state_dict", RAW):
         for name, tensor in one[key].items():
