@@ -14,7 +14,7 @@ from vit_lightning.cli.config_files import DATA_FACTS
 from vit_lightning.cli.plugins import MODELS, plugin_packages
 from vit_lightning.errors import InputError
 from vit_lightning.models.timm_net import published_weights
-from vit_lightning.runs import folders, sharded
+from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoint_names import is_sharded, is_whole
 from vit_lightning.weights.load import check_checkpoint
 
@@ -51,6 +51,8 @@ def read_facts(path: Path, named: Collection[str] = ()) -> dict[str, Any]:
     """
     try:
         if is_sharded(path):
+            from vit_lightning.runs import sharded
+
             checkpoint = sharded.read_facts(path) | {"state_dict": sharded.read_shapes(path)}
         else:
             checkpoint = torch.load(path, map_location="cpu", weights_only=True, mmap=True)

@@ -11,7 +11,7 @@ from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.types import OptimizerLRSchedulerConfig
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.nn.utils import clip_grads_with_norm_
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
@@ -224,6 +224,12 @@ class RecipeModel(LightningModule):
     def on_validation_epoch_end(self) -> None:
         self._check_scores("val", "validation", self.trainer.val_dataloaders, self.trainer.num_val_batches)
 
+    def on_validation_end(self) -> None:
+        """Shard the net's outermost weights again: FSDP2 leaves a whole copy of them until the next backward pass."""
+        for module in self.modules():
+            if isinstance(module, FSDPModule):
+                module.reshard()
+
     def on_test_epoch_end(self) -> None:
         self._check_scores("test", "test", self.trainer.test_dataloaders, self.trainer.num_test_batches)
 
@@ -301,7 +307,7 @@ class RecipeModel(LightningModule):
         if trains:
             resume.check_optimizer(found)
             resume.check_order(checkpoint, resume.data_order(self.trainer))
-            resume.restore_average(checkpoint, self.average)
+            resume.restore_average(checkpoint, self.average, self)
         for text in found.values():
             rank_zero_info(f"differs from the checkpoint: model.{text}")
 
