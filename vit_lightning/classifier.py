@@ -4,7 +4,7 @@ from dataclasses import asdict, replace
 from typing import Any, Literal
 
 import torch
-from lightning.pytorch.utilities import rank_zero_info
+from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -13,6 +13,7 @@ from vit_lightning.errors import InputError
 from vit_lightning.evaluation.scores import scores_with
 from vit_lightning.models import Net, NetConfig, resolve
 from vit_lightning.models.finite import check_finite
+from vit_lightning.models.timm_net import at_random
 from vit_lightning.training.averaging import Averaging
 from vit_lightning.training.metrics import WeightedMean, split_metrics
 from vit_lightning.training.optim import Optim, Schedule
@@ -123,10 +124,19 @@ class Classifier(RecipeModel):
         net = super().build_net()
         if opened is not None:
             self._take_weights(net, opened)
+        elif self._trains_anew() and (
+            said := at_random(self.config.variant, "Classifier(weights={!r}) begins with them")
+        ):
+            rank_zero_warn(said)
         if self.hparams.freeze_trunk:
             net.requires_grad_(False)
             net.head.requires_grad_(True)
         return net
+
+    def _trains_anew(self) -> bool:
+        """Whether a Trainer runs this model without a checkpoint."""
+        trainer = self._trainer
+        return trainer is not None and trainer.state.fn is not None and not trainer.ckpt_path
 
     def _take_weights(self, net: Net, opened: OpenedWeights) -> None:
         """Fill the net, and take the normalisation that the weights were trained with."""
