@@ -2,6 +2,11 @@
 
 import sys
 
+from vit_lightning.cli import first_signals
+
+if __name__ == "__main__":
+    first_signals.listen()  # before the imports that take long
+
 from vit_lightning.cli.ending import INTERRUPTED, TERMINATED, is_unread, leave, prepare_ending, say, unread
 from vit_lightning.cli.exceptions import explain
 from vit_lightning.cli.rank_errors import lost_peer, prefix
@@ -17,7 +22,7 @@ def main() -> int:
     except KeyboardInterrupt:
         return interrupted()
     except Ended:
-        say(f"{prefix()}error: ended by SIGTERM before it was done")
+        say(f"{prefix()}{first_signals.ENDED}")
         return TERMINATED
     except SystemExit as error:
         if error.code == 1 and isinstance(error.__context__, KeyboardInterrupt):  # as Lightning leaves

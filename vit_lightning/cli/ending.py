@@ -1,5 +1,6 @@
 """How a program ends: within seconds, whatever was pressed, and with a sentence where nobody reads its output."""
 
+import logging
 import os
 import select
 import signal
@@ -9,6 +10,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
+from vit_lightning.cli.first_signals import end_at_once
 from vit_lightning.cli.garbage_collection import skip_last_collection
 from vit_lightning.cli.rank_errors import prefix
 from vit_lightning.cli.run import Ended
@@ -25,7 +27,7 @@ def prepare_ending() -> None:
     sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: no name of a file may end a program
     end_with_starter()
     sys.unraisablehook = raise_again
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else a shell has it ignored
+    if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, end_at_once):  # else a shell has it ignored
         signal.signal(signal.SIGINT, _interrupt)
 
 
@@ -92,4 +94,5 @@ def raise_again(ignored: Any) -> None:
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:
     end_in_time(INTERRUPTED)
+    logging.disable()  # what libraries say of being interrupted is no news
     raise KeyboardInterrupt
