@@ -152,7 +152,7 @@ def test_config_that_is_wrong(change, message, tmp_path, randomise):
         load_net(tmp_path)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "patch does not divide"])  # no tensor shows it
 def test_what_tensors_without_their_config_cannot_tell_is_named_and_may_be_stated(
     kind, tmp_path, randomise, difference
 ):

@@ -176,10 +176,13 @@ def test_a_classifier_of_a_tag_that_begins_at_random_says_so(tmp_path):
     from lightning.pytorch import Trainer
 
     from vit_lightning.classifier import Classifier
+    from vit_lightning.training.optim import Schedule
 
     def fit(ckpt_path=None, max_steps=1):
         data = Synthetic(image_size=32, batch_size=4)
-        model = Classifier(NetConfig("timm/resnet10t.c3_in1k"), num_classes=data.num_classes, image_size=32)
+        schedule = Schedule(allow_horizon_change=True)
+        net = NetConfig("timm/resnet10t.c3_in1k")
+        model = Classifier(net, schedule=schedule, num_classes=data.num_classes, image_size=32)
         trainer = Trainer(max_steps=max_steps, limit_val_batches=0, accelerator="cpu", logger=False)
         trainer.fit(model, data, ckpt_path=ckpt_path)
         trainer.save_checkpoint(tmp_path / "w.ckpt")

@@ -6,6 +6,7 @@ Their numbers are Google's, their epsilons and padding are timm's own: `net.resn
 import re
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 from vit_lightning.errors import InputError
 from vit_lightning.models import Net, NetConfig, resolve
@@ -163,7 +164,7 @@ def write(net: Net, report: Report, path: Path) -> None:
     if (variant := resnet_variant(config.stages, config.width)) not in BITS:
         raise InputError(f"timm has no {variant}, only {', '.join(BITS)}: convert to npz or checkpoint.")
     tensors = to_theirs(mappings(config), net.state_dict(), config, NAME)
-    said = {"architecture": f"resnetv2_{variant.removeprefix('R')}_bit", "global_pool": "avg"}
+    said: dict[str, Any] = {"architecture": f"resnetv2_{variant.removeprefix('R')}_bit", "global_pool": "avg"}
     said |= {"num_features": tensors["norm.weight"].numel(), "model_args": {"in_chans": config.channels}}
     card = {"first_conv": "stem.conv", "classifier": "head.fc", "fixed_input_size": False}
     write_folder(path, net, report, tensors, said, card)
