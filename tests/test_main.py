@@ -79,6 +79,23 @@ def test_what_libraries_say_of_sigterm_is_not_printed(caplog):
     assert caplog.messages == ["printed again"]
 
 
+@pytest.mark.parametrize(
+    ("stop", "code", "said"),
+    [(KeyboardInterrupt, 130, "interrupted\n"), (Ended, 143, "error: ended by SIGTERM before it was done\n")],
+)
+def test_an_exception_that_a_signal_caused_is_the_signals_sentence(monkeypatch, capsys, stop, code, said):
+    """A library that cleans up after a signal may fail at that, and its exception takes the place of the signal's."""
+
+    def run(words: list[str]) -> None:
+        try:
+            raise stop
+        finally:
+            raise RuntimeError("the mode stack is not empty")
+
+    monkeypatch.setattr(door, "run", run)
+    assert (door.main(), capsys.readouterr().err) == (code, said)
+
+
 def interrupted() -> None:
     raise KeyboardInterrupt
 

@@ -76,6 +76,15 @@ def is_unread(error: BaseException) -> bool:
     return any(event & select.POLLERR for _, event in output.poll(0))
 
 
+def stop_behind(error: BaseException | None) -> type[BaseException] | None:
+    """Which signal's exception another one came from, such as that of a tracer that a signal left in disorder."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt | Ended):
+            return KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else Ended
+        error = error.__cause__ or error.__context__
+    return None
+
+
 def say(sentence: str) -> None:
     """Print a sentence on standard error, if that is still open."""
     with suppress(OSError):
