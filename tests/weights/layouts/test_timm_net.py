@@ -183,7 +183,9 @@ def test_a_classifier_of_a_tag_that_begins_at_random_says_so(tmp_path):
         schedule = Schedule(allow_horizon_change=True)
         net = NetConfig("timm/resnet10t.c3_in1k")
         model = Classifier(net, schedule=schedule, num_classes=data.num_classes, image_size=32)
-        trainer = Trainer(max_steps=max_steps, limit_val_batches=0, accelerator="cpu", logger=False)
+        trainer = Trainer(
+            max_steps=max_steps, limit_val_batches=0, accelerator="cpu", logger=False, enable_checkpointing=False
+        )
         trainer.fit(model, data, ckpt_path=ckpt_path)
         trainer.save_checkpoint(tmp_path / "w.ckpt")
 
