@@ -124,19 +124,10 @@ class Classifier(RecipeModel):
         net = super().build_net()
         if opened is not None:
             self._take_weights(net, opened)
-        elif self._trains_anew() and (
-            said := at_random(self.config.variant, "Classifier(weights={!r}) begins with them")
-        ):
-            rank_zero_warn(said)
         if self.hparams.freeze_trunk:
             net.requires_grad_(False)
             net.head.requires_grad_(True)
         return net
-
-    def _trains_anew(self) -> bool:
-        """Whether a Trainer runs this model without a checkpoint."""
-        trainer = self._trainer
-        return trainer is not None and trainer.state.fn is not None and not trainer.ckpt_path
 
     def _take_weights(self, net: Net, opened: OpenedWeights) -> None:
         """Fill the net, and take the normalisation that the weights were trained with."""
@@ -163,6 +154,13 @@ class Classifier(RecipeModel):
     def objective(self) -> str:
         """What training minimises, in words."""
         return f"{self.hparams.loss} cross-entropy, label smoothing {self.hparams.label_smoothing:g}"
+
+    def on_train_start(self) -> None:
+        """Warn of a net that begins at random although its variant names weights."""
+        super().on_train_start()
+        said = at_random(self.config.variant, "Classifier(weights={!r}) begins with them")
+        if said and not self.weights and not self.trainer.ckpt_path:
+            rank_zero_warn(said)
 
     def on_train_batch_start(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:
         """Warn once where softmax does not suit the labels; MixUp and CutMix leave shares of classes that sum to 1."""
