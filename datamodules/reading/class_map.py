@@ -12,6 +12,7 @@ import numpy as np
 
 from vit_lightning.data.datamodule import MOST_CLASSES
 from vit_lightning.errors import InputError
+from vit_lightning.files import looked_for_in
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -123,7 +124,7 @@ def _read_text(path: str | Path) -> str:
         data = Path(path).read_bytes()
         return data.decode("utf-8-sig")
     except OSError as error:
-        raise ValueError(error.strerror) from error
+        raise ValueError(f"{error.strerror}{looked_for_in(path)}") from error
     except UnicodeDecodeError as error:
         raise ValueError(not_utf8(data)) from error
 

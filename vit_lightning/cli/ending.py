@@ -3,6 +3,7 @@
 import atexit
 import gc
 import io
+import logging
 import os
 import select
 import signal
@@ -12,6 +13,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
+from vit_lightning.cli.first_signals import end_at_once
 from vit_lightning.cli.rank_errors import prefix
 from vit_lightning.cli.run import Ended
 from vit_lightning.processes import end_children, end_in_time, end_with_starter
@@ -32,7 +34,7 @@ def prepare_ending() -> None:
     sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: no name of a file may end a program
     end_with_starter()
     sys.unraisablehook = raise_again
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else a shell has it ignored
+    if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, end_at_once):  # else a shell has it ignored
         signal.signal(signal.SIGINT, _interrupt)
 
 
@@ -82,6 +84,15 @@ def is_unread(error: BaseException) -> bool:
     return any(event & select.POLLERR for _, event in output.poll(0))
 
 
+def stop_behind(error: BaseException | None) -> type[BaseException] | None:
+    """Which signal's exception another one came from, such as that of a tracer that a signal left in disorder."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt | Ended):
+            return KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else Ended
+        error = error.__cause__ or error.__context__
+    return None
+
+
 def say(sentence: str) -> None:
     """Print a sentence on standard error, if that is still open."""
     with suppress(OSError):
@@ -116,4 +127,5 @@ def _end_without_teardown() -> None:
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:
     end_in_time(INTERRUPTED)
+    logging.disable()  # what libraries say of being interrupted is no news
     raise KeyboardInterrupt

@@ -118,7 +118,7 @@ class ImageDataModule(LightningDataModule, ABC):
         std: tuple[float, ...] | None = None,
     ) -> None:
         super().__init__()
-        self.root = root if root is None else Path(root).expanduser()
+        self.root = root if root is None else Path(root).expanduser().absolute()  # so that errors say where it is
         self.image_size = image_size
         self.batch_size = batch_size
         self.num_workers = num_workers
