@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
 
 from datamodules.reading.class_map import not_utf8
-from datamodules.reading.damaged_files import reading
+from datamodules.reading.damaged_files import check_regular, reading
 from datamodules.reading.parquet_labels import listed_classes
 from datamodules.reading.parquet_rows import open_table
 from vit_lightning.errors import InputError
@@ -64,6 +64,7 @@ def _open(table: Path) -> TextIO:
 
 
 def _bytes(table: Path) -> BinaryIO:
+    check_regular(table)
     return cast(BinaryIO, GzipFile(table)) if table.suffix == ".gz" else table.open("rb")
 
 
