@@ -45,12 +45,10 @@ class Subset:
         image_set.announce(self.source, self.indices[numbers])
 
 
-def check_share(fraction: float) -> float:
+def check_share(fraction: float, name: str = "val_fraction") -> float:
     """Return the share to hold out if it is one."""
     if not 0 <= fraction < 1:
-        raise InputError(
-            f"--data.val_fraction is {fraction}, expected a share of the training images from 0 to below 1"
-        )
+        raise InputError(f"--data.{name} is {fraction}, expected a share of the training images from 0 to below 1")
     return fraction
 
 
