@@ -125,9 +125,7 @@ class Manifest(DividedData):
         self.class_map = class_map
         self.cache = cache
         if split_column is not None and (val or test):
-            raise InputError(
-                f"--data.split_column {split_column} divides the table; leave out --data.val and --data.test"
-            )
+            raise InputError(f"--data.split_column {split_column} divides the table; drop --data.val and --data.test")
 
     @property
     def num_classes(self) -> int:
