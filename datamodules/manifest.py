@@ -15,11 +15,12 @@ from datamodules.reading.array_cache import MappedStrings
 from datamodules.reading.class_map import class_numbers, classes_of, read_class_map, whole_number
 from datamodules.reading.divided_data import DividedData
 from datamodules.reading.drawn_split import TEST, TRAIN, VAL, split_number
-from datamodules.reading.image_files import find_image, windows_advice, without_prefix
+from datamodules.reading.image_files import windows_advice, without_prefix
 from datamodules.reading.image_index import IndexedImages
 from datamodules.reading.multihot import MultiHot
 from datamodules.reading.shared_sequences import Ragged, Strings
 from datamodules.reading.splits import SPLITS
+from datamodules.reading.table_paths import Paths
 from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.sampling import IGNORE
@@ -31,26 +32,6 @@ HIDDEN = "-1"
 """Label of a test image that its publisher keeps back, unless training images have it too."""
 LOOKED_FOR = 8
 """Images of each table whose files are looked for before the first step."""
-
-
-class Paths(MappedStrings):
-    """Paths of image files that start from one of some folders.
-
-    Args:
-        file: where they are kept.
-        folders: the folders; the first in which there is a file counts.
-    """
-
-    def __init__(self, file: Path, folders: Sequence[Path]) -> None:
-        super().__init__(file, "paths")
-        self.folders = folders
-
-    def __reduce__(self) -> tuple:
-        return Paths, (self.file, self.folders)
-
-    def image(self, number: int) -> Path:
-        """Return an image's path, which starts from where the program runs."""
-        return find_image(self[number], self.folders, self[number])
 
 
 class Manifest(DividedData):
