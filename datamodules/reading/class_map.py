@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from datamodules.reading.damaged_files import read_whole
 from vit_lightning.data.datamodule import MOST_CLASSES
 from vit_lightning.errors import InputError
 from vit_lightning.files import looked_for_in
@@ -121,7 +122,7 @@ def nested(text: str) -> list[Any] | dict[Any, Any] | None:
 
 def _read_text(path: str | Path) -> str:
     try:
-        data = Path(path).read_bytes()
+        data = read_whole(Path(path))
         return data.decode("utf-8-sig")
     except OSError as error:
         raise ValueError(f"{error.strerror}{looked_for_in(path)}") from error

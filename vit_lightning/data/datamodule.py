@@ -134,6 +134,8 @@ class ImageDataModule(LightningDataModule, ABC):
         self.std = std
         self.further_sets: dict[str, ImageSet] = {}
         """Sets that `setup` may fill in to be scored beside `val_set` and `test_set`, as val/<name> and test/<name>."""
+        self.run_folder: Path | None = None
+        """Folder of the run that the command line begins or reads from; None: nothing of it is kept."""
         self.faults: list[InputError] | None = None
         self.predict_from = 0
         """Where `report` puts faults; None: the first one ends the run."""
