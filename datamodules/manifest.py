@@ -1,7 +1,7 @@
 """Images listed in tables: one row per image, with its path and its label or labels."""
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -10,9 +10,10 @@ from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import array_cache, table_columns
 from datamodules.reading.array_cache import MappedStrings
-from datamodules.reading.class_map import class_numbers, classes_of, read_class_map
+from datamodules.reading.class_map import WrongLabelsError, class_numbers, classes_of, read_class_map
 from datamodules.reading.image_files import find_image
 from datamodules.reading.image_index import IndexedImages
+from datamodules.reading.label_text import check_told, look_alike
 from datamodules.reading.multihot import MultiHot
 from datamodules.reading.shared_sequences import Ragged, Strings
 from datamodules.reading.splits import SPLITS
@@ -23,7 +24,7 @@ from vit_lightning.data.sampling import IGNORE
 from vit_lightning.data.subsets import check_share, hold_out
 from vit_lightning.errors import InputError
 
-VERSION = "manifest 2"
+VERSION = "manifest 4"
 LOOKED_FOR = 8
 """Images of each table whose files are looked for before the first step."""
 
@@ -55,16 +56,17 @@ class Manifest(ImageDataModule):
         2019/a.jpg,cat
         2019/b.jpg,dog
 
-    Labels are names, whose sorted text is the order of the classes, or whole numbers from 0. Labels of all tables are
-    matched by name. With `multi_label` an image may have any number of them: `cat;dog` in text, or a list; they become
-    float vectors. CSV, TSV and JSON lines may be compressed (.csv.gz). JSON is a list of objects, or COCO's with
-    images, annotations and categories. A table called _classes.csv (Roboflow's) has a column for each class.
+    Labels are names, whose sorted text is the order of the classes, or whole numbers from 0; 01 and 1e3 are names.
+    Labels of all tables are matched by name. Errors count rows from 1, without the header. With `multi_label` an image
+    may have any number of them: `cat;dog` in text, or a list; they become float vectors. CSV, TSV and JSON lines may be
+    compressed (.csv.gz). JSON is a list of objects, or COCO's with images, annotations and categories. A table called
+    _classes.csv (Roboflow's) has a column for each class.
 
     A table is read once and kept in a form that all processes share; a table that has changed is read again.
 
     Args:
         root: folder that the tables' names and the paths in them start from; paths may also start from their table's
-            folder.
+            folder. A path that leads to two different files is an error.
         train: table of the training images.
         val: table of the validation images; unset: part of the training images is held out.
         test: table of the test images; without a column of labels they serve predict alone.
@@ -119,9 +121,12 @@ class Manifest(ImageDataModule):
 
     @cached_property
     def class_names(self) -> list[str]:
-        if self.class_map is None:
-            return classes_of(list(MappedStrings(self._file("train"), "names")), self.root / self.tables["train"])
-        return read_class_map(self.class_map)
+        if self.class_map is not None:
+            return read_class_map(self.class_map)
+        try:
+            return classes_of(list(MappedStrings(self._file("train"), "names")))
+        except WrongLabelsError as error:
+            raise self._wrong("train", error.labels, error.why) from error
 
     def prepare_data(self) -> None:
         for split, table in self.tables.items():
@@ -192,7 +197,8 @@ class Manifest(ImageDataModule):
         place = np.empty(len(names), dtype=np.int32)
         place[[numbers[name] for name in names]] = np.arange(len(names))
         rows = Ragged(place[np.array(labels, dtype=np.int32)], np.array(ends))
-        return {"paths": kept, "names": Strings(names), "labels": rows}
+        one_hot = np.array(columns.one_hot)
+        return {"paths": kept, "names": Strings(names), "labels": rows, "one_hot": one_hot}
 
     def _read(self, split: str, needs_labels: bool = True) -> ImageSet | None:
         if self.tables[split] is None:
@@ -201,12 +207,14 @@ class Manifest(ImageDataModule):
         file = self._file(split)
         arrays = array_cache.load(file)
         rows = Ragged(arrays["labels.values"], arrays["labels.ends"])
-        paths = Paths(file, [self.root, table.parent] if self.image_folder is None else [self.root / self.image_folder])
+        paths = Paths(file, [table.parent, self.root] if self.image_folder is None else [self.root / self.image_folder])
         self._check_files(paths, table)
         names = list(MappedStrings(file, "names"))
         if not names:
             return self._unlabelled(paths, table, needs_labels)
-        numbers = self._numbers(names, rows, split, paths)
+        numbers = self._numbers(names, rows, split)
+        if self.multi_label and split == "train" and not arrays["one_hot"]:
+            check_told(str(table), names, rows.ends, self.num_classes)
         if not np.array_equal(numbers, np.arange(len(numbers))):
             rows = Ragged(numbers[rows.values], rows.ends)
         if not self.multi_label:
@@ -236,19 +244,27 @@ class Manifest(ImageDataModule):
         rank_zero_info(f"{table} has no column of labels: its images serve predict alone")
         return IndexedImages(paths, np.full(len(paths), IGNORE))
 
-    def _numbers(self, names: Sequence[str], rows: Ragged, split: str, paths: Paths) -> np.ndarray:
+    def _numbers(self, names: Sequence[str], rows: Ragged, split: str) -> np.ndarray:
         """Return the class of each name in a table."""
         numbers = class_numbers(names, self.class_names, or_numbers=self.class_map is not None)
-        unknown = np.intersect1d(np.flatnonzero(numbers < 0), rows.values)
-        if len(unknown):
-            first = np.argmax(rows.values == unknown[0])
-            row = int(np.searchsorted(rows.ends, first, side="right")) - 1
+        unknown = {name for name, number in zip(names, numbers.tolist(), strict=True) if number < 0}
+        if unknown & {names[place] for place in np.unique(rows.values)}:  # a column for each class may be empty
+            source = self.class_map or self.root / self.tables["train"]
             split_at = f"; labels are split at --data.separator {self.separator!r}" if self.multi_label else ""
-            raise InputError(
-                f"{self.root / self.tables[split]} has the label {names[unknown[0]]!r} in row {row + 1} "
-                f"({paths[row]}), which {self.class_map or self.root / self.tables['train']} lacks{split_at}"
-            )
+            raise self._wrong(split, unknown, f", which {source} lacks{split_at}", self.class_names)
         return numbers
+
+    def _wrong(self, split: str, labels: Collection[str], why: str, known: Sequence[str] = ()) -> InputError:
+        """Say which is the first row with one of some labels that cannot be, and which known one it resembles."""
+        file = self._file(split)
+        arrays, names = array_cache.load(file), list(MappedStrings(file, "names"))
+        is_wrong = np.array([name in labels for name in names])
+        first = int(np.argmax(is_wrong[arrays["labels.values"]]))
+        label = names[arrays["labels.values"][first]]
+        row = int(np.searchsorted(arrays["labels.ends"], first, side="right")) - 1
+        alike = look_alike(label, known)
+        place = f"in row {row + 1} ({MappedStrings(file, 'paths')[row]})"
+        return InputError(f"{self.root / self.tables[split]} has the label {label!r} {place}{why}{alike}")
 
 
 class WebScale(Manifest):
