@@ -183,7 +183,7 @@ class Shards(ImageDataModule):
             names = read_class_map(self.class_map)
             if self._manifest.get("classes", names) != names:
                 raise InputError(
-                    f"--data.class_map {self.class_map} and {self.address}/manifest.json have other classes; leave it out"
+                    f"--data.class_map {self.class_map} and {self.address}/manifest.json differ in classes; drop it"
                 )
             return names
         if "classes" not in self._manifest:

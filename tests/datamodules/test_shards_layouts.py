@@ -123,7 +123,7 @@ def test_a_class_map_beside_a_manifest_names_the_same_classes(root, tmp_path):
     (tmp_path / "classes").write_text("a\nb\nc\n")
     assert ready(root, class_map=tmp_path / "classes").class_names == ["a", "b", "c"]
     (tmp_path / "classes").write_text("b\na\nc\n")
-    with pytest.raises(InputError, match=r"classes and .*manifest\.json have other classes; leave it out"):
+    with pytest.raises(InputError, match=r"classes and .*manifest\.json differ in classes; drop it"):
         ready(root, class_map=tmp_path / "classes")
 
 
