@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from datamodules.reading import strict_json
+from datamodules.reading.damaged_files import read_whole
 from datamodules.reading.label_text import NUMBER, check_name, difference, is_whole, nested, twins, whole_number
 from vit_lightning.data.datamodule import MOST_CLASSES
 from vit_lightning.errors import InputError
+from vit_lightning.files import looked_for_in
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 REFUSED = (".yaml", ".yml", ".jsonl", ".pbtxt", ".toml", ".xml")
@@ -86,7 +88,7 @@ def classes_of(labels: Collection[str]) -> list[str]:
     """
     if all(map(is_whole, labels)):
         if negative := [label for label in labels if label.startswith("-") and whole_number(label) != "0"]:
-            raise WrongLabelsError(negative, ", which is no class; take out what has it")
+            raise WrongLabelsError(negative, ", which is no class; take out what has it, or give --data.class_map")
         return numbered_classes(labels)
     if all(map(NUMBER.fullmatch, labels)) and (fractions := [label for label in labels if float(label) % 1]):
         raise WrongLabelsError(fractions, ", expected names or whole numbers; give --data.class_map if it is a name")
@@ -102,7 +104,7 @@ def check_names(labels: Collection[str]) -> None:
     """
     if hidden := [label for label in labels if whole_number(label) == HIDDEN]:
         raise WrongLabelsError(
-            hidden, ", which stands for a missing one; take out what has it, or give --data.class_map if it is a name"
+            hidden, ", which stands for a missing one; take out what has it, or give --data.class_map"
         )
     if pair := twins(labels):
         raise WrongLabelsError(pair, f"; {difference(*pair)}; write both alike, or give --data.class_map")
@@ -152,10 +154,10 @@ def class_numbers(labels: Iterable[str], class_names: Sequence[str], or_numbers:
 
 def _read_text(path: str | Path) -> str:
     try:
-        data = Path(path).read_bytes()
+        data = read_whole(Path(path))
         return data.decode("utf-8-sig")
     except OSError as error:
-        raise ValueError(error.strerror) from error
+        raise ValueError(f"{error.strerror}{looked_for_in(path)}") from error
     except UnicodeDecodeError as error:
         raise ValueError(not_utf8(data)) from error
 
