@@ -106,7 +106,7 @@ def check_names(labels: Collection[str]) -> None:
         raise WrongLabelsError(
             hidden, ", which stands for a missing one; take out what has it, or give --data.class_map"
         )
-    if pair := twins(labels):
+    if pair := twins(sorted(labels)):
         raise WrongLabelsError(pair, f"; {difference(*pair)}; write both alike, or give --data.class_map")
 
 

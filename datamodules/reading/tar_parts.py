@@ -221,11 +221,12 @@ def _line(line: str, ending: str) -> str:
 
 def _name(value: Any, where: str, kinds: LabelKinds) -> str:
     """Return the class that a value of a .json names."""
+    fraction = isinstance(value, float) and not value.is_integer()
     try:
+        plain = not isinstance(value, str) or nested(value.strip()) is None
         kinds.check(value)
-        name = plain_text(value)
-        if name and nested(name) is None and not (isinstance(value, float) and not value.is_integer()):
+        if plain and not fraction and (name := plain_text(value)):
             return name
     except ValueError as error:
-        raise ValueError(f"has no class: {where} {error}") from error
+        raise ValueError(f"has no class: {where} {str(error).rstrip(',')}") from error
     raise ValueError(f"has no class: {where} {value!r:.80}, expected a name or a whole number")
