@@ -12,7 +12,7 @@ from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import array_cache, table_columns
 from datamodules.reading.array_cache import MappedStrings
-from datamodules.reading.class_map import HIDDEN, WrongLabelsError, class_numbers, classes_of, read_class_map
+from datamodules.reading.class_map import HIDDEN, WrongLabelsError, class_numbers, classes_of, first_of, read_class_map
 from datamodules.reading.divided_data import DividedData
 from datamodules.reading.drawn_split import TEST, TRAIN, VAL, split_number
 from datamodules.reading.image_files import windows_advice, without_prefix
@@ -69,7 +69,7 @@ class Manifest(DividedData):
         image_ending: ending of the files, as .jpg, where the paths lack it.
         multi_label: whether an image may have several labels, or none.
         separator: what stands between several labels in text.
-        class_map: file with one class per line, or JSON, in the order of the labels; unset: those of the training
+        class_map: file with one class per line, JSON or .csv, in the order of the labels; unset: those of the training
             table.
         cache: folder for what was read; unset: vit_lightning in the user's cache folder.
     """
@@ -280,7 +280,7 @@ class Manifest(DividedData):
         return MultiHot(IndexedImages(paths, np.zeros(len(paths), np.int8)), rows, range(len(rows)), self.num_classes)
 
     def _check_files(self, paths: Paths, table: Path) -> None:
-        """Report a table none of whose paths leads to a file."""
+        """Report a table none of whose paths leads to a file, or some to two."""
         some = np.unique(np.linspace(0, len(paths) - 1, LOOKED_FOR).astype(int)).tolist()
         faults = []
         for number in some:
@@ -288,7 +288,9 @@ class Manifest(DividedData):
                 paths.image(number)
             except BrokenImage as error:
                 faults.append(error.reason)
-        if len(faults) == len(some):
+        if doubtful := [reason for reason in faults if not reason.startswith("No such file")]:
+            self.report(InputError(f"{table}: {doubtful[0]}; or give --data.image_folder"))
+        elif len(faults) == len(some):
             self.report(
                 InputError(
                     f"{table}: no path leads to a file. {faults[0]}; give --data.image_folder, --data.image_prefix or "
@@ -331,14 +333,11 @@ class Manifest(DividedData):
     def _wrong(self, split: str, labels: Collection[str], why: str, known: Sequence[str] = ()) -> InputError:
         """Say which is the first row with one of some labels that cannot be, and which known one it resembles."""
         file = self._file(split)
-        arrays, names = array_cache.load(file), list(MappedStrings(file, "names"))
-        is_wrong = np.array([name in labels for name in names])
-        first = int(np.argmax(is_wrong[arrays["labels.values"]]))
-        label = names[arrays["labels.values"][first]]
-        row = int(np.searchsorted(arrays["labels.ends"], first, side="right")) - 1
-        alike = look_alike(label, known)
-        place = f"in row {row + 1} ({MappedStrings(file, 'paths')[row]})"
-        return InputError(f"{self.root / self.tables[split]} has the label {label!r} {place}{why}{alike}")
+        arrays = array_cache.load(file)
+        rows = Ragged(arrays["labels.values"], arrays["labels.ends"])
+        row, label = first_of(labels, MappedStrings(file, "names"), rows)
+        place = f"{label!r} in row {row + 1} ({MappedStrings(file, 'paths')[row]})"
+        return InputError(f"{self.root / self.tables[split]} has the label {place}{why}{look_alike(label, known)}")
 
 
 class WebScale(Manifest):

@@ -44,7 +44,7 @@ class Parquet(ImageDataModule):
         image_column: column with the images; unset: image, else img.
         label_column: column with the labels; unset: label, else the one of labels and fine_label that is there.
         multi_label: whether a row has a list of labels; they become float vectors.
-        class_map: file with one class per line, or JSON, in the order of the labels; unset: those of the training
+        class_map: file with one class per line, JSON or .csv, in the order of the labels; unset: those of the training
             files.
         val_fraction: share of the training images held out for validation if there is no val file; 0: none.
     """

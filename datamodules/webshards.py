@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from datamodules.reading import array_cache
-from datamodules.reading.class_map import WrongLabelsError, class_numbers, classes_of, read_class_map
+from datamodules.reading.class_map import WrongLabelsError, class_numbers, classes_of, first_of, read_class_map
 from datamodules.reading.downloads import file_system
 from datamodules.reading.label_text import check_told, look_alike
 from datamodules.reading.remote_files import (
@@ -139,12 +139,13 @@ class WebShards(ImageDataModule):
     def _wrong(self, split: str, labels: Collection[str], why: str, known: Sequence[str] = ()) -> InputError:
         """Say which is the first sample with one of some labels that cannot be, and which known one it resembles."""
         files, file = self._indexed(split)
-        arrays, names = array_cache.load(file), list(array_cache.MappedStrings(file, "names"))
-        values = arrays["labels.values" if self.form.multi_label else "labels"]
-        sample = first = int(np.argmax(np.array([name in labels for name in names])[values]))
+        arrays = array_cache.load(file)
         if self.form.multi_label:
-            sample = int(np.searchsorted(arrays["labels.ends"], first, side="right")) - 1
-        label, key = names[values[first]], array_cache.MappedStrings(file, "keys")[sample]
+            rows = Ragged(arrays["labels.values"], arrays["labels.ends"])
+        else:
+            rows = Ragged(arrays["labels"], np.arange(len(arrays["labels"]) + 1))
+        sample, label = first_of(labels, array_cache.MappedStrings(file, "names"), rows)
+        key = array_cache.MappedStrings(file, "keys")[sample]
         url = files[int(arrays["tars"][sample])].url
         return InputError(f"{url}: sample {key[-80:]} has the label {label!r}{why}{look_alike(label, known)}")
 

@@ -11,6 +11,7 @@ import numpy as np
 from datamodules.reading import strict_json
 from datamodules.reading.damaged_files import read_whole
 from datamodules.reading.label_text import NUMBER, check_name, difference, is_whole, nested, twins, whole_number
+from datamodules.reading.shared_sequences import Ragged
 from vit_lightning.data.datamodule import MOST_CLASSES
 from vit_lightning.errors import InputError
 from vit_lightning.files import looked_for_in
@@ -108,6 +109,18 @@ def check_names(labels: Collection[str]) -> None:
         )
     if pair := twins(sorted(labels)):
         raise WrongLabelsError(pair, f"; {difference(*pair)}; write both alike, or give --data.class_map")
+
+
+def first_of(wrong: Collection[str], names: Sequence[str], labels: Ragged) -> tuple[int, str]:
+    """Return the row and the name of the first of some wrong labels.
+
+    Args:
+        wrong: those.
+        names: all different labels.
+        labels: their places in names, for each row.
+    """
+    first = int(np.argmax(np.array([name in wrong for name in names])[labels.values]))
+    return int(np.searchsorted(labels.ends, first, side="right")) - 1, names[labels.values[first]]
 
 
 def numbered_classes(labels: Collection[str]) -> list[str]:
