@@ -336,7 +336,7 @@ class Manifest(DividedData):
         arrays = array_cache.load(file)
         rows = Ragged(arrays["labels.values"], arrays["labels.ends"])
         row, label = first_of(labels, MappedStrings(file, "names"), rows)
-        place = f"{label!r} in row {row + 1} ({MappedStrings(file, 'paths')[row]})"
+        place = f"{label!r:.60} in row {row + 1} ({MappedStrings(file, 'paths')[row]})"
         return InputError(f"{self.root / self.tables[split]} has the label {place}{why}{look_alike(label, known)}")
 
 

@@ -37,7 +37,8 @@ class Parquet(ImageDataModule):
     The image column holds encoded bytes, paths, or a struct with the fields `bytes` and `path`. Paths start from the
     folder of their own file, else from root. The label column holds text, or whole numbers, whose names are taken from
     Hugging Face's schema metadata where there are any. Labels of all files are matched by name. Errors count the rows
-    of a file from 1. Needs pyarrow: `pip install 'vit-lightning[parquet]'`.
+    of a file from 1; the names of images, as train.parquet:0, count from 0. Needs pyarrow:
+    `pip install 'vit-lightning[parquet]'`.
 
     Args:
         root: folder that holds the files.

@@ -147,7 +147,7 @@ class WebShards(ImageDataModule):
         sample, label = first_of(labels, array_cache.MappedStrings(file, "names"), rows)
         key = array_cache.MappedStrings(file, "keys")[sample]
         url = files[int(arrays["tars"][sample])].url
-        return InputError(f"{url}: sample {key[-80:]} has the label {label!r}{why}{look_alike(label, known)}")
+        return InputError(f"{url}: sample {key[-80:]} has the label {label!r:.60}{why}{look_alike(label, known)}")
 
     def _indexed(self, split: str) -> tuple[RemoteFiles, Path]:
         if split not in self._tars:

@@ -3,6 +3,7 @@
 import ast
 import io
 import json
+import math
 import re
 import tokenize
 import unicodedata
@@ -61,7 +62,7 @@ def plain_text(value: Any) -> str:
         return ""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if not isinstance(value, str | int | float):
+    if not isinstance(value, str | int | float) or value in (math.inf, -math.inf):
         raise ValueError(f"the label {value!r:.60}, expected a name or a number,")
     try:
         return check_name(str(value))
@@ -82,6 +83,8 @@ class LabelKinds:
             ValueError: naming it and the other one.
         """
         if isinstance(value, str):
+            if "names" in self.seen:
+                return
             kind = "" if NUMBER.fullmatch(value.strip()) or not value.strip() else "names"
         elif isinstance(value, bool):
             kind = "truth values"
@@ -199,9 +202,9 @@ def look_alike(label: str, names: Iterable[str]) -> str:
 def difference(label: str, other: str) -> str:
     """Say how two labels differ that are one in two spellings."""
     if isinstance(_same(label), Decimal):
-        return f"{label!r} and {other!r} are one number in two spellings"
+        return f"{label!r:.60} and {other!r:.60} are one number in two spellings"
     points = f"{_points(label, other)} and {_points(other, label)}"
-    return f"{label!r} and {other!r} look alike, but their code points {points} differ"
+    return f"{label!r:.60} and {other!r:.60} look alike, but their code points {points} differ"
 
 
 def _same(label: str) -> str | Decimal:

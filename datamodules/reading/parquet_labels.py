@@ -112,6 +112,11 @@ def read_labels(file: Path, column: str, multi_label: bool = False) -> FileLabel
                 )
         if pa.types.is_dictionary(values.type):
             values = values.dictionary_decode()
+        if multi_label and not is_list and (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+            raise InputError(
+                f"{file} has text in its column {column!r}, expected lists of labels; leave out --data.multi_label, or "
+                "give --data Manifest and its --data.separator for paths and labels in a table"
+            )
         if pa.types.is_nested(values.type):
             raise InputError(f"{file} has {values.type} in its column {column!r}; expected whole numbers or text")
         encoded = values.dictionary_encode()
@@ -172,7 +177,7 @@ def class_list(files: Sequence[FileLabels], listed: Iterable[Sequence[str]], sou
     except WrongLabelsError as error:
         for file in files:
             if first := file.first(error.labels):
-                raise InputError(f"{file.file} has in row {first[0]} the label {first[1]!r}{error.why}") from error
+                raise InputError(f"{file.file} has in row {first[0]} the label {first[1]!r:.60}{error.why}") from error
         raise InputError(f"{source} has the label {min(error.labels)!r}{error.why}") from error
 
 
@@ -194,7 +199,7 @@ def match(found: FileLabels, class_names: Sequence[str], source: str | Path, or_
         row, label = first
         fix = "; it is a number among named classes: give --data.class_map" if found.numbered else ""
         raise InputError(
-            f"{found.file} has in row {row} the label {label!r}, which {source} lacks "
+            f"{found.file} has in row {row} the label {label!r:.60}, which {source} lacks "
             f"({len(class_names)} classes: {shortened(class_names)}){fix}{look_alike(label, class_names)}"
         )
     return np.append(numbers, IGNORE).astype(np.int64)[found.places]

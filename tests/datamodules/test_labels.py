@@ -180,6 +180,17 @@ def test_control_characters(root, reader):
         read(root, reader, train=["cat", "dog\nowl"])
 
 
+@pytest.mark.parametrize("reader", ["jsonl", "parquet table", "Parquet", "WebShards json"])
+def test_infinity_is_no_class(root, reader):
+    with pytest.raises(InputError, match=r"label'? .*inf"):
+        read(root, reader, train=[1.0, float("inf")])
+
+
+def test_text_in_place_of_lists(root):
+    with pytest.raises(InputError, match=r"has text in its column 'label', expected lists of labels; leave out"):
+        read(root, "Parquet", multi_label=True, train=["a;b", "b"])
+
+
 @pytest.mark.parametrize("reader", ["jsonl", "WebShards json"])
 @pytest.mark.parametrize(("labels", "said"), [([1, True], "truth values or numbers"), (["cat", 1], "numbers or names")])
 def test_labels_of_different_kinds(root, reader, labels, said):
@@ -194,7 +205,9 @@ FORMS = ["['cat' 'dog']", "['cat'\n 'dog']", "[0 1]", "{cat,dog}", "[cat, dog]",
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("reader", ["csv", "parquet table", "Parquet", "WebShards json"])
 def test_lists_in_other_forms(root, reader, form, multi_label):
-    with pytest.raises(InputError, match=r"list or an object in a form that is not read|in row 2 the label"):
+    with pytest.raises(
+        InputError, match=r"list or an object in a form that is not read|in row 2 the label|has text in"
+    ):
         read(root, reader, multi_label=multi_label, train=["cat", form])
 
 
