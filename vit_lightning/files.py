@@ -38,6 +38,21 @@ def open_regular(path: str | Path) -> BinaryIO:
     return opened
 
 
+def special_kind(path: Path) -> str | None:
+    """What a path is if reading it may never end, such as a FIFO; None for a file, a folder or nothing."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return None
+    return next((name for is_such, name in KINDS.items() if is_such(mode)), None)
+
+
+def check_regular(path: Path, what: str) -> None:
+    """Refuse a file to be read that is none, before anything waits for it; `what` names it and its flag."""
+    if kind := special_kind(path):
+        raise InputError(f"{what} is a {kind}, not a regular file; copy what it gives to a file and name that")
+
+
 def _open_at_once(path: str, flags: int) -> int:
     """Open a FIFO without waiting for whoever may write to it."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

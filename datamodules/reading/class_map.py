@@ -12,6 +12,7 @@ import numpy as np
 
 from vit_lightning.data.datamodule import MOST_CLASSES
 from vit_lightning.errors import InputError
+from vit_lightning.files import open_regular
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -120,7 +121,8 @@ def nested(text: str) -> list[Any] | dict[Any, Any] | None:
 
 def _read_text(path: str | Path) -> str:
     try:
-        data = Path(path).read_bytes()
+        with open_regular(path) as file:
+            data = file.read()
         return data.decode("utf-8-sig")
     except OSError as error:
         raise ValueError(error.strerror) from error

@@ -14,6 +14,7 @@ from datamodules.reading.damaged_files import reading
 from datamodules.reading.parquet_labels import listed_classes
 from datamodules.reading.parquet_rows import open_table
 from vit_lightning.errors import InputError
+from vit_lightning.files import check_regular
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 ENDINGS = ".csv, .tsv or .parquet, or in .jsonl, .json, .csv.gz, .tsv.gz or .jsonl.gz"
@@ -51,6 +52,7 @@ def values(table: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
 def _kind(table: Path) -> str:
     suffixes = table.suffixes[-2:] if table.suffix == ".gz" else table.suffixes[-1:]
     kind = suffixes[0].lower() if suffixes else ""
+    check_regular(table, str(table))
     if kind in (*DELIMITERS, ".jsonl") or (kind in (".json", ".parquet") and table.suffix != ".gz"):
         return kind
     raise InputError(f"{table} must end in {ENDINGS}")

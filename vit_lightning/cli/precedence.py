@@ -13,6 +13,7 @@ import torch
 from vit_lightning.cli.config_files import DATA_FACTS
 from vit_lightning.cli.plugins import MODELS, plugin_packages
 from vit_lightning.errors import InputError
+from vit_lightning.files import check_regular
 from vit_lightning.models.timm_net import published_weights
 from vit_lightning.runs import folders, sharded
 from vit_lightning.runs.checkpoint_names import is_sharded, is_whole
@@ -31,6 +32,7 @@ def find_checkpoint(verb: str, typed: str | None, root: Path, experiment: str) -
     if typed in ("last", "best"):
         return folders.newest_checkpoint(root, experiment, typed)
     path = Path(typed)
+    check_regular(path, f"--ckpt_path {typed}")
     if not path.is_file() and not is_sharded(path):
         what = "a folder that holds no sharded checkpoint" if path.is_dir() else "no such file"
         raise InputError(f"--ckpt_path {typed}: {what}; give a checkpoint's path, or last, or best")

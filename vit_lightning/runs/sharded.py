@@ -9,11 +9,14 @@ import torch.distributed.checkpoint as dcp
 from torch import Tensor
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
+from vit_lightning.files import check_regular
 from vit_lightning.runs.checkpoint_names import FACTS
 
 
 def read_facts(path: Path) -> dict[str, Any]:
     """Return all that is not sharded: hyper-parameters, progress, callbacks."""
+    for file in path.iterdir():
+        check_regular(file, str(file))
     return torch.load(path / FACTS, map_location="cpu", weights_only=True)
 
 

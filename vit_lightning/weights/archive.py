@@ -16,6 +16,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from vit_lightning.errors import InputError
+from vit_lightning.files import check_regular
 from vit_lightning.runs.checkpoint_names import is_sharded, is_whole
 from vit_lightning.runs.sharded import read_facts, read_weights
 from vit_lightning.weights.averages import innermost, without_the_other
@@ -133,6 +134,7 @@ def _open_folder(path: Path, raw: bool) -> Archive:
 
 
 def _open_file(path: Path, raw: bool) -> Archive:
+    check_regular(path, str(path))
     with path.open("rb") as file:
         start = file.read(9)
     if start.startswith(b"PK"):

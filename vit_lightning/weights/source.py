@@ -13,7 +13,7 @@ import torch.distributed
 from filelock import FileLock
 
 from vit_lightning.errors import InputError
-from vit_lightning.files import written
+from vit_lightning.files import check_regular, written
 
 # What a net needs from a repository; a pickled file is fetched only where there are no safetensors.
 HUB_FILES = ["config.json", "preprocessor_config.json", "*.safetensors", "*.safetensors.index.json"]
@@ -47,6 +47,7 @@ def fetch(source: str | Path) -> Path:
     path = Path(text).expanduser()
     if not path.exists():
         raise InputError(f"There are no weights at {text!r}: give an existing file or folder, https://... or hf://...")
+    check_regular(path, text)
     return path
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from vit_lightning.errors import InputError, did_you_mean
 from vit_lightning.evaluation.scores import METRICS
+from vit_lightning.files import check_regular
 from vit_lightning.yaml_files import AsWritten, kind, read_mapping
 
 KEYS = ("fit", "then", "over", "figure")
@@ -89,6 +90,7 @@ def read_plan(path: Path, given: dict[str, str], runs: Path) -> SweepPlan:
     Raises:
         InputError: the file is no plan.
     """
+    check_regular(path, f"plan {path}")
     if not path.is_file():
         where = "" if path.is_absolute() else f" in {Path.cwd()}"
         raise InputError(f"{path}: no such plan{where}{did_you_mean(str(path), map(str, path.parent.glob('*.yaml')))}")
