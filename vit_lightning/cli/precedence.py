@@ -17,6 +17,7 @@ from vit_lightning.files import check_regular
 from vit_lightning.models.timm_net import published_weights
 from vit_lightning.runs import folders, sharded
 from vit_lightning.runs.checkpoint_names import is_sharded, is_whole
+from vit_lightning.runs.checkpoint_structure import check_state
 from vit_lightning.weights.load import check_checkpoint
 
 DEFAULT_MODEL = "vit_lightning.classifier.Classifier"
@@ -41,15 +42,17 @@ def find_checkpoint(verb: str, typed: str | None, root: Path, experiment: str) -
     return path
 
 
-def read_facts(path: Path, named: Collection[str] = ()) -> dict[str, Any]:
+def read_facts(path: Path, named: Collection[str] = (), goes_on: bool = False) -> dict[str, Any]:
     """Hyper-parameters, step and model class of a checkpoint, without reading its tensors.
 
     Args:
         path: The checkpoint.
         named: Class paths that the person has typed, whose code may therefore run.
+        goes_on: Whether its run is to go on, which needs more than its net.
 
     Raises:
-        InputError: It is no checkpoint, its config is not that of its tensors, or it names a class of others.
+        InputError: It is no checkpoint, is damaged, its config is not that of its tensors, or it names a class of
+            others.
     """
     try:
         if is_sharded(path):
@@ -66,7 +69,10 @@ def read_facts(path: Path, named: Collection[str] = ()) -> dict[str, Any]:
     if wrong := next((name for name, empty in READ.items() if not isinstance(facts[name], type(empty))), None):
         raise InputError(f"--ckpt_path {path} is damaged: its {wrong} is {facts[wrong]!r:.60}; give another one")
     _refuse_foreign_code(path, facts, named)
-    check_checkpoint(path, checkpoint, facts["model"] in OURS)
+    is_ours = facts["model"] in OURS
+    check_checkpoint(path, checkpoint, is_ours)
+    if goes_on:
+        check_state(path, checkpoint, is_ours, is_sharded(path))
     return facts
 
 

@@ -30,7 +30,7 @@ def read_shapes(path: Path) -> dict[str, Tensor]:
     metadata = dcp.FileSystemReader(path).read_metadata()
     shapes = {place: metadata.state_dict_metadata[key] for key, place in metadata.planner_data.items()}
     return {
-        str(place[-1]): torch.empty(stored.size, device="meta")
+        str(place[-1]): torch.empty(stored.size, dtype=stored.properties.dtype, device="meta")
         for place, stored in shapes.items()
         if place[0] == "state_dict" and isinstance(stored, TensorStorageMetadata)
     }

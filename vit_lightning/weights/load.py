@@ -12,6 +12,7 @@ from vit_lightning.errors import InputError
 from vit_lightning.models import Net, NetConfig, TimmNet, build, resolve
 from vit_lightning.models.config import ResolvedConfig, as_pair, is_timm
 from vit_lightning.models.variants import TIMM
+from vit_lightning.runs.checkpoint_structure import check_structure
 from vit_lightning.weights.archive import Archive, archive_of, open_archive
 from vit_lightning.weights.layouts import LAYOUTS, Layout, checkpoint, timm_net
 from vit_lightning.weights.layouts.tensor_mapping import TensorMapping, Weights, shape_of, to_ours
@@ -73,7 +74,8 @@ class OpenedWeights:
         net = own if size == weights.image_size else _skeleton(weights.config, size, weights.num_classes)
         report, resizer = _report(self.source, weights), Resizer(own, net, resampling)
         table = _mappings(weights, net).items()
-        state = {name: _take(name, mapping, weights, resizer, report) for name, mapping in table}
+        wanted = net.state_dict()
+        state = {name: _take(name, mapping, wanted[name], weights, resizer, report) for name, mapping in table}
         net.load_state_dict(state, assign=True)
         _give_storage(net)
         _note_empty_head(net, report)
@@ -106,7 +108,7 @@ class OpenedWeights:
         resizer = Resizer(own, net, resampling, adapt)
         with torch.no_grad():
             for name, tensor in wanted.items():
-                tensor.copy_(_take(name, held[name], weights, resizer, report))
+                tensor.copy_(_take(name, held[name], tensor, weights, resizer, report))
         if head == "keep":
             _note_empty_head(net, report)
         return report
@@ -159,7 +161,10 @@ def check_checkpoint(path: Path, content: dict[str, Any], is_ours: bool) -> None
     Raises:
         InputError: the config says another size or number of tensors than the checkpoint holds.
     """
+    check_structure(path, content)
     facts = content.get("hyper_parameters")
+    if is_ours and not (isinstance(facts, dict) and isinstance(facts.get("net"), dict)):
+        raise InputError(f"{path} is damaged: it lacks the hyper_parameters of its net; give another checkpoint")
     net = facts.get("net") if isinstance(facts, dict) else None
     if not isinstance(net, dict) or not (is_ours or net.keys() & checkpoint.FIELDS):
         return
@@ -263,6 +268,8 @@ def _check(weights: Weights, net: Net, source: str) -> None:
     """Refuses a file that is not exactly its net: every tensor there, in its shape, and no other."""
     mappings, wanted, held = _mappings(weights, net), net.state_dict(), weights.stored
     if missing := [name for name in wanted if name not in mappings]:
+        if weights.layout == checkpoint.NAME:  # which has a place for any
+            raise InputError(f"{source} lacks {_some(missing)}: it is damaged or cut down; take another copy of it.")
         raise InputError(f"{source} has no place for {_some(missing)} in the layout of {weights.layout}.")
     needed = [name for mapping in mappings.values() for name in mapping.theirs]
     lacking, surplus = [name for name in needed if name not in held], held.keys() - set(needed)
@@ -281,6 +288,17 @@ def _check(weights: Weights, net: Net, source: str) -> None:
             raise InputError(
                 f"{_some(mapping.theirs)} of {source} would make {name} {shape}, but its net needs {expected}."
             )
+        for theirs in mapping.theirs:
+            _check_dtype(theirs, held[theirs].dtype, wanted[name], source)
+
+
+def _check_dtype(name: str, dtype: torch.dtype | None, wanted: Tensor, source: str) -> None:
+    """Refuses whole or complex numbers where a net computes with floating-point ones: they would be rounded or cut."""
+    if dtype is not None and wanted.is_floating_point() and not dtype.is_floating_point:
+        raise InputError(
+            f"{name} of {source} is {str(dtype).removeprefix('torch.')}, but its net needs floating-point numbers: it "
+            "is damaged or quantised; take weights in float32, float16 or bfloat16."
+        )
 
 
 def _report(source: str, weights: Weights) -> Report:
@@ -296,9 +314,13 @@ def _report(source: str, weights: Weights) -> Report:
     )
 
 
-def _take(name: str, mapping: TensorMapping, weights: Weights, resizer: Resizer, report: Report) -> Tensor:
+def _take(
+    name: str, mapping: TensorMapping, wanted: Tensor, weights: Weights, resizer: Resizer, report: Report
+) -> Tensor:
     """Reads one tensor, resizes it to the net and reports it."""
-    tensor, how = resizer(name, to_ours(mapping, weights.stored))
+    read = to_ours(mapping, weights.stored)
+    _check_dtype(name, read.dtype, wanted, report.source)
+    tensor, how = resizer(name, read)
     report.loaded.append(name)
     if how:
         report.resampled[name] = how
