@@ -2,7 +2,16 @@
 
 import sys
 
-from vit_lightning.cli.ending import INTERRUPTED, TERMINATED, is_unread, leave, prepare_ending, say, unread
+from vit_lightning.cli.ending import (
+    INTERRUPTED,
+    TERMINATED,
+    is_unread,
+    leave,
+    left_unfinished,
+    prepare_ending,
+    say,
+    unread,
+)
 from vit_lightning.cli.exceptions import explain
 from vit_lightning.cli.rank_errors import lost_peer, prefix
 from vit_lightning.cli.run import Ended, run
@@ -22,6 +31,9 @@ def main() -> int:
     except SystemExit as error:
         if error.code == 1 and isinstance(error.__context__, KeyboardInterrupt):  # as Lightning leaves
             return interrupted()
+        if place := left_unfinished(error):
+            say(f"{prefix()}error: {place} called for the program's end before the run was done")
+            return 1
         raise
     except Exception as error:
         if is_unread(error):

@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 from contextlib import suppress
+from traceback import walk_tb
 from types import FrameType
 from typing import Any
 
@@ -72,6 +73,16 @@ def is_unread(error: BaseException) -> bool:
     output = select.poll()
     output.register(1, select.POLLOUT)
     return any(event & select.POLLERR for _, event in output.poll(0))
+
+
+def left_unfinished(error: SystemExit) -> str | None:
+    """Where code of the user's, such as a callback, has ended the program with status 0 in mid-run."""
+    if type(error) is not SystemExit or error.code:  # Lightning's own, after a signal, is of another class
+        return None
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    if not any(frame.f_globals.get("__name__") == "lightning.pytorch.trainer.call" for frame in frames):
+        return None
+    return f"{frames[-1].f_code.co_filename}, line {frames[-1].f_lineno},"
 
 
 def say(sentence: str) -> None:
