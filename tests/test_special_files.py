@@ -74,7 +74,7 @@ def test_files_inside_folders_and_tables_are_regular_too(tmp_path, fifo):
     with pytest.raises(InputError, match="is a FIFO"):
         read_facts(tmp_path)
     for name in ("train.csv", "train.csv.gz", "train.parquet"):
-        with pytest.raises(InputError, match=f"{name} is a FIFO"):
+        with pytest.raises(InputError, match=f"{name}.*it is a FIFO"):
             header(tmp_path / name)
     with pytest.raises(InputError, match="it is a FIFO"):
         read_class_map(tmp_path / "names.json")

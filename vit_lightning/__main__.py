@@ -2,6 +2,11 @@
 
 import sys
 
+from vit_lightning.cli import first_signals
+
+if __name__ == "__main__":
+    first_signals.listen()  # before the imports that take long
+
 from vit_lightning.cli.ending import (
     INTERRUPTED,
     TERMINATED,
@@ -10,6 +15,7 @@ from vit_lightning.cli.ending import (
     left_unfinished,
     prepare_ending,
     say,
+    stop_behind,
     unread,
 )
 from vit_lightning.cli.exceptions import explain
@@ -26,8 +32,7 @@ def main() -> int:
     except KeyboardInterrupt:
         return interrupted()
     except Ended:
-        say(f"{prefix()}error: ended by SIGTERM before it was done")
-        return TERMINATED
+        return terminated()
     except SystemExit as error:
         if error.code == 1 and isinstance(error.__context__, KeyboardInterrupt):  # as Lightning leaves
             return interrupted()
@@ -38,6 +43,8 @@ def main() -> int:
     except Exception as error:
         if is_unread(error):
             return unread()
+        if stop := stop_behind(error):
+            return interrupted() if stop is KeyboardInterrupt else terminated()
         sentence = explain(error) or lost_peer(error)
         if sentence is None:
             raise
@@ -50,6 +57,12 @@ def interrupted() -> int:
     """Say that Ctrl-C ended the program; return the status that shells have for it."""
     say("interrupted")
     return INTERRUPTED
+
+
+def terminated() -> int:
+    """Say that SIGTERM ended the program; return the status that shells have for it."""
+    say(f"{prefix()}{first_signals.ENDED}")
+    return TERMINATED
 
 
 if __name__ == "__main__":

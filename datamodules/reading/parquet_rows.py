@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from datamodules.reading.damaged_files import reading, reason
+from datamodules.reading.damaged_files import check_regular, reading, reason
 from datamodules.reading.image_files import find_image
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.errors import InputError
-from vit_lightning.files import check_regular
 
 CACHE_BYTES = 256 * 2**20
 """How many bytes of row groups one process keeps; a shuffled order comes back to each of them."""
@@ -106,8 +105,8 @@ def open_table(file: Path):
         from pyarrow.parquet import ParquetFile
     except ImportError as error:
         raise InputError("Parquet files need pyarrow: pip install 'vit-lightning[parquet]'") from error
-    check_regular(file, str(file))
     with reading(file):
+        check_regular(file)
         return ParquetFile(file, memory_map=True)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from vit_lightning.errors import InputError
 from vit_lightning.files import TOO_LARGE
-from vit_lightning.runs.folders import RUN_ENV
+from vit_lightning.runs.folders import REMOVED, RUN_ENV
 
 TRAINER_ERRORS = (
     (
@@ -153,7 +153,7 @@ def removed_run(error: BaseException | None) -> str | None:
     while error is not None and folder:
         ours = isinstance(error, FileNotFoundError) and _text(error.filename).startswith(folder)
         if ours or (isinstance(error, RuntimeError) and f"Parent directory {folder}" in str(error)):
-            return f"the run folder {folder} was removed or moved while the run went on; start it again"
+            return REMOVED.format(folder=folder)
         error = error.__cause__ or error.__context__
     return None
 
