@@ -36,7 +36,7 @@ def numbers(value: Any) -> Iterator[int | float]:
         yield value
 
 
-@pytest.mark.parametrize("value", ["nan", "1e308", pytest.param(LONG, id="400 digits"), "abc"])
+@pytest.mark.parametrize("value", [".nan", "1e308", pytest.param(LONG, id="400 digits"), "abc"])
 def test_every_flag_refuses_what_is_no_number_of_its_kind(value):
     parser, flags = run_parser("fit"), numeric()
     assert len(flags) > 60, flags
@@ -62,7 +62,7 @@ def test_a_fit_as_it_is_by_default_is_taken():
         (("--trainer.val_check_interval", "1e308"), "--trainer.val_check_interval is 1e+308, expected a number up to"),
         (("--trainer.max_steps", "1" + "0" * 30), "--trainer.max_steps has 31 digits, expected a whole number up to"),
         (("--early_stopping.min_delta", LONG), "--early_stopping.min_delta is too large"),
-        (("--model.label_smoothing", "nan"), "--model.label_smoothing is nan, expected a number up to"),
+        (("--model.label_smoothing", ".nan"), "--model.label_smoothing is nan, expected a number up to"),
         (("--model.schedule.timescale", 0), "--model.schedule.timescale is 0; it must be positive"),
         (("--model.net.norm_eps", -1), "net.norm_eps is -1: choose a number above 0 and below 1"),
         (("--model.net.norm_eps", "1e30"), "net.norm_eps is 1e+30: choose a number above 0 and below 1"),

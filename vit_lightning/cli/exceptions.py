@@ -4,7 +4,6 @@ import errno
 import os
 import re
 import signal
-import sys
 from traceback import walk_tb
 from typing import Any
 
@@ -55,7 +54,7 @@ WORKER_FAILED = "--data.num_workers 0 shows where"
 def explain(error: BaseException) -> str | None:
     """One sentence about an exception that the user can mend; None for any other."""
     known = (
-        *(worker_error, input_error, missing_package, trainer_error, torchvision_error),
+        *(worker_error, input_error, missing_package, trainer_error, torchvision_error, constructor_error),
         *(removed_run, system_error, memory_error, unrestored_run),
     )
     fault = next((said for translate in known if (said := translate(error)) is not None), None)
@@ -96,6 +95,17 @@ def missing_package(error: BaseException | None) -> str | None:
             return f"{name} needs a package that is not installed; run: pip install '{wanted[1]}'"
         error = error.__cause__ or error.__context__
     return None
+
+
+def constructor_error(error: BaseException) -> str | None:
+    """A class given with a flag, such as a callback of the user's, whose constructor fails; in jsonargparse's words."""
+    said = str(error)
+    named = re.findall(r"class_path='([^']+)'", said)
+    if not said.startswith("Does not validate against any of the Union subtypes") or not named:
+        return None
+    listed = said.partition("Errors:")[2].partition("Given value type:")[0]
+    reasons = [line.strip(" -") for line in listed.splitlines() if not line.strip(" -").startswith("Expected a")]
+    return f"{named[-1]} cannot be made: {' '.join(filter(None, reasons)) or 'its constructor fails'}"
 
 
 def trainer_error(error: BaseException) -> str | None:
@@ -175,10 +185,10 @@ def system_error(error: BaseException) -> str | None:
 
 
 def _takes_output() -> bool:
-    """Whether what was printed and still waits can be written."""
+    """Whether one more line can be printed; a flush would say nothing of what has failed before."""
     try:
-        sys.stdout.flush()
-    except (OSError, ValueError):
+        os.write(1, b"\n")
+    except OSError:
         return False
     return True
 
