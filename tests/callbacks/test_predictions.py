@@ -155,6 +155,27 @@ def test_rows_that_would_be_others_begin_anew(tmp_path, fact, value):
     assert digest() == digest() != digest(**{fact: value})
 
 
+def test_another_spelling_of_the_same_place_goes_on(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("net.ckpt").touch()
+
+    def digest(root: Path, checkpoint: Path) -> str:
+        data = SimpleNamespace(root=root, predict_set=Named(["a.png"]), predict_from=0)
+        return _digest(
+            SimpleNamespace(precision="32-true", datamodule=data), SimpleNamespace(hparams={}), str(checkpoint)
+        )
+
+    assert digest(Path("photos"), Path("net.ckpt")) == digest(tmp_path / "photos", tmp_path / "net.ckpt")
+
+
+def test_where_no_image_can_be_read_nothing_is_left_to_go_on_with(photos, tmp_path):
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken/x.png").write_bytes(b"none")
+    done = photos("predict", *WORDS, "--data.files", "broken")
+    assert done.code == 1 and "none of the 1 images can be read; predictions.csv says why" in done.err
+    assert "goes on" not in done.out + done.err and not list(tmp_path.glob("*.part.csv"))
+
+
 def test_a_full_disk_is_one_sentence_and_keeps_the_rows(photos, monkeypatch):
     add = PartFile.add
 

@@ -31,6 +31,14 @@ ODD = {
     "init_args": (b"model: {class_path: Classifier, init_args: [1]}", "expected keys and values below it"),
     "class_path": (b"model: {class_path: 3}", "expected a class, or a mapping of class_path and init_args"),
     "verb": (b"fit: {model: Classifier}", "has the key 'fit'; write model, data and trainer without it"),
+    "bomb": (
+        b"a0: &a0 ["
+        + b"x, " * 9
+        + b"x]\n"
+        + b"".join(b"a%d: &a%d [%s]\n" % (n, n, b", ".join([b"*a%d" % (n - 1)] * 9)) for n in range(1, 9)),
+        "its aliases (*) make more than 100,000 values of it",
+    ),
+    "itself": (b"a: &a [*a]", "its aliases (*) make more than"),
     "seed": (b"seed_everything: -1", "--seed_everything -1 must lie between 0 and 4294967295"),
 }
 

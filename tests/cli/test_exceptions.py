@@ -118,6 +118,9 @@ def test_a_run_folder_that_was_removed_is_one_sentence(tmp_path, monkeypatch):
         FileNotFoundError(2, "No such file or directory", str(folder / "metrics.csv")),
         RuntimeError(f"Parent directory {folder}/checkpoints does not exist."),
     ]
+    logged = ValueError("you tried to log 51.49 which is currently not supported. Try a dict or a scalar/tensor.")
+    events = FileNotFoundError(2, "No such file or directory", bytes(folder / "tensorboard/events"))
+    errors.append(caused(logged, events))
     for error in errors:
         assert explain(error) == f"the run folder {folder} was removed or moved while the run went on; start it again"
     assert explain(FileNotFoundError(2, "No such file or directory", "x")) is None

@@ -1,13 +1,15 @@
 """metrics.csv is there as a whole at every moment."""
 
 import csv
+import shutil
 from types import SimpleNamespace
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from vit_lightning.cli.vit_cli import ViTCLI
-from vit_lightning.runs.loggers import MetricsCSV
+from vit_lightning.errors import InputError
+from vit_lightning.runs.loggers import MetricsCSV, TensorBoard
 
 
 def rows(folder) -> list[dict[str, str]]:
@@ -70,3 +72,16 @@ def test_both_logs_of_a_resumed_run_are_cut_back_to_where_it_goes_on(tmp_path):
     expected = [(0, 0.0), (1, 1.0), (2, 2.0), (3, 3.0), (4, 4.0), (5, 5.5), (6, 6.5)]
     assert [(event.step, event.value) for event in shown] == expected
     assert [(int(row["step"]), float(row["loss"])) for row in rows(tmp_path)] == expected
+
+
+def test_a_folder_that_was_removed_is_said_and_nothing_waits_for_it(tmp_path):
+    """Its thread ends with the folder: a flush would wait for it without end."""
+    logger = TensorBoard(tmp_path / "0", name="", version="tensorboard")
+    logger.log_metrics({"train/loss": 1.0}, 0)
+    logger.save()
+    shutil.rmtree(tmp_path / "0")
+    with pytest.raises(InputError, match=f"the run folder {tmp_path / '0'} was removed or moved while"):
+        logger.log_metrics({"train/loss": 1.0}, 1)
+    logger.save()
+    logger.finalize("failed")
+    assert not (tmp_path / "0").exists()

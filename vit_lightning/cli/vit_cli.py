@@ -128,7 +128,7 @@ class ViTCLI(LightningCLI):
         self.trained: dict[str, Any] = {}
         if checkpoint := find_checkpoint(verb, line.value("--ckpt_path"), self.root, self.experiment):
             line.set("--ckpt_path", str(checkpoint))
-            self.trained = read_facts(checkpoint, models_named(line, contents))
+            self.trained = read_facts(checkpoint, models_named(line, contents), goes_on=verb == "fit")
             self._parser(verb).set_defaults(as_defaults(self.trained))
         if not chooses_data(line, configs.values()):
             # No parser default: the values of its arguments would leak into those of the class chosen instead.
@@ -137,6 +137,11 @@ class ViTCLI(LightningCLI):
             self.config = parser.parse_args(line.words())
         except InputError as error:
             raise InputError(self._sentence(str(error))) from None
+        except OverflowError as error:
+            long = next(
+                (flag for flag, value in line if value and value.lstrip("+-").isdecimal() and len(value) > 300), ""
+            )
+            raise InputError(f"{long or 'a number'} is too large: {error}") from None
         check_values(self.config[verb])
 
     def _sentence(self, message: str) -> str:
