@@ -1,6 +1,18 @@
+import json
+
+import numpy as np
 import pytest
 
-from datamodules.reading.class_map import class_numbers, classes_of, read_class_map
+from datamodules.reading.class_map import (
+    class_numbers,
+    classes_of,
+    nested,
+    not_utf8,
+    numbered_classes,
+    read_class_map,
+    whole_number,
+)
+from vit_lightning.data.datamodule import MOST_CLASSES
 from vit_lightning.errors import InputError
 
 
@@ -43,3 +55,105 @@ def test_whole_numbers_may_be_written_as_floats():
     assert class_numbers(["0"], ["3", "1"], or_numbers=True).tolist() == [-1]
     with pytest.raises(InputError, match=r"t\.csv has the label 0\.5, expected names or whole numbers"):
         classes_of(["0.5", "1"], "t.csv")
+
+
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [
+        ('["zebra", "ant", "cat"]', ["zebra", "ant", "cat"]),
+        ('{"zebra": 2, "ant": 0, "cat": 1}', ["ant", "cat", "zebra"]),
+        ('{"2": "ant", "0": "zebra", "1": "cat"}', ["zebra", "cat", "ant"]),
+        (json.dumps({str(number): "abcdefghijk"[number] for number in range(10, -1, -1)}), list("abcdefghijk")),
+        ('{"7": 1, "5": 0}', ["5", "7"]),
+    ],
+)
+def test_json_lists_names_by_their_place_or_number(tmp_path, content, names):
+    (tmp_path / "names.json").write_text(content)
+    assert read_class_map(tmp_path / "names.json") == names
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('["a", 1]', "expected a list of names, or an object of names and numbers"),
+        ("3", "expected a list of names, or an object of names and numbers"),
+        ('{"a": "b"}', "expected an object of names and numbers"),
+        ('{"a": 0, "b": "c"}', "expected an object of names and numbers"),
+        ('{"a": 0, "b": 2}', "expected the numbers 0 to 1, each once"),
+        ('{"a": 1, "b": 2}', "expected the numbers 0 to 1, each once"),
+        ('{"a": 0, "b": 0}', "expected the numbers 0 to 1, each once"),
+        ('{"0": "a", "00": "b"}', "expected the numbers 0 to 1, each once"),
+    ],
+)
+def test_json_of_another_kind_is_refused(tmp_path, content, said):
+    (tmp_path / "names.json").write_text(content)
+    with pytest.raises(InputError, match=rf"--data.class_map .*names.json cannot be read: {said}"):
+        read_class_map(tmp_path / "names.json")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"\xff\xfea\0", "it is not UTF-8 text but UTF-16; save it as UTF-8"),
+        (b"\xfe\xff\0a", "it is not UTF-8 text but UTF-16; save it as UTF-8"),
+        (b"a\xff\xfe", "it is not UTF-8 text"),
+        (b"", "it is not UTF-8 text"),
+    ],
+)
+def test_what_is_no_utf_8_is_told_apart(data, said):
+    assert not_utf8(data) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("['a', 2]", ["a", 2]),
+        ('["a", null]', ["a", None]),
+        ("{'a': 1}", {"a": 1}),
+        ("[]", []),
+        ("{1, 2}", None),  # a set
+        ("[a]", None),
+        ("[1}", None),
+        ("(1, 2)", None),
+        ("a", None),
+        ("", None),
+        ("[", None),
+    ],
+)
+def test_lists_and_objects_in_text(text, found):
+    assert nested(text) == found
+
+
+def test_numbers_stand_for_classes_in_their_own_order_alone():
+    """Where all names are numbers but not their places, a number is a name and nothing else."""
+    assert class_numbers(["0", "1", "2"], ["2", "1", "0"], or_numbers=True).tolist() == [2, 1, 0]
+    assert class_numbers(["0", "1", "3"], ["0", "1", "2"]).tolist() == [0, 1, -1]
+    assert class_numbers(["01", "1.0"], ["0", "1"]).tolist() == [1, 1]
+    assert class_numbers(["01", "3"], ["a", "b", "c"], or_numbers=True).tolist() == [1, -1]
+    assert class_numbers(["1"], ["a", "b"]).tolist() == [-1]
+    assert class_numbers(["cat"], ["dog", "cat"]).dtype == np.int32
+
+
+@pytest.mark.parametrize(
+    ("label", "whole"),
+    [
+        ("2.0", "2"),
+        ("2", "2"),
+        ("02", "02"),
+        ("-3.0", "-3"),
+        ("1e2", "100"),
+        ("2.5", "2.5"),
+        ("x", "x"),
+        ("nan", "nan"),
+    ],
+)
+def test_floats_that_are_whole_are_whole_numbers(label, whole):
+    assert whole_number(label) == whole
+
+
+def test_as_many_classes_are_made_as_the_greatest_number_asks_for():
+    assert numbered_classes(-1, "t") == [] and numbered_classes(2, "t") == ["0", "1", "2"]
+    assert len(numbered_classes(MOST_CLASSES - 1, "t")) == MOST_CLASSES
+    with pytest.raises(InputError, match=f"t has the label {MOST_CLASSES}, which is no class below {MOST_CLASSES}; x"):
+        numbered_classes(MOST_CLASSES, "t", "; x")
+    assert classes_of(["b", "a", "10"], "t") == ["b", "a", "10"]
