@@ -135,8 +135,8 @@ class ImageDataModule(LightningDataModule, ABC):
         self.further_sets: dict[str, ImageSet] = {}
         """Sets that `setup` may fill in to be scored beside `val_set` and `test_set`, as val/<name> and test/<name>."""
         self.faults: list[InputError] | None = None
-        self.predict_from = 0
         """Where `report` puts faults; None: the first one ends the run."""
+        self.predict_from = 0
         self.notices: list[str] = []
         """What `notice` has said."""
         self.in_memory_sets: dict[tuple[str, bool | None], tuple[ImageSet, InMemorySet | None]] = {}
