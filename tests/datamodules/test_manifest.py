@@ -403,3 +403,56 @@ def test_json_of_another_kind(root):
     (root / "train.jsonl").write_text('["images/0.png", "cat"]\n')
     with pytest.raises(InputError, match=r"train\.jsonl has no object in row 1"):
         ready(root, train="train.jsonl")
+
+
+def test_classes_of_another_table_are_matched_by_name_in_whatever_order_they_come(root):
+    write(root / "train.csv", [(f"images/{row}.png", name) for row, name in enumerate(("owl", "cat", "dog", "elk"))])
+    write(
+        root / "val.csv", [(f"images/{row}.png", name) for row, name in enumerate(("elk", "dog", "owl", "cat", "dog"))]
+    )
+    data = ready(root, val="val.csv")
+    assert data.class_names == ["cat", "dog", "elk", "owl"]
+    assert data.train_set.labels.tolist() == [3, 0, 1, 2] and data.val_set.labels.tolist() == [2, 1, 3, 0, 1]
+    (root / "map.txt").write_text("elk\nowl\ncat\ndog\n")
+    data = ready(root, val="val.csv", class_map=root / "map.txt")
+    assert data.train_set.labels.tolist() == [1, 2, 3, 0] and data.val_set.labels.tolist() == [0, 3, 1, 2, 3]
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_the_row_of_an_unknown_label_is_counted_from_1(root, several):
+    write(root / "train.csv", [(f"images/{row}.png", name) for row, name in enumerate(("owl", "cat", "dog"))])
+    rows = ["owl", "cat;dog" if several else "cat", "yak", "yak"]
+    write(root / "val.csv", [(f"images/{row}.png", name) for row, name in enumerate(rows)])
+    with pytest.raises(
+        InputError, match=r"val.csv has the label 'yak' in row 3 \(images/2.png\), which \S*train.csv lac"
+    ):
+        ready(root, val="val.csv", multi_label=several)
+
+
+def test_a_test_table_may_lack_labels_and_is_kept_apart_from_a_training_table(root):
+    """The same file in two roles is read in two ways."""
+    write(root / "train.csv", ROWS["train"], ("path", "kind"))
+    data = manifest(root, label_column="kind", test="train.csv", val_fraction=0.0)
+    data.setup("fit")
+    assert data.test_set.labels.tolist() == data.train_set.labels.tolist()
+    write(root / "bare.csv", [(path,) for path, _ in ROWS["train"]], ("path",))
+    data = manifest(root, label_column="kind", test="bare.csv", val_fraction=0.0)
+    data.setup("fit")
+    assert set(data.test_set.labels.tolist()) == {IGNORE} and len(data.test_set) == 8
+    with pytest.raises(InputError, match=r"bare.csv has no column of labels, which test needs"):
+        data.setup("test")
+
+
+def test_paths_start_from_root_then_from_the_tables_folder_or_from_the_folder_that_is_given(root):
+    (root / "lists/images").mkdir(parents=True)
+    for place in ("lists/images/0.png", "lists/images/x.png"):
+        (root / place).write_bytes((root / "images/1.png").read_bytes())
+    write(root / "lists/train.csv", [("images/0.png", "a"), ("images/x.png", "b"), ("images/2.png", "c")])
+    data = ready(root, train="lists/train.csv", val_fraction=0.0)
+    found = [data.train_set[number][0] for number in range(3)]
+    assert found == [root / "images/0.png", root / "lists/images/x.png", root / "images/2.png"]
+    data = manifest(root, train="lists/train.csv", val_fraction=0.0, image_folder="lists")
+    data.setup("fit")
+    assert data.train_set[0][0] == root / "lists/images/0.png"
+    with pytest.raises(BrokenImage, match=r"No such file as images/2.png"):
+        data.train_set[2]
