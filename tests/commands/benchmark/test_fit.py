@@ -1,12 +1,14 @@
 """Windows of a fit in turn with bare steps, on a clock that only steps move."""
 
+from itertools import islice
 from types import SimpleNamespace
 
 import pytest
 
 from tests.commands.benchmark.test_rounds import Ticks
 from vit_lightning.commands.benchmark import fit as module
-from vit_lightning.commands.benchmark.fit import FitVersusBareSteps, _whole_logs
+from vit_lightning.commands.benchmark.contender import HORIZON
+from vit_lightning.commands.benchmark.fit import FitVersusBareSteps, RepeatedBatch, _whole_logs, measure_fit
 from vit_lightning.commands.benchmark.rounds import BenchmarkRow
 
 
@@ -41,3 +43,31 @@ def test_a_fit_and_its_bare_steps_take_turns_of_equally_many_steps(monkeypatch):
     assert rows[0].rounds == [5.0, 5.0] and rows[1].rounds == [20.0, 20.0]
     assert said[0] == "fit: round 1/2: a 5.0, bare 20.0 images/s"
     assert trainer.callbacks == [callback]
+
+
+def test_one_batch_comes_again_and_again():
+    loader = RepeatedBatch("batch")
+    assert list(islice(loader, 3)) == ["batch"] * 3 and len(loader) == HORIZON > 10**8
+
+
+def test_a_fit_has_the_comparison_among_its_callbacks_and_gives_it_back(monkeypatch):
+    fitted: list[tuple] = []
+    monkeypatch.setattr(module, "resident_batch", lambda *facts: facts)
+
+    def fit(model: object, loader: RepeatedBatch) -> None:
+        fitted.append((model, loader.batch, list(trainer.callbacks)))
+        raise KeyboardInterrupt
+
+    trainer = SimpleNamespace(
+        callbacks=["own"],
+        fit=fit,
+        strategy=SimpleNamespace(root_device="device"),
+        fit_loop=SimpleNamespace(max_epochs=3, epoch_loop=SimpleNamespace(max_steps=4)),
+    )
+    rows = [BenchmarkRow("fit", name, (8, 16), batch=10) for name in ("a", "a bare")]
+    comparison = FitVersusBareSteps(*rows, rounds=2, seconds=3.0, report=print)
+    with pytest.raises(KeyboardInterrupt):
+        measure_fit(trainer, "model", comparison)
+    assert fitted == [("model", ("model", 10, "device"), ["own", comparison])]
+    assert trainer.callbacks == ["own"]
+    assert (trainer.fit_loop.max_epochs, trainer.fit_loop.epoch_loop.max_steps) == (-1, HORIZON)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
+from vit_lightning.commands.prepare import verb
 from vit_lightning.commands.prepare.packing import Encoding, Form, Packing, _Batches
 from vit_lightning.data import chunks, images
 from vit_lightning.data.images import BrokenImage
@@ -245,3 +246,51 @@ def test_jpegs_have_the_quality_asked_for():
         small, large = (Form(64, quality, 1).encode(channels, "x")[0] for quality in (30, 95))
         assert len(small) < 0.8 * len(large)
         assert Image.open(io.BytesIO(large)).mode == ("RGB" if len(channels) == 3 else "L")
+
+
+# The verb's own parts ------------------------------------------------------------------------------------------------
+
+
+def test_another_order_is_the_same_in_every_version_and_of_every_record_once():
+    source = Squares(LABELS)
+    mixed = verb._mixed(source)
+    assert mixed.indices.tolist() == [2, 6, 0, 3, 7, 5, 1, 4]
+    assert mixed.labels.tolist() == [LABELS[number] for number in mixed.indices]
+    assert list(mixed.keys) == ["abcdefgh"[number] for number in mixed.indices]
+
+
+@pytest.mark.parametrize(
+    ("names", "foreign"),
+    [
+        (
+            ["train/prepared.jsonl", "train/index.json", "train/labels.npy", "train/chunk-0-1.bin", "manifest.json"],
+            None,
+        ),
+        (["train/prepared.jsonl", "val/chunk-0-0.bin", "notes.txt"], None),  # beside shards
+        (["train/prepared.jsonl", "train/chunk-0-0.bin.part", "train/.x", ".hidden"], None),
+        (["notes.txt"], "notes.txt"),
+        (["manifest.json", "extra/x"], "extra"),
+        (["train/prepared.jsonl", "train/cat/x.jpg"], "train/cat"),
+        (["train/prepared.jsonl", "train/photo.bin"], "train/photo.bin"),
+        (["val/photo.png"], "val/photo.png"),
+    ],
+)
+def test_what_prepare_has_not_written_is_named(tmp_path, names, foreign):
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert next(verb._foreign_files(tmp_path), None) == foreign
+    assert next(verb._foreign_files(tmp_path / "absent"), None) is None
+
+
+@pytest.mark.parametrize(
+    ("out", "root", "how"),
+    [("a", "a", "is"), ("a/b", "a", "lies in"), ("a", "a/b", "contains"), ("a/../b", "b", "is"), ("b", "a", None)],
+)
+def test_shards_lie_apart_from_the_images(tmp_path, out, root, how):
+    if how is None:
+        verb._check_apart(tmp_path / out, tmp_path / root)
+        verb._check_apart(tmp_path / out, None)
+    else:
+        with pytest.raises(InputError, match=rf" {how} --data.root .*; give a folder beside it"):
+            verb._check_apart(tmp_path / out, tmp_path / root)

@@ -2,6 +2,7 @@
 
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -177,3 +178,50 @@ def test_a_cell_that_lost_nothing_may_change_and_one_with_a_state_may_not(tmp_pa
     assert check_unchanged(old, tmp_path).lines == old.lines[:1]  # a line that has not begun may be any
     with pytest.raises(InputError, match=r"ran with --rate 0.1, now the plan has --rate 0.2; remove"):
         check_unchanged(new, tmp_path)
+
+
+def test_of_the_fits_every_value_is_parsed_and_of_what_follows_every_combination_of_flags(monkeypatch):
+    parsed: list[list[str]] = []
+
+    def answer(words: list[str], **settings: object) -> SimpleNamespace:
+        parsed.append(words[len(run.PYTHON_MODULE) :])
+        return SimpleNamespace(returncode=int("bad" in words), stderr="usage\nerror: no such value bad\n")
+
+    monkeypatch.setattr(run.subprocess, "run", answer)
+    cells = [
+        Cell("p", {"rate": rate, "seed": seed}, [
+            ["fit", "--rate", rate, "--seed", seed], ["test", "--rate", rate, "--seed", seed, "--ckpt_path", "last"]])
+        for rate in ("1", "2") for seed in ("7", "8")
+    ]  # fmt: skip
+    told: list[str] = []
+    run.check_words(cells, told.append)
+    fits = [("1", "7"), ("1", "8"), ("2", "7")]  # the pair of 2 and 8 brings no word that is new
+    assert sorted(parsed) == [
+        *(["fit", "--rate", rate, "--seed", seed, "--print_config"] for rate, seed in fits),
+        ["test", "--rate", "1", "--seed", "7", "--print_config"],
+    ]
+    assert told == []  # within seconds
+    wrong = Cell("p", {"rate": "bad"}, [["fit", "--rate", "bad"]])
+    with pytest.raises(InputError, match=r"^p/rate=bad: no such value bad$"):
+        run.check_words([*cells, wrong], told.append)
+
+
+@pytest.mark.parametrize(("passed", "lines"), [(4.0, 0), (6.0, 3)])
+def test_how_far_it_is_is_said_every_few_seconds(monkeypatch, passed, lines):
+    now = [0.0]
+
+    def clock() -> float:
+        now[0] += passed
+        return now[0]
+
+    monkeypatch.setattr(run.time, "monotonic", clock)
+    monkeypatch.setattr(run.subprocess, "run", lambda words, **settings: SimpleNamespace(returncode=0, stderr=""))
+    told: list[str] = []
+    run.check_words([Cell("p", {"s": str(n)}, [["fit", "--s", str(n)]]) for n in range(3)], told.append)
+    assert len(told) >= lines and (lines == 0 or told[0] == "checked 1 of 3 command lines")
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "rates").write_text("a file where a folder must be")
+    outcome = run.run(a_cell("fit"), tmp_path, lambda *words: pytest.fail("run"))
+    assert outcome.state == "failed" and outcome.reason.startswith(f"{tmp_path / 'rates'}")
