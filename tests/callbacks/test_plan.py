@@ -1,16 +1,11 @@
-"""What the plan says of a run's recipe."""
+"""What the plan says of a run's recipe and data."""
 
-from pathlib import Path
 from types import SimpleNamespace
-from typing import ClassVar
 
-import pytest
 import torch
 
-from vit_lightning.callbacks.plan import plan_lines
+from vit_lightning.callbacks.plan_data import _few_images
 from vit_lightning.classifier import Classifier
-from vit_lightning.compute.cost import macs
-from vit_lightning.contracts import ImageData
 from vit_lightning.models import NetConfig
 
 TINY = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--data", "Synthetic")
@@ -43,65 +38,30 @@ def test_the_plan_names_the_run_folder_beside_a_logger_of_one_s_own(app):
     assert line(done.out, "run").endswith("runs/default/0")
 
 
-def planned(data: object = None, **facts: object) -> SimpleNamespace:
-    """A trainer of 3 devices, 4 batches of 5 images an epoch each, two of which accumulate."""
-    loader = SimpleNamespace(batch_size=5, dataset=range(67))
-    usual = {"train_dataloader": loader, "world_size": 3, "accumulate_grad_batches": 2, "num_training_batches": 4}
-    usual |= {"max_epochs": 7, "estimated_stepping_batches": 14, "datamodule": data, "optimizers": [], "precision": "x"}
-    usual |= {"strategy": SimpleNamespace(root_device=torch.device("cpu")), "logger": None, "log_dir": "theirs"}
-    return SimpleNamespace(fit_loop=SimpleNamespace(setup_data=lambda: None), **usual | facts)
+def test_the_plan_names_images_classes_and_normalisation(app):
+    done = app(*FIT)
+    assert done.code == 0, done.err
+    assert line(done.out, "images") == "train 32, val 8, test 8"
+    classes = line(done.out, "classes")
+    assert classes.startswith("10: stripes at 0 degrees, stripes at 18 degrees, ") and classes.endswith(" and 2 more")
+    assert line(done.out, "pixels") == "mean 0.5, 0.5, 0.5, std 0.5, 0.5, 0.5, from the default"
+    given = ("--data.mean", "[0.1,0.2,0.3]", "--data.std", "[0.4,0.5,0.6]", "--trainer.max_epochs", 2)
+    done = app(*FIT, *given)
+    assert line(done.out, "pixels") == "mean 0.1, 0.2, 0.3, std 0.4, 0.5, 0.6, from --data.mean and --data.std"
 
 
-def model(**facts: object) -> Classifier:
-    made = Classifier({"variant": "mu/8", "depth": 3}, num_classes=3, image_size=(16, 24), **facts)
-    made.configure_model()
-    return made
-
-
-def test_every_line_adds_up():
-    net = model(schedule={"warmup_steps": 2, "decay": "linear"})
-    cost = 2 * macs(NetConfig("mu/8", depth=3), (16, 24), 3) / 1e9
-    parameters = sum(parameter.numel() for parameter in net.parameters())
-    first, *lines = plan_lines(planned(), net, Path("ours"))
-    assert first == f"net      mu/8 with depth 3, {parameters:,} parameters, {cost:.3g} GFLOPs per image forward"
-    assert lines == [
-        "batch    5 per device x 3 devices x 2 = 30",
-        "data     67 training images, 7 dropped per epoch",
-        "steps    7 epochs of 4 batches, 14 optimiser steps, warm-up 2, then linear",
-        "device   cpu, precision x",
-        "loss     softmax cross-entropy, label smoothing 0",
-        "run      ours",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("facts", "said"),
-    [
-        ({"max_epochs": -1}, "steps    epochs of 4 batches, 14 optimiser steps"),
-        ({"max_epochs": None}, "steps    epochs of 4 batches, 14 optimiser steps"),
-        ({"accumulate_grad_batches": 5}, "warning  accumulation 5 exceeds the 4 batches of an epoch: one step each"),
-        ({"num_training_batches": 5}, "data     67 training images, 0 dropped per epoch"),
-        ({"logger": object()}, "run      theirs"),
-    ],
-)
-def test_lines_follow_their_facts(facts, said):
-    assert any(line.startswith(said) for line in plan_lines(planned(**facts), model()))
-
-
-def test_a_part_of_the_set_is_told_from_the_whole():
-    class Data(SimpleNamespace):
-        class_names = ("a", "b", "c")
-        further_sets: ClassVar[dict] = {}
-        batch_size = 5
-        num_classes = 3
-
-    for whole, said in ((range(80), "67 of 80"), (range(67), "67"), (None, "67")):
-        data = Data(train_set=whole)
-        if not isinstance(data, ImageData):
-            pytest.fail("the stand-in lacks something that ImageData offers")
-        assert plan_lines(planned(data), model())[2] == f"data     {said} training images, 7 dropped per epoch"
-
-
-def test_without_accumulation_over_the_epoch_and_a_folder_nothing_is_said_of_them():
-    words = [line.split()[0] for line in plan_lines(planned(accumulate_grad_batches=4), model())]
-    assert words == ["net", "batch", "data", "steps", "device", "loss"]
+def test_few_images_for_a_large_net_from_scratch_are_warned_about():
+    """Without training it: the sentence needs the numbers alone."""
+    net = torch.nn.Linear(1, 1)
+    net.weight = torch.nn.Parameter(torch.empty(86_000_000, 1, device="meta"))
+    model = Classifier(NetConfig("B/16"))
+    model.net = net
+    images = SimpleNamespace(dataset=range(450))
+    said = _few_images(SimpleNamespace(train_dataloader=images, ckpt_path=None), model)
+    assert said.startswith("450 images are few for B/16 from scratch; begin with --model.weights (")
+    images.dataset = range(1_281_167)
+    assert _few_images(SimpleNamespace(train_dataloader=images, ckpt_path=None), model) is None
+    images.dataset = range(450)
+    assert _few_images(SimpleNamespace(train_dataloader=images, ckpt_path="last.ckpt"), model) is None
+    model.weights = "w.npz"
+    assert _few_images(SimpleNamespace(train_dataloader=images, ckpt_path=None), model) is None

@@ -351,3 +351,19 @@ def test_hours_are_those_of_all_devices_and_stop_with_the_run(clock):
     meter.on_fit_end(trainer, model)
     ((step, figures),) = kept.rows
     assert step == 7 and figures == {"cost/exaflops": 2.0, "cost/device_hours": pytest.approx(8.0)}
+
+
+def test_a_wait_begins_where_its_own_batch_is_asked_for():
+    """Three batches within one span of 12 s: they are waited for 1, 2 and 3 s."""
+    meter, trainer, model = started(NetConfig("mu/8"))
+    meter._clock = clock = Marks()
+    meter._untimed_batches = 0
+    for begin, wait in ((10.0, 1.0), (14.0, 2.0), (18.0, 3.0)):
+        clock.now = begin
+        meter._on_batch_requested()
+        clock.now += wait
+        meter.on_train_batch_start(trainer, model, None, 0)
+        meter.on_train_batch_end(trainer, model, None, (torch.zeros(8, 3), None), 0)
+    clock.now = 22.0
+    figures = meter._figures(torch.device("cpu"))
+    assert figures["perf/data_wait"] == 6 / 12 and figures["perf/images_per_s"] == 24 / 12

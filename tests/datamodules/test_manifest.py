@@ -456,3 +456,45 @@ def test_paths_start_from_root_then_from_the_tables_folder_or_from_the_folder_th
     assert data.train_set[0][0] == root / "lists/images/0.png"
     with pytest.raises(BrokenImage, match=r"No such file as images/2.png"):
         data.train_set[2]
+
+
+def tasks(*choices: list[str]) -> list[dict]:
+    """Tasks as Label Studio exports them as JSON."""
+    return [
+        {
+            "id": row + 1,
+            "data": {"image": f"/data/upload/1/{row}.png"},
+            "annotations": [
+                {
+                    "id": row,
+                    "was_cancelled": False,
+                    "result": [
+                        {"type": "choices", "from_name": "kind", "to_name": "image", "value": {"choices": chosen}}
+                    ],
+                }
+            ],
+            "predictions": [],
+        }
+        for row, chosen in enumerate(choices)
+    ]
+
+
+def test_label_studios_tasks(root):
+    places = {"train": "train.json", "image_prefix": "/data/upload/1/", "image_folder": "images", "val_fraction": 0.0}
+    (root / "train.json").write_text(json.dumps(tasks(["owl"], ["cat"], ["owl"])))
+    data = ready(root, **places)
+    assert [data.class_names[label] for label in data.train_set.labels] == ["owl", "cat", "owl"]
+    assert [data.train_set[row][0] for row in range(3)] == [root / f"images/{row}.png" for row in range(3)]
+    (root / "train.json").write_text(json.dumps(tasks(["owl"], ["cat", "owl"])))
+    with pytest.raises(InputError, match=r"the list \['cat', 'owl'\] as a label; give --data\.multi_label .*row 2"):
+        ready(root, **places)
+    data = ready(root, multi_label=True, **places)
+    assert [data.train_set[row][1].tolist() for row in range(2)] == [[0, 1], [1, 1]]
+    (root / "train.json").write_text(json.dumps(tasks(["owl"], [])))
+    with pytest.raises(InputError, match=r"has 0 labels in row 2"):
+        ready(root, **places)
+    both = tasks(["owl"])
+    both[0]["annotations"] += tasks(["cat"])[0]["annotations"]
+    (root / "train.json").write_text(json.dumps(both))
+    with pytest.raises(InputError, match=r"train\.json has in row 1 annotations that disagree: .*; keep one of them"):
+        ready(root, **places)

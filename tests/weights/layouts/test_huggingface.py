@@ -175,10 +175,30 @@ def test_config_that_is_wrong(change, message, tmp_path, randomise):
         load_net(tmp_path)
 
 
-def test_tensors_without_their_config(tmp_path, randomise):
-    published("tanh", tmp_path, randomise)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "patch does not divide"])  # no tensor shows it
+def test_what_tensors_without_their_config_cannot_tell_is_named_and_may_be_stated(
+    kind, tmp_path, randomise, difference
+):
+    theirs = published(kind, tmp_path, randomise)
+    known, _ = load_net(tmp_path)
     (tmp_path / "config.json").unlink()
-    with pytest.raises(InputError, match=r"without the config\.json"):
+    net, report = load_net(tmp_path, heads=known.config.heads, image_size=known.image_size)
+    eps = 1e-12 if "vit" in report.layout else 1e-6
+    fields = f"net.norm_eps={eps}" if known.config.swiglu else f"net.gelu=exact, net.norm_eps={eps}"
+    assert f"the file does not say {fields}: assumed; --model.net." in str(report)
+    assert report.class_names == []
+    stated = NetConfig(norm_eps=known.config.norm_eps, gelu=None if known.config.swiglu else known.config.gelu)
+    net, report = load_net(tmp_path, heads=known.config.heads, image_size=known.image_size, stated=stated)
+    assert "assumed" not in str(report)
+    images = torch.randn(2, 3, *net.image_size, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        assert difference(net.eval()(images), output(theirs, images)) < 1e-5
+
+
+def test_a_config_of_another_model(tmp_path, randomise):
+    published("tanh", tmp_path, randomise)
+    (tmp_path / "config.json").write_text('{"model_type": "beit"}')
+    with pytest.raises(InputError, match=r"of the model_type 'beit': only vit, dinov2"):
         load_net(tmp_path)
 
 
