@@ -20,6 +20,7 @@ def planned(data: object = None, **facts: object) -> SimpleNamespace:
     usual = {"train_dataloader": loader, "world_size": 3, "accumulate_grad_batches": 2, "num_training_batches": 4}
     usual |= {"max_epochs": 7, "estimated_stepping_batches": 14, "datamodule": data, "optimizers": [], "precision": "x"}
     usual |= {"strategy": SimpleNamespace(root_device=torch.device("cpu")), "logger": None, "log_dir": "theirs"}
+    usual |= {"ckpt_path": None}
     return SimpleNamespace(fit_loop=SimpleNamespace(setup_data=lambda: None), **usual | facts)
 
 
@@ -39,6 +40,7 @@ def test_every_line_adds_up():
         "batch    5 per device x 3 devices x 2 = 30",
         "data     67 training images, 7 dropped per epoch",
         "steps    7 epochs of 4 batches, 14 optimiser steps, warm-up 2, then linear",
+        "pixels   mean 0.5, 0.5, 0.5, std 0.5, 0.5, 0.5, from the default",
         "device   cpu, precision x",
         "loss     softmax cross-entropy, label smoothing 0",
         "run      ours",
@@ -75,4 +77,4 @@ def test_a_part_of_the_set_is_told_from_the_whole():
 
 def test_without_accumulation_over_the_epoch_and_a_folder_nothing_is_said_of_them():
     words = [line.split()[0] for line in plan_lines(planned(accumulate_grad_batches=4), model())]
-    assert words == ["net", "batch", "data", "steps", "device", "loss"]
+    assert words == ["net", "batch", "data", "steps", "pixels", "device", "loss"]

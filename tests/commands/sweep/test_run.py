@@ -225,3 +225,25 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "rates").write_text("a file where a folder must be")
     outcome = run.run(a_cell("fit"), tmp_path, lambda *words: pytest.fail("run"))
     assert outcome.state == "failed" and outcome.reason.startswith(f"{tmp_path / 'rates'}")
+
+
+@pytest.mark.parametrize(
+    ("verb", "state", "done"), [("test", "failed", 1), ("validate", "failed", 1), ("predict", "finished", 2)]
+)
+def test_what_scores_without_a_log_has_failed(tmp_path, verb, state, done):
+    cell = a_cell("fit", verb)
+    outcome = run.run(cell, tmp_path, lambda words, log, lock: 0)
+    assert outcome.state == state and run.read_record(tmp_path / cell.place).done == done
+    assert outcome.reason == (f"{verb} left no metrics.csv; see {tmp_path / cell.place / 'log.txt'}" * (done == 1))
+
+
+def test_each_command_line_is_checked_once_by_the_program_itself(monkeypatch):
+    called: list[list[str]] = []
+    answer = SimpleNamespace(returncode=0, stderr="")
+    monkeypatch.setattr(run.subprocess, "run", lambda words, **settings: called.append(words) or answer)
+    run.check_words([a_cell("fit --a 1", "test --a 1 --ckpt_path=best --b")] * 2, print)
+    assert sorted(called) == [
+        [*run.PYTHON_MODULE, "fit", "--a", "1", "--print_config"],
+        [*run.PYTHON_MODULE, "test", "--a", "1", "--b", "--print_config"],
+    ]
+    assert run.PYTHON_MODULE[1:] == ("-m", "vit_lightning")
