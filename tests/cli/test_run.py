@@ -1,5 +1,6 @@
 """Which verb the words name, and what becomes of signals meanwhile."""
 
+import logging
 import os
 import signal
 
@@ -73,8 +74,7 @@ def test_sigterm_ends_what_has_no_state_with_its_own_status_and_is_let_go_of(mon
     limits: list[int] = []
     monkeypatch.setattr(module, "end_in_time", limits.append)
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(module.Ended), module._ended_by_sigterm(True):
+    with pytest.raises(module.Ended), module._ended_by_sigterm():
         os.kill(os.getpid(), signal.SIGTERM)
     assert limits == [143] and signal.getsignal(signal.SIGTERM) is before
-    with module._ended_by_sigterm(False):
-        assert signal.getsignal(signal.SIGTERM) is before
+    assert logging.root.manager.disable == logging.NOTSET

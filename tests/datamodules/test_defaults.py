@@ -13,6 +13,7 @@ from datamodules.imagenet21k import ImageNet21k
 from datamodules.manifest import Manifest, WebScale
 from datamodules.parquet import Parquet
 from datamodules.pets import Pets
+from datamodules.reading.divided_data import DRAWN, HELD_OUT
 from datamodules.shards import Shards
 from datamodules.synthetic import Synthetic
 from datamodules.webshards import WebShards
@@ -34,8 +35,8 @@ def default(kind: type, name: str) -> object:
         (Pets, 0.1),  # 90 % of Pets' and Flowers'
         (Flowers, 0.1),
         (ImageNet1k, 0.01),  # and 99 % of ImageNet's
-        (ImageFolder, 0.1),
-        (Manifest, 0.1),
+        (ImageFolder, None),  # 0.1 of a training set, 0.15 of images without any split
+        (Manifest, None),
         (Parquet, 0.1),
         (Shards, 0.1),
         (WebShards, 0.1),
@@ -44,6 +45,7 @@ def default(kind: type, name: str) -> object:
 )
 def test_the_share_that_validates_is_the_papers(kind, share):
     assert default(kind, "val_fraction") == share
+    assert (HELD_OUT, DRAWN) == (0.1, 0.15)
 
 
 @pytest.mark.parametrize(

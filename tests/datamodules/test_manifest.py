@@ -498,3 +498,13 @@ def test_label_studios_tasks(root):
     (root / "train.json").write_text(json.dumps(both))
     with pytest.raises(InputError, match=r"train\.json has in row 1 annotations that disagree: .*; keep one of them"):
         ready(root, **places)
+
+
+def test_a_table_that_was_kept_is_read_again_for_each_column_that_divides_it(root):
+    rows = [(f"images/{row}.png", "ab"[row % 2], ("train", "val")[row // 6], f"p{row // 2}") for row in range(8)]
+    write(root / "train.csv", rows, ("path", "label", "part", "patient"))
+    files = {
+        str(options): manifest(root, **options)._file("train")
+        for options in ({}, {"split_column": "part"}, {"group_column": "patient"}, {"group_column": "part"})
+    }
+    assert len(set(files.values())) == 4

@@ -115,7 +115,7 @@ def test_what_is_neither_is_told(cell):
 
 def rows(tmp_path, content: list[dict], columns: Columns, several: bool = False) -> list:
     (tmp_path / "t.json").write_text(json.dumps(content))
-    return list(read(tmp_path / "t.json", columns, several, ";"))
+    return [(row.path, row.labels) for row in read(tmp_path / "t.json", columns, several, ";")]
 
 
 def test_paths_of_several_columns_are_joined_and_classes_stay_in_the_order_of_their_columns(tmp_path):
@@ -147,3 +147,22 @@ def test_the_first_wrong_row_is_named(tmp_path):
             rows(tmp_path, content, columns)
     assert rows(tmp_path, [{"path": "b", "label": None}], columns, several=True) == [("b", [])]
     assert rows(tmp_path, [{"path": "b"}], Columns(["path"], [], False)) == [("b", [])]
+
+
+@pytest.mark.parametrize(
+    ("split", "group", "found"),
+    [
+        ("s", "g", [("train", "p1"), ("test", "p2")]),
+        ("s", None, [("train", ""), ("test", "")]),
+        (None, "g", [("", "p1"), ("", "p2")]),
+    ],
+)
+def test_split_and_group_are_those_of_their_columns(tmp_path, split, group, found):
+    content = [
+        {"path": "a", "label": "x", "s": "train", "g": "p1"},
+        {"path": "b", "label": "y", "s": "test", "g": "p2"},
+    ]
+    (tmp_path / "t.json").write_text(json.dumps(content))
+    rows = list(read(tmp_path / "t.json", Columns(["path"], ["label"], False, split, group), False, ";"))
+    assert [(row.split, row.group) for row in rows] == found
+    assert [(row.path, row.labels) for row in rows] == [("a", ["x"]), ("b", ["y"])]
