@@ -58,23 +58,13 @@ def test_labels_are_places_among_their_sorted_names(tmp_path, labels, feature, n
     assert found.ends.tolist() == list(range(len(labels) + 1))
 
 
-def test_rows_of_several_labels_end_where_the_next_begins(tmp_path):
-    file = write(tmp_path, [["c", "a"], [], None, ["b"], ["a", "b", "c"]])
-    found = read_labels(file, "label", multi_label=True)
-    assert found.ends.tolist() == [0, 2, 2, 2, 3, 6] and found.names == ["a", "b", "c"]
-    assert found.places.tolist() == [2, 0, 1, 0, 1, 2]
-    assert [found.row(np.arange(6) == place) for place in range(6)] == [0, 0, 3, 4, 4, 4]
-    with pytest.raises(InputError, match=r"has lists in its column 'label'; give --data.multi_label true"):
-        read_labels(file, "label")
-
-
 @pytest.mark.parametrize(
     ("labels", "feature", "said"),
     [
-        ([0, 3, 1], NAMED, "has in row 1 the label 3, outside its 3 classes"),
-        ([0.5, 1.0], None, "has double in its column 'label'; expected whole numbers or text, but has in row 0 the la"),
-        ([2, -3], None, "in row 1 the label -3"),
-        (["a", "['b']"], None, "in row 1 the label"),
+        ([0, 3, 1], NAMED, "has in row 2 the label 3, outside its 3 classes"),
+        ([0.5, 1.0], None, "has double in its column 'label'; expected whole numbers or text, but has in row 1 the la"),
+        ([2, -3], None, "in row 2 the label -3"),
+        (["a", "['b']"], None, "in row 2 the label"),
     ],
 )
 def test_the_first_row_with_no_label_is_named(tmp_path, labels, feature, said):
@@ -89,7 +79,7 @@ def labels_of(*names: str, numbered: bool = False) -> FileLabels:
 
 def test_missing_labels_are_counted_from_the_first():
     found = FileLabels(Path("t"), ["a"], np.array([0, -1, 0, -1]), np.array([0, 1, 2, 3, 4]), False)
-    with pytest.raises(InputError, match="t has 2 rows without a kind, the first is row 1"):
+    with pytest.raises(InputError, match="t has 2 rows without a kind, the first is row 2"):
         found.check_complete("kind")
     labels_of("a").check_complete("kind")
 
@@ -114,10 +104,10 @@ def test_places_become_classes_by_name():
     assert match(found, ["owl", "ant", "dog", "cat"], "train", False).tolist() == [0, 1, IGNORE, 3]
     numbers = FileLabels(Path("t"), ["0", "2"], np.array([1, 0]), np.arange(3), True)
     assert match(numbers, ["x", "y", "z"], "map", True).tolist() == [2, 0]
-    with pytest.raises(InputError, match=r"t has in row 1 the label '0', which train lacks \(3 classes: x, y, z\); it"):
+    with pytest.raises(InputError, match=r"t has in row 1 the label '2', which train lacks \(3 classes: x, y, z\); it"):
         match(numbers, ["x", "y", "z"], "train", False)
     with pytest.raises(
-        InputError, match=r"has in row 0 the label 'owl', which train lacks \(6 classes: cat, ant, 1, 2"
+        InputError, match=r"has in row 1 the label 'owl', which train lacks \(6 classes: cat, ant, 1, 2"
     ):
         match(found, ["cat", "ant", "1", "2", "3", "4"], "train", True)
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from datamodules.reading.table_columns import Columns, _is_set, _labels, choose, read
+from datamodules.reading.table_columns import Columns, _is_set, choose, read
 from vit_lightning.errors import InputError
 
 
@@ -61,42 +61,6 @@ def test_labels_may_be_absent_where_that_is_allowed(table):
 
 
 @pytest.mark.parametrize(
-    ("cell", "several", "labels"),
-    [
-        ("cat;dog", True, ["cat", "dog"]),
-        ("cat; dog ;;", True, ["cat", "dog"]),
-        ("cat;dog", False, ["cat;dog"]),
-        ("['cat', 2]", True, ["cat", "2"]),
-        ([3, None, " a "], True, ["3", "a"]),
-        ({"choices": ["cat"]}, True, ["cat"]),
-        ('{"choices": ["cat", "dog"]}', True, ["cat", "dog"]),
-        (5, False, ["5"]),
-        (float("nan"), False, []),
-        (None, False, []),
-        ("", False, []),
-        (" ", True, []),
-    ],
-)
-def test_a_cell_holds_its_labels(cell, several, labels):
-    assert _labels(cell, several, ";") == labels
-
-
-@pytest.mark.parametrize(
-    ("cell", "several", "said"),
-    [
-        (["a"], False, "the list"),
-        ("['a']", False, "the list"),
-        ({"a": 1}, True, "the label"),
-        ([["a"]], True, "the label"),
-        (b"a", False, "the label"),
-    ],
-)
-def test_a_cell_that_holds_something_else_is_told(cell, several, said):
-    with pytest.raises(ValueError, match=said):
-        _labels(cell, several, ";")
-
-
-@pytest.mark.parametrize(
     ("cell", "found"),
     [
         *((cell, True) for cell in ("1", "1.0", "True", "true", 1, 1.0, True, " 1 ")),
@@ -145,7 +109,6 @@ def test_the_first_wrong_row_is_named(tmp_path):
     ):
         with pytest.raises(InputError, match=said):
             rows(tmp_path, content, columns)
-    assert rows(tmp_path, [{"path": "b", "label": None}], columns, several=True) == [("b", [])]
     assert rows(tmp_path, [{"path": "b"}], Columns(["path"], [], False)) == [("b", [])]
 
 
