@@ -137,8 +137,8 @@ class ImageDataModule(LightningDataModule, ABC):
         self.run_folder: Path | None = None
         """Folder of the run that the command line begins or reads from; None: nothing of it is kept."""
         self.faults: list[InputError] | None = None
-        self.predict_from = 0
         """Where `report` puts faults; None: the first one ends the run."""
+        self.predict_from = 0
         self.notices: list[str] = []
         """What `notice` has said."""
         self.in_memory_sets: dict[tuple[str, bool | None], tuple[ImageSet, InMemorySet | None]] = {}

@@ -319,5 +319,6 @@ def _jpeg(pixels: Tensor, quality: int) -> bytes:
 
 def _png(pixels: Tensor) -> bytes:
     content = io.BytesIO()
-    Image.fromarray(rearrange(pixels, "c y x -> y x c").numpy().squeeze()).save(content, "PNG")
+    pattern = "1 y x -> y x" if len(pixels) == 1 else "c y x -> y x c"
+    Image.fromarray(rearrange(pixels, pattern).numpy()).save(content, "PNG")
     return content.getvalue()
