@@ -1,5 +1,6 @@
 """What a run will do, printed before its first step."""
 
+import math
 from collections.abc import Sized
 from pathlib import Path
 
@@ -25,8 +26,21 @@ class RunPlan(Callback):
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         # On every rank: asking for the loaders and the folder communicates.
         lines = plan_lines(trainer, pl_module, self.folder)
+        log_every_epoch(trainer)
         if trainer.is_global_zero:
             print("\n".join(lines), flush=True)
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.global_step and trainer.is_global_zero:
+            print(f"resume   from step {trainer.global_step}, in epoch {trainer.current_epoch + 1}", flush=True)
+
+
+def log_every_epoch(trainer: Trainer) -> None:
+    """Let a run whose epochs are shorter than its logging interval log loss and learning rate once in each."""
+    batches, most = trainer.num_training_batches, trainer.max_steps
+    steps = min(batches / trainer.accumulate_grad_batches, most if most > 0 else math.inf)
+    if trainer.log_every_n_steps > steps:
+        trainer.log_every_n_steps = max(1, math.ceil(steps))
 
 
 def plan_lines(trainer: Trainer, model: LightningModule, folder: Path | None = None) -> list[str]:
