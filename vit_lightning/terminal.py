@@ -42,9 +42,9 @@ def number(value: float) -> str:
 
 def duration(seconds: float) -> str:
     """Return a time in its two greatest units."""
-    if seconds < 10:
+    if round(seconds, 1) < 10:
         return f"{seconds:.1f} s"
-    if seconds < 60:
+    if round(seconds) < 60:
         return f"{seconds:.0f} s"
     minutes, left = divmod(round(seconds), 60)
     if minutes < 60:

@@ -3,7 +3,7 @@
 from lightning.pytorch import Trainer
 
 from vit_lightning.data import ImageDataModule
-from vit_lightning.data.in_memory import InMemoryBatches
+from vit_lightning.data.device_loader import DeviceLoader
 from vit_lightning.terminal import percentage, report
 
 MUCH = 0.2
@@ -32,22 +32,22 @@ def remedy(trainer: Trainer) -> str:
     data = trainer.datamodule  # type: ignore[attr-defined]  # set by Lightning from outside
     if not isinstance(data, ImageDataModule):
         return "give its loader more workers"
-    cuda = trainer.strategy.root_device.type == "cuda"
-    loader = trainer.train_dataloader
-    if isinstance(loader.dataset, InMemoryBatches):
-        if cuda and data.augment_on_device is False:
-            return "drop --data.augment_on_device false"
-        return (
-            "give the run more CPU cores, or --data.augment fewer steps" if cuda or not data.workers else _workers(data)
-        )
-    if data.workers < data.cores_per_device:
-        return _workers(data)
+    cuda, loader = trainer.strategy.root_device.type == "cuda", trainer.train_dataloader
+    if isinstance(loader, DeviceLoader):
+        return "the augmentation takes it; leave out a step of --data.augment"
+    if loader.num_workers < data.cores_per_device:
+        return f"raise --data.num_workers ({loader.num_workers} of {data.cores_per_device} cores load images)"
+    if cuda and data.augment_on_device is False:
+        return "drop --data.augment_on_device false"
+    if _is_in_memory(data):
+        return "give the run more CPU cores, or leave out a step of --data.augment"
     if data.in_memory is False:
         return "drop --data.in_memory false, if the decoded images fit into memory"
     if cuda and not data.decode_on_device:
-        return "decode JPEGs on the GPU with --data.decode_on_device true, or store smaller images with prepare"
-    return "store images of the training size with prepare, whose shards are faster to read"
+        return "give --data.decode_on_device true if the images are JPEGs, or make shards of smaller ones with prepare"
+    return "make shards of smaller images with prepare"
 
 
-def _workers(data: ImageDataModule) -> str:
-    return f"raise --data.num_workers, which is {data.workers} for {data.cores_per_device} cores"
+def _is_in_memory(data: ImageDataModule) -> bool:
+    sets = data.in_memory_sets.items()
+    return any(name == "train_set" and held is not None for (name, _), (_, held) in sets)

@@ -51,6 +51,9 @@ class RunProgress(ProgressBar):
     def show_training(self, trainer: Trainer, length: RunLength, batches: int) -> None:
         """So many batches of the epoch are done."""
 
+    def epoch_ends(self, trainer: Trainer, length: RunLength, batches: int) -> None:
+        """All of its batches are done, and its line is about to stand there."""
+
     def show_scoring(self, trainer: Trainer, batches: int, of: float) -> None:
         """So many batches of all sets are done, of a verb that scores or of a validation in training."""
 
@@ -86,6 +89,7 @@ class RunProgress(ProgressBar):
         validated = self._validated_epoch == trainer.current_epoch  # else the scores are those of an earlier epoch
         parts = [f"{epoch} done", step, *figures(trainer, self._several, validated)]
         batches = trainer.fit_loop.epoch_loop.batch_progress.current.ready
+        self.epoch_ends(trainer, self._length, batches)
         report(fitted([*parts, *self._rest(self._length, batches)], self.width))
         self._last = time.monotonic()
 
@@ -222,6 +226,9 @@ class RunBar(RunProgress):
         self.row.share = length.share(batches)
         self.row.state = "" if left is None else f"{duration(left)} left"
         self.row.parts = [*parts, *figures(trainer, self._several), *length.clock()]
+
+    def epoch_ends(self, trainer: Trainer, length: RunLength, batches: int) -> None:
+        self.show_training(trainer, length, batches)
 
     def show_scoring(self, trainer: Trainer, batches: int, of: float) -> None:
         if trainer.state.fn == "fit":
