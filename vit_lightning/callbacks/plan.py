@@ -6,6 +6,7 @@ from pathlib import Path
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from vit_lightning.callbacks.plan_data import data_facts
 from vit_lightning.compute.cost import macs
 from vit_lightning.compute.peaks import device_name
 from vit_lightning.contracts import ImageData, RecipeTrained
@@ -46,7 +47,7 @@ def log_every_epoch(trainer: Trainer) -> None:
 def plan_lines(trainer: Trainer, model: LightningModule, folder: Path | None = None) -> list[str]:
     """Return the lines that describe a run; its loaders are made here, its optimisers before."""
     trainer.fit_loop.setup_data()
-    lines = [_net_line(model), *_data_lines(trainer), _steps_line(trainer, model)]
+    lines = [_net_line(model), *_data_lines(trainer), _steps_line(trainer, model), *data_facts(trainer, model)]
     lines.append(f"device   {device_name(trainer.strategy.root_device)}, precision {trainer.precision}")
     if isinstance(model, RecipeTrained):
         if model.device.type == "cuda":
@@ -92,4 +93,5 @@ def _steps_line(trainer: Trainer, model: LightningModule) -> str:
     decay = f", warm-up {schedule.warmup_steps}, then {schedule.decay}" if schedule else ""
     epochs = f"{trainer.max_epochs} epochs" if trainer.max_epochs and trainer.max_epochs > 0 else "epochs"
     batches, steps = trainer.num_training_batches, trainer.estimated_stepping_batches
-    return f"steps    {epochs} of {batches} batches, {steps} optimiser steps{decay}"
+    length = f", {steps} optimiser steps" if steps < math.inf else " until the run is ended"
+    return f"steps    {epochs} of {batches} batches{length}{decay}"

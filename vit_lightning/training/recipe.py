@@ -11,14 +11,14 @@ from lightning.pytorch.utilities import rank_zero_info
 from lightning.pytorch.utilities.types import OptimizerLRSchedulerConfig
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.nn.utils import clip_grads_with_norm_
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from vit_lightning.errors import InputError
-from vit_lightning.models import Net, NetConfig, build, half_on_gpu, resolve
-from vit_lightning.models.config import check_channels
+from vit_lightning.models import Net, NetConfig, assemble, half_on_gpu, resolve
+from vit_lightning.models.config import as_pair, check_channels
 from vit_lightning.models.finite import check_finite
 from vit_lightning.models.recompute import recompute
 from vit_lightning.models.vit import ViT
@@ -78,6 +78,8 @@ class RecipeModel(LightningModule):
         self.graphs = GraphedTraining(self, self.batch_loss, graphed) if graphed else None
         self.gradient_norms: Tensor | None = None
         self.net: Net = None  # type: ignore[assignment]  # until configure_model knows the facts of the data
+        self.normalised_by = "the default"
+        """Where mean and std come from, if not from the data's own flags."""
         self.planned_steps: int | None = None
         self.further_sets: list[str] = []
         self._said: set[str] = set()
@@ -93,7 +95,10 @@ class RecipeModel(LightningModule):
         missing = [name for name in ("num_classes", "image_size") if self.hparams[name] is None]
         if missing:
             raise InputError(f"{' and '.join(missing)} unknown: give --data, or --ckpt_path to take them from there")
+        given = self.hparams["mean"] or self.hparams["std"]
         self.net = self.build_net()
+        taken = self.hparams["mean"] or self.hparams["std"]
+        self.normalised_by = "the checkpoint" if given else "the weights" if taken else "the default"
         for name in ("mean", "std"):
             values = self.hparams[name] or CENTRE * self.config.channels
             if len(values) != self.config.channels:
@@ -112,7 +117,7 @@ class RecipeModel(LightningModule):
 
     def build_net(self) -> Net:
         """Return the new net; a subclass may fill it, freeze parts of it, or add what stands beside it."""
-        return build(self.config, self.hparams.image_size, self.hparams.num_classes)
+        return assemble(self.config, as_pair(self.hparams.image_size), self.hparams.num_classes)
 
     def compile_net(self) -> None:
         """Compile in place what the steps call."""
@@ -224,6 +229,12 @@ class RecipeModel(LightningModule):
     def on_validation_epoch_end(self) -> None:
         self._check_scores("val", "validation", self.trainer.val_dataloaders, self.trainer.num_val_batches)
 
+    def on_validation_end(self) -> None:
+        """Shard the net's outermost weights again: FSDP2 leaves a whole copy of them until the next backward pass."""
+        for module in self.modules():
+            if isinstance(module, FSDPModule):
+                module.reshard()
+
     def on_test_epoch_end(self) -> None:
         self._check_scores("test", "test", self.trainer.test_dataloaders, self.trainer.num_test_batches)
 
@@ -301,7 +312,7 @@ class RecipeModel(LightningModule):
         if trains:
             resume.check_optimizer(found)
             resume.check_order(checkpoint, resume.data_order(self.trainer))
-            resume.restore_average(checkpoint, self.average)
+            resume.restore_average(checkpoint, self.average, self)
         for text in (text for key, text in found.items() if trains or resume.bears_on_scores(key)):
             rank_zero_info(f"differs from the checkpoint: model.{text}")
 
