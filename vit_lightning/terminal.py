@@ -118,10 +118,10 @@ class BarLine:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width
-        length = min(max(width // 8, 6), 30)
+        length = min(max(width - 118, 6), 30)
         share = "" if self.share is None else f"{100 * self.share:.0f} %"
         bar = ProgressBar(1.0, self.share or 0.0, length, pulse=self.share is None)
-        state, head = f"{share:>5}  {self.state:<{self.STATE}}", Text(self.head)
+        state, head = f"{share:>5} {self.state:<{self.STATE}}", Text(self.head)
         room = width - head.cell_len - length - len(state) - 3
         row = Table.grid(padding=(0, 1))
         for _ in range(4):
