@@ -115,9 +115,16 @@ class RunProgress(ProgressBar):
         self._begin_scoring(trainer, trainer.num_predict_batches)
 
     def on_validation_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any, **__: Any
+        self,
+        trainer: Trainer,
+        pl_module: LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
     ) -> None:
-        self._several = has_several_labels(batch)
+        if dataloader_idx == 0:  # a further set, such as ReaL, may have several where this one has not
+            self._several = has_several_labels(batch)
         if not trainer.sanity_checking:
             self._advance(trainer)
 

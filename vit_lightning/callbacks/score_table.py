@@ -69,7 +69,8 @@ class ScoreTable(Callback):
         self._show(trainer, pl_module)
 
     def _count(self, trainer: Trainer, batch: Any, dataloader_idx: int) -> None:
-        self._several = self._several or has_several_labels(batch)
+        if dataloader_idx == 0:  # a further set, such as ReaL, may have several where this one has not
+            self._several = has_several_labels(batch)
         own = isinstance(batch, tuple | list)
         self._images[dataloader_idx] += (len(batch[0]) if own else extract_batch_size(batch)) * trainer.world_size
 

@@ -4,6 +4,7 @@ import os
 import shlex
 import time
 from pathlib import Path
+from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
@@ -33,8 +34,17 @@ class RunSummary(Callback):
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._began = time.monotonic()
 
-    def on_validation_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs, batch, *_, **__) -> None:
-        self._several = has_several_labels(batch)
+    def on_validation_batch_end(
+        self,
+        trainer: Trainer,
+        pl_module: LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        if dataloader_idx == 0:
+            self._several = has_several_labels(batch)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if not trainer.sanity_checking:
