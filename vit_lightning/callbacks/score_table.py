@@ -129,7 +129,7 @@ def foreign_table(name: str, values: dict[str, float], images: Counter[int]) -> 
 
 
 def _table(*columns: str) -> Table:
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for place, column in enumerate(columns):
         shown.add_column(column, justify="right" if place else "left", no_wrap=True)
     return shown
