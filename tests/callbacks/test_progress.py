@@ -1,5 +1,6 @@
 """Progress of a run, as plain lines and as a bar."""
 
+import math
 import os
 import re
 import struct
@@ -12,6 +13,7 @@ import pytest
 import torch
 
 from vit_lightning.callbacks.figures import figures, has_several_labels
+from vit_lightning.callbacks.progress import RunBar
 
 DATA = ("--data", "Synthetic", "--data.image_size", 16, "--data.batch_size", 8, "--data.num_workers", 0)
 FIT = ("fit", *DATA, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--data.eval_size", 8)
@@ -76,6 +78,24 @@ def test_a_model_s_own_figures_follow_the_known_ones():
 def test_labels_of_several_classes_are_rows(shape, several):
     assert has_several_labels((torch.zeros(4, 3, 8, 8), torch.zeros(shape))) is several
     assert not has_several_labels({"image": torch.zeros(4, 3)})
+
+
+@pytest.mark.parametrize(("verb", "said"), [("validate", "validated"), ("test", "tested"), ("predict", "predicted")])
+def test_scoring_counts_the_batches_of_all_sets(app, monkeypatch, verb, said):
+    assert app(*FIT, "--data.train_size", 16).code == 0
+    monkeypatch.setattr("vit_lightning.callbacks.progress.PlainProgress.__init__.__defaults__", (0.0,))
+    done = app(verb, *DATA, "--data.eval_size", 20, "--trainer.accelerator", "cpu", "--ckpt_path", "last")
+    assert done.code == 0, done.err
+    counted = [line for line in done.out.splitlines() if line.startswith(said)]
+    assert counted == [f"{said} {batch}/3 batches" for batch in (1, 2, 3)]
+
+
+def test_sets_without_a_length_have_no_end():
+    bar, trainer = RunBar(), SimpleNamespace(state=SimpleNamespace(fn="predict"))
+    bar.show_scoring(trainer, 3, math.inf)
+    assert (bar.row.share, bar.row.state, bar.row.parts) == (None, "", ["3 batches"])
+    bar.show_scoring(trainer, 3, 4)
+    assert bar.row.share == 0.75 and bar.row.parts == ["3/4 batches"]
 
 
 # In a terminal -------------------------------------------------------------------------------------------------------

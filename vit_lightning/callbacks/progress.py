@@ -1,6 +1,7 @@
 """Progress of a run: a bar in a terminal, lines elsewhere, of the same few figures."""
 
 import logging
+import math
 import sys
 import time
 from typing import Any, TextIO
@@ -179,13 +180,12 @@ class PlainProgress(RunProgress):
 
     def show_training(self, trainer: Trainer, length: RunLength, batches: int) -> None:
         epoch, step = length.where()
-        of = length.batches_in_epoch(trainer.current_epoch)
-        batch = f"batch {batches}" + (f"/{of:.0f}" if of < float("inf") else "")
+        batch = f"batch {_counted(batches, length.batches_in_epoch(trainer.current_epoch))}"
         report(", ".join([epoch, batch, step, *figures(trainer, self._several), *self._rest(length, batches)]))
 
     def show_scoring(self, trainer: Trainer, batches: int, of: float) -> None:
         done = SCORING.get(trainer.state.fn or "", "validated")
-        report(f"{done} {batches}/{of:.0f} batches")
+        report(f"{done} {_counted(batches, of)} batches")
 
 
 class RunBar(RunProgress):
@@ -241,6 +241,12 @@ class RunBar(RunProgress):
         if trainer.state.fn == "fit":
             self.row.state = "validating"
             return
-        self.row.head, self.row.share = SCORING.get(trainer.state.fn or "", ""), batches / of
-        left = (time.monotonic() - self._began) / batches * (of - batches)
-        self.row.state, self.row.parts = f"{duration(left)} left", [f"{batches}/{of:.0f} batches"]
+        self.row.head, self.row.parts = SCORING.get(trainer.state.fn or "", ""), [f"{_counted(batches, of)} batches"]
+        if math.isfinite(of):
+            left = (time.monotonic() - self._began) / batches * (of - batches)
+            self.row.share, self.row.state = batches / of, f"{duration(left)} left"
+
+
+def _counted(done: int, of: float) -> str:
+    """Return how many of how many, as far as that is known."""
+    return f"{done}/{of:.0f}" if math.isfinite(of) else str(done)
