@@ -2,13 +2,14 @@
 
 import io
 import sys
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 from rich.table import Table
 
 from vit_lightning import terminal as module
-from vit_lightning.terminal import BarLine, console, duration, number, progress
+from vit_lightning.terminal import BarLine, console, duration, near, number, progress
 
 
 def test_a_bar_in_a_terminal(monkeypatch, capsys):
@@ -56,6 +57,12 @@ def test_numbers_have_no_exponent_unless_they_are_tiny(value, said):
 )
 def test_a_time_has_its_two_greatest_units(seconds, said):
     assert duration(seconds) == said
+
+
+def test_paths_are_as_one_types_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert near(tmp_path / "runs/x/0") == near("runs/x/0") == Path("runs/x/0")
+    assert near("/elsewhere/x") == Path("/elsewhere/x")
 
 
 def row(width: int, **facts) -> str:

@@ -1,9 +1,11 @@
 """What our own loops and tables show: a bar and a table's full width in a terminal, else lines now and then."""
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -51,6 +53,11 @@ def duration(seconds: float) -> str:
         return f"{minutes} min {left:02} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02} min" if hours < 48 else f"{hours // 24} d {hours % 24:02} h"
+
+
+def near(path: str | Path) -> Path:
+    """Return a path as it is typed in the current folder, if it lies there; any other is whole."""
+    return Path(os.path.relpath(path)) if Path(path).is_relative_to(Path.cwd()) else Path(path)
 
 
 def fitted(parts: Sequence[str], width: int | None) -> str:

@@ -33,7 +33,8 @@ def test_one_table_has_images_percentages_and_time(app, verb, name):
     assert app(*FIT, "--data.eval_size", 8).code == 0
     done = app(verb, *DATA, *SCORING)
     assert done.code == 0, done.err
-    header, row, time = cells(done.out)
+    header, row, scored, time = cells(done.out)
+    assert scored == ["scored", "runs/default/0/checkpoints/last.ckpt"]
     assert header == ["set", "images", "loss", "top-1", "top-5"]
     assert row[:2] == [name, "24"] and re.fullmatch(r"[\d.]+", row[2])
     assert all(re.fullmatch(r"\d+\.\d\d %", cell) for cell in row[3:])

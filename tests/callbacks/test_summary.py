@@ -4,8 +4,6 @@ import re
 import shlex
 from pathlib import Path
 
-from vit_lightning.callbacks.summary import near
-
 DATA = ("--data", "Synthetic", "--data.eval_size", 8, "--data.batch_size", 8, "--data.num_workers", 0)
 FIT = ("fit", *DATA, "--data.train_size", 64, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
 
@@ -38,7 +36,7 @@ def test_a_resumed_run_counts_the_time_before(app):
     done = app(*FIT, *more, "--ckpt_path", "last")
     assert done.code == 0, done.err
     assert " with what came before, " in said(done.out)["time"]
-    assert said(done.out)["resume"] == "from step 8, in epoch 2"
+    assert said(done.out)["resume"] == "runs/default/0/checkpoints/last.ckpt at step 8, in epoch 2"
 
 
 def test_a_score_of_earlier_weights_is_not_the_last(app):
@@ -57,9 +55,3 @@ def test_data_without_a_test_set_is_validated_next(app, tmp_path: Path, monkeypa
     done = app("fit", "--data", "untested.Untested", *FIT[3:])
     assert done.code == 0, done.err
     assert said(done.out)["next"].startswith("python -m vit_lightning validate -c runs/default/0/config.yaml ")
-
-
-def test_paths_elsewhere_are_whole(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert near(tmp_path / "runs/x/0") == Path("runs/x/0")
-    assert near(Path("/elsewhere/x")) == Path("/elsewhere/x")

@@ -11,6 +11,7 @@ from vit_lightning.compute.cost import macs
 from vit_lightning.compute.peaks import device_name
 from vit_lightning.contracts import ImageData, RecipeTrained
 from vit_lightning.models.variants import described
+from vit_lightning.terminal import near
 from vit_lightning.training.optim import decay_line
 
 
@@ -33,7 +34,9 @@ class RunPlan(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.global_step and trainer.is_global_zero:
-            print(f"resume   from step {trainer.global_step}, in epoch {trainer.current_epoch + 1}", flush=True)
+            file = f"{near(trainer.ckpt_path)} " if trainer.ckpt_path else ""
+            where = f"at step {trainer.global_step}, in epoch {trainer.current_epoch + 1}"
+            print(f"resume   {file}{where}", flush=True)
 
 
 def log_every_epoch(trainer: Trainer) -> None:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from vit_lightning.callbacks.figures import has_several_labels, speed
 from vit_lightning.evaluation.scores import SCORES, score_of
-from vit_lightning.terminal import console, duration, number, report
+from vit_lightning.terminal import console, duration, near, number, report
 from vit_lightning.training.recipe import RecipeModel
 
 SPLITS = {"validate": ("val", "validation"), "test": ("test", "test")}
@@ -88,6 +88,8 @@ class ScoreTable(Callback):
             shown, images = foreign_table(name, values, self._images), self._images.total()
         if shown.row_count:
             console().print(shown)
+        if trainer.ckpt_path:
+            report(f"scored   {near(trainer.ckpt_path)}")
         report(f"time     {duration(seconds)}, {speed(images / max(seconds, 1e-9))}")
 
 

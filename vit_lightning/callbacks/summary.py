@@ -1,6 +1,5 @@
 """What a fit has come to, printed at its end: scores, places, time, and the command that comes next."""
 
-import os
 import shlex
 import time
 from pathlib import Path
@@ -15,7 +14,7 @@ from vit_lightning.data import ImageDataModule
 from vit_lightning.evaluation.scores import score_of
 from vit_lightning.runs.checkpoint_names import LAST
 from vit_lightning.runs.folders import CHECKPOINTS
-from vit_lightning.terminal import duration, number, report
+from vit_lightning.terminal import duration, near, number, report
 
 
 class RunSummary(Callback):
@@ -95,8 +94,3 @@ class RunSummary(Callback):
         untested = isinstance(data, ImageDataModule) and data.test_set is None
         words = ["validate" if untested else "test", "-c", str(near(self.folder / "config.yaml"))]
         return shlex.join(["python", "-m", "vit_lightning", *words, "--ckpt_path", str(near(checkpoint))])
-
-
-def near(path: Path) -> Path:
-    """Return a path as it is typed in the folder where the program began; elsewhere it is whole."""
-    return Path(os.path.relpath(path)) if path.is_relative_to(Path.cwd()) else path
