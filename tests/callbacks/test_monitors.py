@@ -89,7 +89,7 @@ def test_a_moved_run_keeps_its_best(app, tmp_path):
     words = ("--ckpt_path", "moved/checkpoints/last.ckpt", "--trainer.max_epochs", 2, "--model.optim.lr", 0)
     done = app(*FIT, *words, "--model.schedule.allow_horizon_change", "true")
     assert done.code == 0, done.err
-    assert f"best     {state} (val/top1 {float(score):.4f})" in done.out
+    assert f"best     moved/checkpoints/best.ckpt (top-1 {100 * float(score):.2f} %)" in done.out
     assert state.read_bytes() == before  # without its score, the equal second epoch would have replaced it
 
 

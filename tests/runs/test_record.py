@@ -116,7 +116,7 @@ def test_the_best_stays_the_best_where_a_run_goes_on_inside_an_epoch_without_val
     best = Path("runs/default/0/checkpoints/best.ckpt")
     before = best.read_bytes()
     done = app(*words, *LONGER, "--trainer.max_epochs", 4)
-    assert done.code == 0 and "best.ckpt (val/top1 " in done.out
+    assert done.code == 0 and "best.ckpt (top-1 " in done.out
     assert best.read_bytes() == before
 
 

@@ -249,7 +249,7 @@ class ViTCLI(LightningCLI):
         self.trainer.predict(**kwargs | {"return_predictions": False})
 
     def after_fit(self) -> None:
-        """Say where everything lies; a run that made no step has failed."""
+        """Say that nothing was left to do; a run that made no step has failed."""
         if self.trainer.global_step == 0:
             raise InputError(
                 "the run made no optimiser step; raise --trainer.max_epochs, --trainer.max_steps or "
@@ -261,12 +261,6 @@ class ViTCLI(LightningCLI):
                 "raise --trainer.max_epochs or --trainer.max_steps to go on",
                 flush=True,
             )
-        if self.trainer.is_global_zero and self.folder:
-            best = self._get(self.config_init, "checkpoint")
-            score = "" if best.best_model_score is None else f" ({best.monitor} {float(best.best_model_score):.4f})"
-            if best.best_model_path:
-                print(f"best     {best.best_model_path}{score}")
-            print(f"run      {self.folder}", flush=True)
 
 
 def _as_list(value: Any) -> list[Any]:
