@@ -242,6 +242,7 @@ class Classifier(RecipeModel):
     # Checkpoints -----------------------------------------------------------------------------------------------------
 
     def setup(self, stage: str) -> None:
+        super().setup(stage)
         self.has_seen_labels = False
         data = self.trainer.datamodule  # type: ignore[attr-defined]  # set by Lightning from outside
         self.class_names = list(getattr(data, "class_names", ()))  # those of any LightningDataModule

@@ -46,6 +46,7 @@ from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoints import CheckpointFiles, LastCheckpoint
 from vit_lightning.runs.loggers import MetricsCSV, TensorBoard
 from vit_lightning.runs.record import RunRecord
+from vit_lightning.training.construction import nets_built_by_trainers
 
 set_parsing_settings(docstring_parse_attribute_docstrings=True)
 
@@ -154,6 +155,11 @@ class ViTCLI(LightningCLI):
         """Lightning lets a checkpoint override flags here; `parse_arguments` has made it the default instead."""
 
     # What is built ---------------------------------------------------------------------------------------------------
+
+    def instantiate_classes(self) -> None:
+        """Leave the net to the Trainer, which builds it on its device once all facts of the data are known."""
+        with nets_built_by_trainers():
+            super().instantiate_classes()
 
     def before_instantiate_classes(self) -> None:
         """A checkpoint replaces the weights a run began with, and the model's own metric chooses the best one."""
