@@ -4,9 +4,11 @@ import re
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from PIL import Image
 
 from vit_lightning.cli.vit_cli import ViTCLI
 from vit_lightning.commands import named
@@ -17,6 +19,8 @@ BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, flags=re.S)
 LINES = "\n".join(body for kind, body in BLOCKS if kind == "bash").replace("\\\n", " ").splitlines()
 DOOR = "python -m vit_lightning "
 COMMANDS = [line.partition(DOOR)[2].partition("#")[0] for line in LINES if DOOR in line]
+SNIPPETS = [body for kind, body in BLOCKS if kind == "python"]
+OF_A_RUN = next(code for code in SNIPPETS if "Predictor(" in code)
 INLINE = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", README, flags=re.S))
 FIRST_PAGE = [command for command in COMMANDS if "-c experiments/digits.yaml" in command]
 READING_PATH = re.findall(r"^\| `(\S+)` \| (\d+) \|", README, flags=re.M)
@@ -84,9 +88,19 @@ def test_the_first_page_works_in_its_order(app):
     assert Path("runs/digits/0/predictions.csv").is_file()
 
 
-@pytest.mark.parametrize("code", [body for kind, body in BLOCKS if kind == "python"])
+@pytest.mark.parametrize("code", [code for code in SNIPPETS if code != OF_A_RUN])
 def test_snippets_run(code):
     exec(compile(code, "README.md", "exec"), {})
+
+
+def test_the_snippet_of_a_run_runs(app):
+    assert app(*words(FIRST_PAGE[0]), "--trainer.max_epochs", 1, "--trainer.accelerator", "cpu").code == 0
+    for name in ("x.jpg", "y.jpg"):
+        Image.new("RGB", (20, 16), "grey").save(name)
+    made: dict[str, Any] = {}
+    exec(compile(OF_A_RUN, "README.md", "exec"), made)
+    assert made["features"].shape[0] == 2 and made["attention"][0].shape[0] == 1
+    assert sum(made["predictor"]("x.jpg").values()) == pytest.approx(1)
 
 
 def test_every_flag_that_is_named_exists(app, verbs):

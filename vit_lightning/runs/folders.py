@@ -142,6 +142,23 @@ def checkpoint_of(folder: Path, name: str) -> Path | None:
     return None
 
 
+def is_run(folder: Path) -> bool:
+    """Whether a folder is that of a run."""
+    return folder.is_dir() and ((folder / CHECKPOINTS).is_dir() or bool(configs(folder)))
+
+
+def trained_checkpoint(folder: Path, name: str = "best") -> Path:
+    """Checkpoint `name` (last or best) of a run; a run without validation has no best one, and gives its last.
+
+    Raises:
+        InputError: it has none.
+    """
+    names = ("best", "last") if name == "best" else ("last",)
+    if path := next(filter(None, (checkpoint_of(folder, each) for each in names)), None):
+        return path
+    raise InputError(f"the run {folder} has no whole {' or '.join(f'{each}.ckpt' for each in names)} yet")
+
+
 def interrupted(root: Path, experiment: str) -> Path | None:
     """Newest state of the run that this command began, if SLURM has requeued its job since and there is one."""
     if not was_requeued():
