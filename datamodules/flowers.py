@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from torchvision import datasets
 
+from datamodules.reading.damaged_files import check_regular
 from datamodules.reading.image_files import ImageFiles
 from datamodules.reading.published import HeldOutData, PublishedSet
 
@@ -14,6 +15,7 @@ SPLITS = {"train": "train", "validation": "val", "test": "test"}
 
 def _read(root: Path, split: str) -> ImageFiles:
     """Read a split; torchvision verifies the checksums of both label files first."""
+    check_regular(*(root / "flowers-102" / name for name in ("imagelabels.mat", "setid.mat")))
     flowers = datasets.Flowers102(root, split=SPLITS[split], loader=Path)
     files, labels = zip(*(flowers[index] for index in range(len(flowers))), strict=True)
     return ImageFiles(root / "flowers-102" / "jpg", [file.name for file in files], labels)

@@ -7,12 +7,11 @@ from pathlib import Path
 from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading.class_map import read_class_map
+from datamodules.reading.divided_data import DividedData
 from datamodules.reading.image_files import ImageFiles, files_below, is_image
 from datamodules.reading.splits import KNOWN, split_folders
-from vit_lightning.data import ImageDataModule
 from vit_lightning.data.images import is_hidden
 from vit_lightning.data.sampling import IGNORE
-from vit_lightning.data.subsets import check_share, hold_out
 from vit_lightning.errors import InputError
 
 TABLES = ("metadata.csv", "metadata.jsonl", "metadata.parquet", "_classes.csv", "labels.csv", "train.csv")
@@ -20,7 +19,7 @@ UNLABELLED = "_unlabeled"
 """Folder in which FiftyOne keeps images without a class."""
 
 
-class ImageFolder(ImageDataModule):
+class ImageFolder(DividedData):
     """Your own images in folders named after their classes.
 
     Under root lie
@@ -29,19 +28,20 @@ class ImageFolder(ImageDataModule):
         val/<class>/...      (or valid, validation, dev; without it, part of train is held out)
         test/<class>/...     (or testing; optional; images without class folders serve predict alone)
 
+    or <class>/<image>.jpg alone. Then 15 % of each class validate and 15 % test; split.csv in the run folder keeps
+    which, and test, validate, predict and a resumed run read it again.
+
     The folders of train, sorted as text, are the classes 0, 1, 2, ... of every split. Hidden files and folders,
-    FiftyOne's folder _unlabeled and files that are no images are ignored; an empty class folder keeps its number.
-    Linked folders are followed.
+    FiftyOne's folder _unlabeled and files that are no images are ignored; an empty class folder of train keeps its
+    number. Linked folders are followed.
 
     Args:
-        root: folder that holds train, and perhaps val and test.
-        val_fraction: share of the training images held out for validation if there is no val folder; 0: none.
+        root: folder that holds train, and perhaps val and test; or the folders of the classes.
         class_map: text file with one class folder per line, in the order of the labels; unset: sorted as text.
     """
 
-    def __init__(self, root: Path, val_fraction: float = 0.1, class_map: Path | None = None, **kwargs) -> None:
+    def __init__(self, root: Path, class_map: Path | None = None, **kwargs) -> None:
         super().__init__(root=root, **kwargs)
-        self.val_fraction = check_share(val_fraction)
         self.class_map = class_map
 
     @property
@@ -53,11 +53,12 @@ class ImageFolder(ImageDataModule):
         if self.class_map is not None:
             return read_class_map(self.class_map)
         train = self._folders.get("train")
-        names = self._class_folders(train) if train else []
+        names = self._classes_in(train) if train else []
         if not names:
             raise InputError(
                 f"{self.root} holds no train/<class>/ folders: expected train/<class>/<image>, and perhaps "
-                f"val/<class>/<image> and test/<class>/<image>{_tables(train or self.root)}; give --data.root"
+                "val/<class>/<image> and test/<class>/<image>, or two or more <class>/<image> alone"
+                f"{_tables(train or self.root)}; give --data.root"
             )
         return names
 
@@ -65,13 +66,27 @@ class ImageFolder(ImageDataModule):
         self.train_set = self._read("train")
         self.val_set = self._read("val")
         self.test_set = self._read("test", needs_labels=stage == "test")
-        if self.val_set is None and self.train_set is not None:
-            self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction)
+        lacking = self.val_set is None, self.test_set is None
+        if self.train_set is not None and (self._is_flat or self.wants_divided(lacking)):
+            classes = self.train_set.labels.tolist()
+            names = [self.class_names[label] for label in classes]
+            self.divide(classes, names, lacking=lacking, is_whole=self._is_flat)
+        elif lacking[0]:
+            self.hold_out()
+
+    @property
+    def _is_flat(self) -> bool:
+        """Whether the classes lie in root itself."""
+        return self._folders.get("train") == self.root
 
     @cached_property
     def _folders(self) -> dict[str, Path]:
         """The folder of each split."""
         found, others = split_folders(self.root)
+        if not found and self.root.is_dir() and len(classes := self._class_folders(self.root, with_images=True)) > 1:
+            for name in sorted(set(others) - set(classes)):
+                self.notice(f"{self.root / name} holds no images and is left out")
+            return {"train": self.root}
         if others and found:
             self.notice(
                 f"{self.root} has the folder {others[0]}, which is no split and is left out ({len(others)} such); "
@@ -83,7 +98,7 @@ class ImageFolder(ImageDataModule):
         folder = self._folders.get(split)
         if folder is None:
             return None
-        found = self._class_folders(folder)
+        found = self._classes_in(folder)
         if unknown := sorted(set(found) - set(self.class_names)):
             source = self.class_map or self._folders.get("train")
             raise InputError(
@@ -110,12 +125,16 @@ class ImageFolder(ImageDataModule):
             )
         return ImageFiles(folder, names, labels)
 
-    def _class_folders(self, folder: Path) -> list[str]:
+    def _classes_in(self, folder: Path) -> list[str]:
+        return self._class_folders(folder, with_images=folder == self.root)
+
+    def _class_folders(self, folder: Path, with_images: bool = False) -> list[str]:
         entries = [entry for entry in os.scandir(folder) if not is_hidden(entry.name)]
         for entry in entries:
             if entry.is_symlink() and not os.path.exists(entry):
                 self.notice(f"{entry.path} is a link to {os.readlink(entry)}, which is missing, and is left out")
-        return sorted(entry.name for entry in entries if entry.is_dir() and entry.name != UNLABELLED)
+        names = sorted(entry.name for entry in entries if entry.is_dir() and entry.name != UNLABELLED)
+        return [name for name in names if not with_images or any(map(is_image, files_below(folder, name)))]
 
 
 def _unlabelled(folder: Path) -> ImageFiles | None:

@@ -6,6 +6,7 @@ from glob import glob
 from pathlib import Path
 from typing import ClassVar
 
+from datamodules.reading.damaged_files import read_whole
 from datamodules.reading.image_files import files_below, is_image
 from datamodules.reading.shared_sequences import Strings
 from vit_lightning.data import ImageDataModule
@@ -78,7 +79,7 @@ class Images(ImageDataModule):
 def _matches(root: Path, given: str, may_list: bool = True) -> list[str]:
     given = os.path.expanduser(given)
     if may_list and given.endswith(".txt") and (root / given).is_file():
-        lines = (root / given).read_text(errors="replace").splitlines()
+        lines = read_whole(root / given).decode(errors="replace").splitlines()
         return [path for line in lines if line.strip() for path in _matches(root, line.strip(), may_list=False)]
     if (root / given).is_file():
         return [given]

@@ -1,8 +1,10 @@
 """Images listed in tables: one row per image, with its path and its label or labels."""
 
 from array import array
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -10,45 +12,29 @@ from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import array_cache, table_columns
 from datamodules.reading.array_cache import MappedStrings
-from datamodules.reading.class_map import class_numbers, classes_of, read_class_map
-from datamodules.reading.image_files import find_image
+from datamodules.reading.class_map import class_numbers, classes_of, read_class_map, whole_number
+from datamodules.reading.divided_data import DividedData
+from datamodules.reading.drawn_split import TEST, TRAIN, VAL, split_number
+from datamodules.reading.image_files import windows_advice, without_prefix
 from datamodules.reading.image_index import IndexedImages
 from datamodules.reading.multihot import MultiHot
 from datamodules.reading.shared_sequences import Ragged, Strings
 from datamodules.reading.splits import SPLITS
-from vit_lightning.data import ImageDataModule
+from datamodules.reading.table_paths import Paths
 from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.sampling import IGNORE
-from vit_lightning.data.subsets import check_share, hold_out
+from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 
-VERSION = "manifest 2"
+VERSION = "manifest 3"
+HIDDEN = "-1"
+"""Label of a test image that its publisher keeps back, unless training images have it too."""
 LOOKED_FOR = 8
 """Images of each table whose files are looked for before the first step."""
 
 
-class Paths(MappedStrings):
-    """Paths of image files that start from one of some folders.
-
-    Args:
-        file: where they are kept.
-        folders: the folders; the first in which there is a file counts.
-    """
-
-    def __init__(self, file: Path, folders: Sequence[Path]) -> None:
-        super().__init__(file, "paths")
-        self.folders = folders
-
-    def __reduce__(self) -> tuple:
-        return Paths, (self.file, self.folders)
-
-    def image(self, number: int) -> Path:
-        """Return an image's path, which starts from where the program runs."""
-        return find_image(self[number], self.folders, self[number])
-
-
-class Manifest(ImageDataModule):
+class Manifest(DividedData):
     """Your own images listed in tables with a header: CSV, TSV, JSON lines or Parquet.
 
         path,label
@@ -59,6 +45,10 @@ class Manifest(ImageDataModule):
     matched by name. With `multi_label` an image may have any number of them: `cat;dog` in text, or a list; they become
     float vectors. CSV, TSV and JSON lines may be compressed (.csv.gz). JSON is a list of objects, or COCO's with
     images, annotations and categories. A table called _classes.csv (Roboflow's) has a column for each class.
+
+    Images with one value in `group_column`, such as a patient's, are never divided. What `test_fraction` and
+    `group_column` draw is kept in split.csv in the run folder, and read again by test, validate, predict and a resumed
+    run.
 
     A table is read once and kept in a form that all processes share; a table that has changed is read again.
 
@@ -72,6 +62,8 @@ class Manifest(ImageDataModule):
             only one of file_name, filename, image and img.
         label_column: column with the labels, or one for each class that holds 0 or 1, as [cat, dog]; unset: label, else
             the only one of labels and fine_label.
+        split_column: column of the training table with each image's split: train, val or test.
+        group_column: column that says which images stay together.
         image_folder: folder that the paths in the tables start from; unset: root, or the table's own.
         image_prefix: beginning of the paths that is left out.
         image_ending: ending of the files, as .jpg, where the paths lack it.
@@ -79,7 +71,6 @@ class Manifest(ImageDataModule):
         separator: what stands between several labels in text.
         class_map: file with one class per line, or JSON, in the order of the labels; unset: those of the training
             table.
-        val_fraction: share of the training images held out for validation if there is no table for it; 0: none.
         cache: folder for what was read; unset: vit_lightning in the user's cache folder.
     """
 
@@ -91,27 +82,31 @@ class Manifest(ImageDataModule):
         test: Path | None = None,
         path_column: str | list[str] | None = None,
         label_column: str | list[str] | None = None,
+        split_column: str | None = None,
+        group_column: str | None = None,
         image_folder: Path | None = None,
         image_prefix: str = "",
         image_ending: str = "",
         multi_label: bool = False,
         separator: str = ";",
         class_map: Path | None = None,
-        val_fraction: float = 0.1,
         cache: Path | None = None,
         **kwargs,
     ) -> None:
         super().__init__(root=root, **kwargs)
         self.tables = {"train": train, "val": val, "test": test}
         self.columns = path_column, label_column
+        self.split_column = split_column
+        self.group_column = group_column
         self.image_folder = image_folder
         self.image_prefix = image_prefix
         self.image_ending = image_ending
         self.multi_label = multi_label
         self.separator = separator
         self.class_map = class_map
-        self.val_fraction = check_share(val_fraction)
         self.cache = cache
+        if split_column is not None and (val or test):
+            raise InputError(f"--data.split_column {split_column} divides the table; drop --data.val and --data.test")
 
     @property
     def num_classes(self) -> int:
@@ -133,8 +128,55 @@ class Manifest(ImageDataModule):
         self.train_set = self._read("train")
         self.val_set = self._read("val")
         self.test_set = self._read("test", needs_labels=stage == "test")
-        if self.val_set is None:
-            self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction)
+        kept = array_cache.load(self._file("train"))
+        rows = np.arange(len(self.train_set))
+        if self.split_column is not None:
+            splits = kept["splits"]
+            rows = np.flatnonzero(splits == TRAIN)
+            whole, parts = self.train_set, [np.flatnonzero(splits == split) for split in (VAL, TEST)]
+            self.train_set = Subset(whole, rows)
+            self.val_set, self.test_set = (Subset(whole, part) if len(part) else None for part in parts)
+            self._check_groups(splits)
+        else:
+            self._check_groups()
+        lacking = self.val_set is None, self.test_set is None
+        if self.wants_divided(lacking) or (self.group_column is not None and lacking[0]):
+            self._divide(rows, lacking)
+        elif lacking[0]:
+            self.hold_out()
+
+    def _divide(self, rows: np.ndarray, lacking: tuple[bool, bool]) -> None:
+        """Divide the training images, which are these rows of their table."""
+        images = self.train_set
+        labels = [
+            np.flatnonzero(images[row][1]) if self.multi_label else [images.labels[row]] for row in range(len(rows))
+        ]
+        counts = Counter(int(label) for some in labels for label in some)
+        rarest = [min((counts[int(label)], int(label)) for label in some)[1] if len(some) else -1 for some in labels]
+        names = [self.separator.join(self.class_names[label] for label in some) for some in labels]
+        groups = None
+        if self.group_column is not None:
+            found = MappedStrings(self._file("train"), "groups")
+            groups = [found[int(row)] for row in rows]
+        self.divide(rarest, names, groups, lacking)
+
+    def _check_groups(self, splits: np.ndarray | None = None) -> None:
+        """Refuse a group with images in two splits that the tables give."""
+        if self.group_column is None:
+            return
+        tables = [split for split, table in self.tables.items() if table is not None]
+        found = {split: list(MappedStrings(self._file(split), "groups")) for split in tables}
+        if splits is not None:
+            found = {
+                name: [found["train"][row] for row in np.flatnonzero(splits == split)]
+                for split, name in enumerate(SPLITS)
+            }
+        for one, other in combinations(found, 2):
+            if both := sorted(set(found[one]) & set(found[other])):
+                raise InputError(
+                    f"{len(both)} values of --data.group_column {self.group_column} have {one} and {other} images, "
+                    f"such as {both[0]}; leave all images of one in one split"
+                )
 
     def _name_other_tables(self) -> None:
         """Say which tables lie beside that of the training images and are not asked for."""
@@ -157,6 +199,8 @@ class Manifest(ImageDataModule):
                 split == "test",
                 self.columns,
                 self.separator * self.multi_label,
+                self.split_column if split == "train" else None,
+                self.group_column,
                 self.image_prefix,
                 self.image_ending,
             )
@@ -172,27 +216,41 @@ class Manifest(ImageDataModule):
 
     def _content(self, table: Path, split: str) -> dict[str, np.ndarray | Strings | Ragged]:
         """Read a table: paths, names of labels in order, and which of them each image has."""
-        columns = table_columns.choose(table, *self.columns, may_lack_labels=split == "test")
+        is_test = split == "test"
+        of_train = self.split_column if split == "train" else None
+        columns = table_columns.choose(table, *self.columns, of_train, self.group_column, may_lack_labels=is_test)
         numbers: dict[str, int] = {
             name: number for number, name in enumerate(columns.labels if columns.one_hot else ())
         }
         labels, ends = array("i"), array("q", [0])
+        splits, groups = array("b"), list[str]()
 
         def paths() -> Iterator[str]:
-            for path, found in table_columns.read(table, columns, self.multi_label, self.separator):
-                labels.extend(numbers.setdefault(name, len(numbers)) for name in found)
+            for row in table_columns.read(table, columns, self.multi_label, self.separator, is_test):
+                labels.extend(numbers.setdefault(name, len(numbers)) for name in row.labels)
                 ends.append(len(labels))
-                path = path.removeprefix(self.image_prefix)
+                if columns.split:
+                    splits.append(split_number(row.split, f"{table} has for {row.path}"))
+                if columns.group:
+                    groups.append(row.group)
+                path = without_prefix(row.path, self.image_prefix)
                 yield path if path.endswith(self.image_ending) else path + self.image_ending
 
         kept = Strings(paths())
-        if not numbers and (columns.labels or not len(kept)):
+        if not len(kept) or (columns.labels and not numbers and not is_test):
             raise InputError(f"{table} has {len(kept)} rows and no label in any")
         names = sorted(numbers)
         place = np.empty(len(names), dtype=np.int32)
         place[[numbers[name] for name in names]] = np.arange(len(names))
         rows = Ragged(place[np.array(labels, dtype=np.int32)], np.array(ends))
-        return {"paths": kept, "names": Strings(names), "labels": rows}
+        return {
+            "paths": kept,
+            "names": Strings(names),
+            "labels": rows,
+            "splits": np.array(splits, dtype=np.int8),
+            "groups": Strings(groups),
+            "has_labels": np.array([bool(columns.labels)]),
+        }
 
     def _read(self, split: str, needs_labels: bool = True) -> ImageSet | None:
         if self.tables[split] is None:
@@ -205,12 +263,14 @@ class Manifest(ImageDataModule):
         self._check_files(paths, table)
         names = list(MappedStrings(file, "names"))
         if not names:
-            return self._unlabelled(paths, table, needs_labels)
+            return self._unlabelled(
+                paths, table, needs_labels, "labels" if arrays["has_labels"] else "column of labels"
+            )
         numbers = self._numbers(names, rows, split, paths)
         if not np.array_equal(numbers, np.arange(len(numbers))):
             rows = Ragged(numbers[rows.values], rows.ends)
         if not self.multi_label:
-            return IndexedImages(paths, rows.values)
+            return IndexedImages(paths, self._single(rows, table, needs_labels))
         return MultiHot(IndexedImages(paths, np.zeros(len(paths), np.int8)), rows, range(len(rows)), self.num_classes)
 
     def _check_files(self, paths: Paths, table: Path) -> None:
@@ -226,20 +286,35 @@ class Manifest(ImageDataModule):
             self.report(
                 InputError(
                     f"{table}: no path leads to a file. {faults[0]}; give --data.image_folder, --data.image_prefix or "
-                    "--data.image_ending"
+                    f"--data.image_ending{windows_advice(paths[some[0]])}"
                 )
             )
 
-    def _unlabelled(self, paths: Paths, table: Path, needs_labels: bool) -> IndexedImages:
+    def _single(self, rows: Ragged, table: Path, needs_labels: bool) -> np.ndarray:
+        """Return one label per row, IGNORE where that of a test image is hidden."""
+        if len(rows.values) == len(rows) and (rows.values >= 0).all():
+            return rows.values
+        labels = np.full(len(rows), IGNORE, dtype=np.int32)
+        labels[np.diff(rows.ends) == 1] = rows.values
+        hidden = int((labels == IGNORE).sum())
+        if hidden == len(labels) and needs_labels:
+            raise InputError(f"{table} has no labels, which test needs; predict does without them")
+        rank_zero_info(f"{hidden} of the {len(labels)} labels in {table.name} are hidden: they do not count")
+        return labels
+
+    def _unlabelled(self, paths: Paths, table: Path, needs_labels: bool, what: str) -> IndexedImages:
         if needs_labels:
-            raise InputError(f"{table} has no column of labels, which test needs; predict does without it")
-        rank_zero_info(f"{table} has no column of labels: its images serve predict alone")
+            raise InputError(f"{table} has no {what}, which test needs; predict does without it")
+        rank_zero_info(f"{table} has no {what}: its images serve predict alone")
         return IndexedImages(paths, np.full(len(paths), IGNORE))
 
     def _numbers(self, names: Sequence[str], rows: Ragged, split: str, paths: Paths) -> np.ndarray:
         """Return the class of each name in a table."""
         numbers = class_numbers(names, self.class_names, or_numbers=self.class_map is not None)
-        unknown = np.intersect1d(np.flatnonzero(numbers < 0), rows.values)
+        if split == "test" and not self.multi_label:
+            hidden = [whole_number(name) == HIDDEN and HIDDEN not in self.class_names for name in names]
+            numbers = np.where(hidden, IGNORE, numbers).astype(numbers.dtype)
+        unknown = np.intersect1d(np.flatnonzero((numbers < 0) & (numbers != IGNORE)), rows.values)
         if len(unknown):
             first = np.argmax(rows.values == unknown[0])
             row = int(np.searchsorted(rows.ends, first, side="right")) - 1
@@ -269,7 +344,7 @@ class WebScale(Manifest):
         train: Path = Path("train.parquet"),
         label_column: str = "labels",
         multi_label: bool = True,
-        val_fraction: float = 0.001,
+        val_fraction: float | None = 0.001,
         **kwargs,
     ) -> None:
         super().__init__(

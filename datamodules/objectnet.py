@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from datamodules.reading.damaged_files import reading
+from datamodules.reading.damaged_files import read_whole, reading
 from datamodules.reading.image_index import Index, IndexedImages
 from datamodules.reading.multihot import MultiHot
 from datamodules.reading.shared_sequences import Ragged
@@ -65,11 +65,11 @@ def imagenet_classes(mappings: Path) -> dict[str, list[int]]:
     number each class has in the usual order.
     """
     files = [mappings / name for name in FILES]
-    if missing := next((file for file in files if not file.is_file()), None):
+    if missing := next((file for file in files if not file.exists()), None):
         raise InputError(f"{missing} is missing (no such file); it comes with ObjectNet")
     with reading(mappings):
-        folders, objects, numbers = (json.loads(file.read_bytes()) for file in files[:3])
-        words = files[3].read_bytes().decode().splitlines()
+        folders, objects, numbers = (json.loads(read_whole(file)) for file in files[:3])
+        words = read_whole(files[3]).decode().splitlines()
         usual = {number: int(label) for label, number in numbers.items()}
         label_of = {line.strip(): usual[number] for number, line in enumerate(words) if number in usual}
         return {

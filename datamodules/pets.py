@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from torchvision import datasets
 
+from datamodules.reading.damaged_files import read_whole
 from datamodules.reading.image_files import ImageFiles
 from datamodules.reading.published import HeldOutData, PublishedSet
 
@@ -21,7 +22,7 @@ NAMES = (  # noqa: SIM905
 
 def _read(root: Path, split: str) -> ImageFiles:
     folder = root / "oxford-iiit-pet"
-    lines = (folder / "annotations" / LISTS[split]).read_text().splitlines()
+    lines = read_whole(folder / "annotations" / LISTS[split]).decode().splitlines()
     names, breeds, *_ = zip(*(line.split() for line in lines), strict=True)
     return ImageFiles(folder / "images", [f"{name}.jpg" for name in names], [int(breed) - 1 for breed in breeds])
 

@@ -124,6 +124,19 @@ def test_a_linear_probe_trains_the_head_alone():
     ]
 
 
+def test_a_frozen_trunk_is_as_in_evaluation_in_every_epoch():
+    """Its dropout is off; validation gives the net back in training mode."""
+    model = classifier(freeze_trunk=True, net={"variant": "mu/8", "dropout": 0.5})
+    images = torch.rand(2, 3, 16, 16)
+    for _ in range(2):
+        model.train()
+        model.on_train_epoch_start()
+        assert torch.equal(model.net.features(images), model.net.features(images))
+    trained = classifier(net={"variant": "mu/8", "dropout": 0.5}).train()
+    trained.on_train_epoch_start()
+    assert not torch.equal(trained.net.features(images), trained.net.features(images))
+
+
 def test_hyperparameters_are_plain_and_rebuild_the_model():
     model = classifier(optim=Optim(lr=0.5), schedule=Schedule(warmup_steps=3))
     again = Classifier(**model.hparams)

@@ -16,6 +16,7 @@ from lightning.pytorch.cli import LightningArgumentParser
 
 from vit_lightning.augment import Augment
 from vit_lightning.augment.per_image import train_transform
+from vit_lightning.callbacks import HyperRule
 from vit_lightning.cli.config_files import DATA_FACTS
 from vit_lightning.cli.plugins import datamodule_names, load_plugins
 from vit_lightning.cli.vit_cli import ViTCLI
@@ -111,6 +112,9 @@ def understand(*key: str) -> Run:
     batch = init.batch_size * devices * trainer.accumulate_grad_batches
     if trainer.max_steps > 0:
         return Run(config, net, CLASSES[data], batch, trainer.max_steps, trainer.max_steps * batch)
+    if trainer.max_epochs == -1:
+        steps = HyperRule().steps_for(IMAGES.get(data, 1500))
+        return Run(config, net, CLASSES[data], batch, steps, steps * batch)
     images = IMAGES.get(data, 1500) * trainer.max_epochs * init.fraction
     return Run(config, net, CLASSES[data], batch, images // batch, images)
 

@@ -1,6 +1,7 @@
 """The door: with which status it ends, and what it does with garbage."""
 
 import gc
+import logging
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 
 from vit_lightning import __main__ as door
 from vit_lightning import __version__
+from vit_lightning.cli.run import Ended, run_file_verb
 
 COUNTS = """
 import gc
@@ -40,6 +42,58 @@ def test_a_collection_amid_a_run_has_little_to_go_through(app, monkeypatch, tmp_
     enabled, frozen, _, watched = Path("counted").read_text().split()
     assert enabled == "True" and int(frozen) > 5 * int(watched)
     assert gc.get_freeze_count() == 0 and gc.isenabled()
+
+
+@pytest.mark.parametrize(
+    ("signum", "code", "said"),
+    [(signal.SIGINT, 130, "interrupted\n"), (signal.SIGTERM, 143, "error: ended by SIGTERM before it was done\n")],
+)
+def test_a_signal_amid_the_first_imports_is_one_sentence(tmp_path, signum, code, said):
+    """A module that the door imports sends it, so that no clock decides what it meets."""
+    (tmp_path / "difflib.py").write_text(
+        f"import os\nos.kill(os.getpid(), {int(signum)})\nraise SystemExit('missed')\n"
+    )
+    places = os.pathsep.join([str(tmp_path), str(Path(door.__file__).parent.parent)])
+    words = [sys.executable, "-m", "vit_lightning", "export", "w.ckpt", "out"]
+    done = subprocess.run(words, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": places}, cwd=tmp_path)
+    assert (done.returncode, done.stderr, done.stdout) == (code, said, "")
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_libraries_say_of_sigterm_is_not_printed(caplog):
+    """Whoever it meets, such as a tracer, may catch what it raises and report it first."""
+    library = logging.getLogger("a_library")
+
+    def verb() -> None:
+        """A verb of files."""
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        except SystemExit:
+            library.error("a text of twenty lines")
+            raise
+
+    with pytest.raises(Ended):
+        run_file_verb(verb, [])
+    assert not caplog.messages
+    library.error("printed again")
+    assert caplog.messages == ["printed again"]
+
+
+@pytest.mark.parametrize(
+    ("stop", "code", "said"),
+    [(KeyboardInterrupt, 130, "interrupted\n"), (Ended, 143, "error: ended by SIGTERM before it was done\n")],
+)
+def test_an_exception_that_a_signal_caused_is_the_signals_sentence(monkeypatch, capsys, stop, code, said):
+    """A library that cleans up after a signal may fail at that, and its exception takes the place of the signal's."""
+
+    def run(words: list[str]) -> None:
+        try:
+            raise stop
+        finally:
+            raise RuntimeError("the mode stack is not empty")
+
+    monkeypatch.setattr(door, "run", run)
+    assert (door.main(), capsys.readouterr().err) == (code, said)
 
 
 def interrupted() -> None:

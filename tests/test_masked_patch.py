@@ -94,6 +94,26 @@ def test_an_image_meets_the_same_chance_on_any_number_of_processes():
         assert torch.equal(bits_of(model, 4, first=8, rank=rank, world=2), alone[:, rank::2])
 
 
+def test_chance_follows_from_seed_epoch_and_place_in_training(monkeypatch):
+    """Another epoch hides other patches of an image; what stands at a place in an epoch is the same for any batch."""
+    drawn: list[Tensor] = []
+    model = masked()
+    monkeypatch.setattr(model, "training_loss", lambda images, bits: drawn.append(bits) or torch.zeros(()))
+    monkeypatch.setattr(model, "log_training_loss", lambda loss, images: None)
+    monkeypatch.setattr(model, "share_of_step", lambda loss, batch_idx: loss)
+
+    def bits(images: int, batch_idx: int, epoch: int = 0, seed: int = 0) -> Tensor:
+        monkeypatch.setenv("PL_GLOBAL_SEED", str(seed))
+        model._trainer = SimpleNamespace(world_size=1, global_rank=0, current_epoch=epoch)
+        model.training_step((pictures(images), torch.zeros(images)), batch_idx)
+        return drawn.pop()
+
+    whole = bits(8, 0, epoch=3)
+    assert torch.equal(torch.cat([bits(4, batch, epoch=3) for batch in (0, 1)], dim=1), whole)
+    others = [whole, bits(8, 0, epoch=2), bits(8, 0, epoch=3, seed=1), bits(8, 1, epoch=3)]
+    assert len({tuple(each.flatten().tolist()) for each in others}) == 4
+
+
 # Targets -------------------------------------------------------------------------------------------------------------
 
 

@@ -116,14 +116,16 @@ def test_every_flag_that_is_named_exists(app, verbs):
     assert flags <= known, f"the README names flags that do not exist: {sorted(flags - known)}"
 
 
+OWN = (
+    r"--data\.(also|download|verify|task|train|image_part|label_part|multi_label|split_file|split_column|group_column"
+    r"|test_fraction)\b"
+)
+
+
 def test_values_that_are_named_parse(app):
     """All of `--flag value` between the lines, in one command."""
     given = [code for code in INLINE if re.match(r"--(data|model|trainer|early_stopping)\.[\w.]+ [^A-Z\s]\S*$", code)]
-    own = [
-        code
-        for code in given
-        if re.match(r"--data\.(also|download|verify|task|train|image_part|label_part|multi_label)\b", code)
-    ]
+    own = [code for code in given if re.match(OWN, code)]
     plain = [word for code in given if code not in own for word in shlex.split(code)]
     assert len(plain) > 20
     done = app("fit", *plain, "--print_config")

@@ -2,7 +2,21 @@
 
 import sys
 
-from vit_lightning.cli.ending import INTERRUPTED, TERMINATED, is_unread, leave, prepare_ending, say, unread
+from vit_lightning.cli import first_signals
+
+if __name__ == "__main__":
+    first_signals.listen()  # before the imports that take long
+
+from vit_lightning.cli.ending import (
+    INTERRUPTED,
+    TERMINATED,
+    is_unread,
+    leave,
+    prepare_ending,
+    say,
+    stop_behind,
+    unread,
+)
 from vit_lightning.cli.exceptions import explain
 from vit_lightning.cli.rank_errors import lost_peer, prefix
 from vit_lightning.cli.run import Ended, run
@@ -17,8 +31,7 @@ def main() -> int:
     except KeyboardInterrupt:
         return interrupted()
     except Ended:
-        say(f"{prefix()}error: ended by SIGTERM before it was done")
-        return TERMINATED
+        return terminated()
     except SystemExit as error:
         if error.code == 1 and isinstance(error.__context__, KeyboardInterrupt):  # as Lightning leaves
             return interrupted()
@@ -26,6 +39,8 @@ def main() -> int:
     except Exception as error:
         if is_unread(error):
             return unread()
+        if stop := stop_behind(error):
+            return interrupted() if stop is KeyboardInterrupt else terminated()
         sentence = explain(error) or lost_peer(error)
         if sentence is None:
             raise
@@ -38,6 +53,12 @@ def interrupted() -> int:
     """Say that Ctrl-C ended the program; return the status that shells have for it."""
     say("interrupted")
     return INTERRUPTED
+
+
+def terminated() -> int:
+    """Say that SIGTERM ended the program; return the status that shells have for it."""
+    say(f"{prefix()}{first_signals.ENDED}")
+    return TERMINATED
 
 
 if __name__ == "__main__":

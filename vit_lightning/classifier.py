@@ -4,7 +4,7 @@ from dataclasses import asdict, replace
 from typing import Any, Literal
 
 import torch
-from lightning.pytorch.utilities import rank_zero_info
+from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -13,6 +13,7 @@ from vit_lightning.errors import InputError
 from vit_lightning.evaluation.scores import scores_with
 from vit_lightning.models import Net, NetConfig, resolve
 from vit_lightning.models.finite import check_finite
+from vit_lightning.models.timm_net import at_random
 from vit_lightning.training.averaging import Averaging
 from vit_lightning.training.metrics import WeightedMean, split_metrics
 from vit_lightning.training.optim import Optim, Schedule
@@ -154,6 +155,13 @@ class Classifier(RecipeModel):
     def objective(self) -> str:
         """What training minimises, in words."""
         return f"{self.hparams.loss} cross-entropy, label smoothing {self.hparams.label_smoothing:g}"
+
+    def on_train_start(self) -> None:
+        """Warn of a net that begins at random although its variant names weights."""
+        super().on_train_start()
+        said = at_random(self.config.variant, "Classifier(weights={!r}) begins with them")
+        if said and not self.weights and not self.trainer.ckpt_path:
+            rank_zero_warn(said)
 
     def on_train_batch_start(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:
         """Warn once where softmax does not suit the labels; MixUp and CutMix leave shares of classes that sum to 1."""

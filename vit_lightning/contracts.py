@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from torch import Tensor
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from vit_lightning.models import NetConfig
 
 
@@ -57,6 +59,14 @@ class SmoothsTargets(Protocol):
 
     def smooth(self, targets: Tensor) -> Tensor:
         """Return smoothed targets of one-hot ones `(b, classes)`."""
+
+
+@runtime_checkable
+class KnowsRun(Protocol):
+    """Data that keep something in the folder of their run."""
+
+    run_folder: "Path | None"
+    """The folder of the run that begins, or whose checkpoint is read; None: there is none."""
 
 
 @runtime_checkable

@@ -43,6 +43,11 @@ def _open_at_once(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
+def looked_for_in(path: str | Path) -> str:
+    """Say where a relative path was looked for, after the words that it is not there; nothing for an absolute one."""
+    return "" if Path(path).expanduser().is_absolute() else f" in {Path.cwd()}"
+
+
 def check_place(path: Path, flag: str) -> None:
     """Refuse a file, given with `flag`, that could not be written, before long work for it."""
     if path.is_dir():
@@ -50,7 +55,9 @@ def check_place(path: Path, flag: str) -> None:
     if path.parent.exists() and not path.parent.is_dir():
         raise InputError(f"{flag} {path} cannot be written: {path.parent} is no folder; name another place")
     if not path.parent.is_dir():
-        raise InputError(f"{flag} {path} cannot be written: there is no folder {path.parent}; make it first")
+        raise InputError(
+            f"{flag} {path} cannot be written: there is no folder {path.parent}{looked_for_in(path)}; make it first"
+        )
     if _is_device(path):
         return
     try:

@@ -25,7 +25,7 @@ from vit_lightning.weights.load import is_empty
 
 Picture = str | Path | bytes | Image.Image | np.ndarray | Tensor
 """A file, its bytes, a Pillow image, an array `(y, x, c)` or `(y, x)`, or a tensor `(c, y, x)`; numbers are uint8, or
-float in [0, 1]."""
+float in [0, 1], which are rounded to 8 bits as in training."""
 OURS = ("", "vit_lightning.classifier.Classifier", "vit_lightning.masked_patch.MaskedPatch")
 """Models whose checkpoint is its net and no code of others."""
 
@@ -46,7 +46,7 @@ class Predictor:
         image_size: Pixels per side, or (y, x); None: those of the weights.
         multi_label: Whether scores are independent (sigmoid), or sum to 1 (softmax); None: as the net was trained,
             else softmax.
-        transform: Maps uint8, or float in [0, 1], `(c, y, x)` to the size of the net, in place of the validation's.
+        transform: Maps uint8 `(c, y, x)` to the size of the net, in place of the validation's.
 
     Raises:
         InputError: the source holds no net, or one of code that is not ours.
@@ -169,20 +169,15 @@ class Predictor:
 
     def _pixels(self, image: Any, number: int) -> Tensor:
         name = str(image) if isinstance(image, str | Path) else f"image {number}"
-        match image:
-            case Tensor():
-                pixels = _checked(image.detach(), name, "tensor (c, y, x)", self.net.config.channels)
-            case np.ndarray():
-                pixels = _from_array(image, name, self.net.config.channels)
-            case str() | Path() | bytes() | Image.Image():
-                pixels = image_files.load(image, name=name)
-            case _:
-                raise InputError(
-                    f"{name} is a {type(image).__name__}; expected a path, a Pillow image, an array (y, x, c), a "
-                    "tensor (c, y, x), or a list of these"
-                )
-        pixels = self.transform(pixels).to(self.device)
-        return pixels.float() / 255 if pixels.dtype == torch.uint8 else pixels.float()
+        channels = self.net.config.channels
+        pixels = image_files.load(_coloured(image, channels), name=name)
+        if len(pixels) != channels:
+            raise InputError(
+                f"{name} has {len(pixels)} channels, but the net takes {channels}; an array is (y, x, c), a tensor "
+                "(c, y, x)"
+            )
+        seen = self.transform(pixels).to(self.device)
+        return seen.float() / 255 if seen.dtype == torch.uint8 else seen.float()
 
 
 def _device() -> torch.device:
@@ -195,34 +190,13 @@ def _is_several(images: Any) -> bool:
     return images.ndim == 4 if isinstance(images, np.ndarray | Tensor) else isinstance(images, list | tuple)
 
 
-def _from_array(array: np.ndarray, name: str, channels: int) -> Tensor:
-    """Return an array `(y, x)` or `(y, x, c)` as a tensor `(c, y, x)`; grey is shown in every channel."""
-    array = array[..., None] if array.ndim == 2 else array
-    if array.ndim == 3 and array.shape[-1] == 1:
-        array = repeat(array, "y x 1 -> y x c", c=channels)
-    if array.ndim != 3 or array.dtype.kind not in "uf":
-        raise _odd(name, "array (y, x, c)", array.dtype, array.shape)
-    return _checked(
-        torch.from_numpy(np.ascontiguousarray(np.moveaxis(array, -1, 0))), name, "array (y, x, c)", channels
-    )
-
-
-def _checked(pixels: Tensor, name: str, form: str, channels: int) -> Tensor:
-    """Refuse what is no image of the net's channels with values that have a defined white."""
-    if pixels.ndim != 3 or not (pixels.dtype == torch.uint8 or pixels.is_floating_point()):
-        raise _odd(name, form, str(pixels.dtype).removeprefix("torch."), tuple(pixels.shape))
-    if pixels.shape[0] != channels:
-        raise InputError(
-            f"{name} has {pixels.shape[0]} channels, but the net takes {channels}; give it as {form} of {channels}"
-        )
-    if pixels.is_floating_point() and not (pixels.min() >= 0 and pixels.max() <= 1):
-        low, high = pixels.min().item(), pixels.max().item()
-        raise InputError(f"{name} has values from {low:.4g} to {high:.4g}; floats lie in [0, 1], and 0 to 255 is uint8")
-    return pixels if pixels.dtype == torch.uint8 else pixels.float()
-
-
-def _odd(name: str, form: str, dtype: object, shape: Sequence[int]) -> InputError:
-    return InputError(f"{name} is {dtype} {tuple(shape)}; expected uint8, or float in [0, 1], as {form}")
+def _coloured(image: Any, channels: int) -> Any:
+    """Return a grey array, `(y, x)` or `(y, x, 1)`, with the same grey in every channel; anything else as it is."""
+    if isinstance(image, np.ndarray) and image.ndim == 2:
+        image = image[..., None]
+    if isinstance(image, np.ndarray) and image.ndim == 3 and image.shape[-1] == 1:
+        image = repeat(image, "y x 1 -> y x c", c=channels)
+    return image.detach().cpu() if isinstance(image, Tensor) else image
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from datamodules.reading.damaged_files import read_whole
 from vit_lightning.data.datamodule import MOST_CLASSES
 from vit_lightning.errors import InputError
+from vit_lightning.files import looked_for_in
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -120,10 +122,10 @@ def nested(text: str) -> list[Any] | dict[Any, Any] | None:
 
 def _read_text(path: str | Path) -> str:
     try:
-        data = Path(path).read_bytes()
+        data = read_whole(Path(path))
         return data.decode("utf-8-sig")
     except OSError as error:
-        raise ValueError(error.strerror) from error
+        raise ValueError(f"{error.strerror}{looked_for_in(path)}") from error
     except UnicodeDecodeError as error:
         raise ValueError(not_utf8(data)) from error
 

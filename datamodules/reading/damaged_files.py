@@ -5,6 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from vit_lightning.errors import InputError
+from vit_lightning.files import open_regular
+
+MAX_BYTES = 2**30
+"""Larger files are refused before they are read whole: no list of images or labels needs more."""
 
 
 @contextmanager
@@ -25,6 +29,31 @@ def reading(file: Path | str) -> Iterator[None]:
         raise
     except Exception as error:
         raise InputError(f"{file} cannot be read ({reason(error)}); it is damaged or cut short") from error
+
+
+def check_regular(*files: Path) -> None:
+    """Refuse a FIFO, which would keep its reader waiting, a socket or a device; a missing file passes.
+
+    Raises:
+        OSError: naming the first one.
+    """
+    for file in files:
+        if file.exists():
+            open_regular(file).close()
+
+
+def read_whole(file: Path) -> bytes:
+    """Return the content of a list of images or labels.
+
+    Raises:
+        OSError: the file is missing or no regular one.
+        ValueError: it is far too large to be such a list.
+    """
+    with open_regular(file) as opened:
+        data = opened.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise ValueError(f"{file} has more than the {MAX_BYTES:,} bytes that a list of images may have")
+    return data
 
 
 def reason(error: Exception) -> str:

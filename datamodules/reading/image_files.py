@@ -3,7 +3,7 @@
 import difflib
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 
 import numpy as np
 
@@ -71,6 +71,19 @@ def find_image(path: str, folders: Sequence[Path], name: str) -> Path:
                 return folder / form
     places = " or ".join(map(str, dict.fromkeys(folders)))
     raise BrokenImage(name, f"No such file as {path} in {places}{_near(path, folders)}")
+
+
+def without_prefix(path: str, prefix: str) -> str:
+    """Return a path without its beginning, whichever slashes either has."""
+    return path[len(prefix) :] if path.replace("\\", "/").startswith(prefix.replace("\\", "/")) else path
+
+
+def windows_advice(path: str) -> str:
+    """Say what to do about a path that begins at a drive of Windows; nothing for any other."""
+    place = PureWindowsPath(path)
+    if not place.drive:
+        return ""
+    return f"; {path} begins at a drive of Windows: give its folder there, as --data.image_prefix '{place.parent}\\'"
 
 
 def _near(path: str, folders: Sequence[Path]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from datamodules.reading.damaged_files import reading, reason
+from datamodules.reading.damaged_files import check_regular, reading, reason
 from datamodules.reading.image_files import find_image
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.errors import InputError
@@ -106,6 +106,7 @@ def open_table(file: Path):
     except ImportError as error:
         raise InputError("Parquet files need pyarrow: pip install 'vit-lightning[parquet]'") from error
     with reading(file):
+        check_regular(file)
         return ParquetFile(file, memory_map=True)
 
 

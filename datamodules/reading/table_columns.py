@@ -7,11 +7,14 @@ from typing import Any, NamedTuple
 from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import table_rows
-from datamodules.reading.class_map import nested
+from datamodules.reading.class_map import nested, whole_number
+from datamodules.reading.splits import SPLIT_OF
 from vit_lightning.errors import InputError
 
 PATH_COLUMNS = ("path", "file_name", "filename", "image", "img")
 LABEL_COLUMNS = ("label", "labels", "fine_label")
+MISSING = ("nan", "<na>")
+"""How pandas writes what is missing, in small letters."""
 YES_OR_NO = {
     "0": False,
     "0.0": False,
@@ -31,10 +34,28 @@ class Columns(NamedTuple):
     labels: list[str]
     """One column; several, each of which is named after a class and holds 0 or 1; or none."""
     one_hot: bool
+    split: str | None = None
+    group: str | None = None
+
+
+class TableRow(NamedTuple):
+    """What a row says."""
+
+    path: str
+    labels: list[str]
+    split: str
+    """Name of its split; empty without a column for it."""
+    group: str
+    """What stays together; empty without a column for it."""
 
 
 def choose(
-    table: Path, path: str | Sequence[str] | None, label: str | Sequence[str] | None, may_lack_labels: bool = False
+    table: Path,
+    path: str | Sequence[str] | None,
+    label: str | Sequence[str] | None,
+    split: str | None = None,
+    group: str | None = None,
+    may_lack_labels: bool = False,
 ) -> Columns:
     """Return the columns of a table with paths and labels.
 
@@ -42,6 +63,8 @@ def choose(
         table: the table.
         path: the columns with the paths; None: the only one that can be meant.
         label: the column with the labels, or one for each class; None: the only one that can be meant.
+        split: the column with the name of each image's split, if there is one.
+        group: the column that says which images stay together, if there is one.
         may_lack_labels: whether it may have no column with labels.
 
     Raises:
@@ -56,27 +79,32 @@ def choose(
     labels = labels or [_only(table, there, "label_column", LABEL_COLUMNS)]
     if may_lack_labels and not set(labels) & set(there):
         labels = []
-    for names, flag in ((paths, "path_column"), (labels, "label_column")):
+    given = {"path_column": paths, "label_column": labels, "split_column": _given(split), "group_column": _given(group)}
+    for flag, names in given.items():
         for name in names:
             if name not in there:
                 raise InputError(f"{table} has no column {name!r} but {', '.join(there) or 'none'}; give --data.{flag}")
-    return Columns(paths, labels, one_hot)
+    return Columns(paths, labels, one_hot, split, group)
 
 
-def read(table: Path, columns: Columns, multi_label: bool, separator: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield path and labels of each row.
+def read(
+    table: Path, columns: Columns, multi_label: bool, separator: str, may_lack_labels: bool = False
+) -> Iterator[TableRow]:
+    """Yield what each row says.
 
     Args:
         table: the table.
         columns: its columns.
         multi_label: whether a row may have several labels, or none.
         separator: what stands between several labels in text.
+        may_lack_labels: whether labels may be missing, as those of test images are.
 
     Raises:
-        InputError: naming the first row whose path or labels cannot be.
+        InputError: naming the first row whose path, labels, split or group cannot be.
     """
-    count = len(columns.paths)
-    for row, cells in enumerate(table_rows.values(table, [*columns.paths, *columns.labels]), start=1):
+    count, ends = len(columns.paths), len(columns.paths) + len(columns.labels)
+    further = [name for name in (columns.split, columns.group) if name]
+    for row, cells in enumerate(table_rows.values(table, [*columns.paths, *columns.labels, *further]), start=1):
         path = "/".join(
             str(part).strip("/") if place else str(part) for place, part in enumerate(cells[:count]) if part
         )
@@ -84,17 +112,36 @@ def read(table: Path, columns: Columns, multi_label: bool, separator: str) -> It
             raise InputError(f"{table} has no path in row {row}")
         try:
             if columns.one_hot:
-                labels = [name for name, cell in zip(columns.labels, cells[count:], strict=True) if _is_set(cell, name)]
+                found = zip(columns.labels, cells[count:ends], strict=True)
+                labels = [name for name, cell in found if _is_set(cell, name)]
             else:
-                labels = [label for cell in cells[count:] for label in _labels(cell, multi_label, separator)]
+                labels = [label for cell in cells[count:ends] for label in _labels(cell, multi_label, separator)]
+            split, group = _further(columns, cells[ends:])
+            is_hidden = may_lack_labels or SPLIT_OF.get(split.lower()) == "test"
+            if is_hidden:
+                labels = [label for label in labels if label.lower() not in MISSING]
+            elif missing := next((label for label in labels if label.lower() in MISSING), None):
+                raise ValueError(f"the label {missing!r}, which stands for a missing one,")
         except ValueError as error:
             raise InputError(f"{table} has {error} in row {row} ({path})") from error
-        if len(labels) != 1 and not multi_label and columns.labels:
+        if len(labels) != 1 and not multi_label and columns.labels and (labels or not is_hidden):
             raise InputError(
                 f"{table} has {len(labels)} labels in row {row} ({path}), expected one; "
                 "give --data.multi_label true for images with several labels or none"
             )
-        yield path, labels
+        yield TableRow(path, labels, split, group)
+
+
+def _further(columns: Columns, cells: Sequence[Any]) -> tuple[str, str]:
+    """Return split and group of a row, which must be there where there is a column for them."""
+    names = [name for name in (columns.split, columns.group) if name]
+    texts = {}
+    for name, cell in zip(names, cells, strict=True):
+        text = "" if cell is None or cell != cell else whole_number(str(cell).strip())
+        if not text or text.lower() in MISSING:
+            raise ValueError(f"nothing in the column {name!r}")
+        texts[name] = text
+    return texts.get(columns.split or "", ""), texts.get(columns.group or "", "")
 
 
 def _given(names: str | Sequence[str] | None) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
 
 from datamodules.reading.class_map import not_utf8
-from datamodules.reading.damaged_files import reading
+from datamodules.reading.damaged_files import check_regular, reading
 from datamodules.reading.parquet_labels import listed_classes
 from datamodules.reading.parquet_rows import open_table
 from vit_lightning.errors import InputError
@@ -64,6 +64,7 @@ def _open(table: Path) -> TextIO:
 
 
 def _bytes(table: Path) -> BinaryIO:
+    check_regular(table)
     return cast(BinaryIO, GzipFile(table)) if table.suffix == ".gz" else table.open("rb")
 
 
@@ -100,10 +101,33 @@ def _objects(table: Path, kind: str) -> Iterator[dict[str, Any]]:
             yield row
 
 
+def _is_task(item: Any) -> bool:
+    """Tell whether an object is a task as Label Studio exports it."""
+    return isinstance(item, dict) and isinstance(item.get("data"), dict) and isinstance(item.get("annotations"), list)
+
+
+def _task(task: dict[str, Any], where: str) -> dict[str, Any]:
+    """Return image and chosen labels of a task.
+
+    Raises:
+        InputError: its annotators disagree; the sentence begins with `where`.
+    """
+    given = [
+        [choice for result in annotation.get("result", ()) for choice in result.get("value", {}).get("choices", ())]
+        for annotation in task["annotations"]
+        if not annotation.get("was_cancelled")
+    ]
+    if any(sorted(choices) != sorted(given[0]) for choices in given):
+        raise InputError(f"{where} annotations that disagree: {given!r:.100}; keep one of them")
+    choices = given[0] if given else []
+    return {**task["data"], "label": choices[0] if len(choices) == 1 else choices or None}
+
+
 def _json(content: Any, table: Path) -> Iterator[Any]:
-    """Yield the rows of a list of objects, or of COCO's images, annotations and categories."""
+    """Yield the rows of a list of objects, of Label Studio's tasks, or of COCO's images and annotations."""
     if isinstance(content, list):
-        yield from content
+        for row, item in enumerate(content, start=1):
+            yield _task(item, f"{table} has in row {row}") if _is_task(item) else item
         return
     if not isinstance(content, dict) or not {"images", "annotations", "categories"} <= content.keys():
         raise InputError(f"{table} is no list of objects and has no images, annotations and categories, as COCO's has")

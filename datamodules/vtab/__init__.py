@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 from torch.utils.data import ConcatDataset
 
+from datamodules.reading.damaged_files import read_whole
 from datamodules.reading.image_files import ImageFiles
 from datamodules.reading.published import PublishedData, PublishedSet
 from datamodules.vtab.tasks import TASKS, Task, part_of, split_of, tfds_order
@@ -130,7 +131,7 @@ def reencoded(row: Task) -> PublishedSet:
     """Return a task of the shared copy of VTAB-1k, whose images go by their place in the order of each split."""
 
     def read(root: Path, split: str) -> ImageFiles:
-        lines = (root / row.folder / f"{split}.txt").read_text().splitlines()
+        lines = read_whole(root / row.folder / f"{split}.txt").decode().splitlines()
         files, labels = zip(*(line.rsplit(maxsplit=1) for line in lines), strict=True)
         return ImageFiles(root / row.folder, files, [int(label) for label in labels])
 

@@ -12,25 +12,29 @@ from torch import Tensor
 from torchvision import datasets
 
 from datamodules.cifar import CIFARImages
-from datamodules.reading.damaged_files import reason
+from datamodules.reading.damaged_files import check_regular, reason
 from datamodules.reading.published import Labelled, PublishedSet, own_folder
 from vit_lightning.data.images import BrokenImage
+
+
+def _cifar100(root: Path, split: str) -> Labelled:
+    check_regular(*(root / "cifar-100-python" / name for name in ("train", "test", "meta")))
+    cifar = CIFARImages(datasets.CIFAR100(root, train=split == "train"))
+    return Labelled(cifar.images, cifar.labels, range(len(cifar)))
+
 
 CIFAR100 = PublishedSet(
     "CIFAR-100",
     "cifar-100-python/{train,test,meta}",
     {"train": 50_000, "test": 10_000},
-    lambda root, split: _rows(CIFARImages(datasets.CIFAR100(root, train=split == "train"))),
+    _cifar100,
     fetch=lambda root: datasets.CIFAR100(root, download=True),
 )
 
 
-def _rows(cifar: CIFARImages) -> Labelled:
-    return Labelled(cifar.images, cifar.labels, range(len(cifar)))
-
-
 def _svhn(root: Path, split: str) -> Labelled:
     """Read one split; torchvision verifies its checksum first and makes label 10, which means the digit 0, a 0."""
+    check_regular(own_folder(root, "svhn") / f"{split}_32x32.mat")
     svhn = datasets.SVHN(own_folder(root, "svhn"), split)
     return Labelled(torch.from_numpy(np.ascontiguousarray(svhn.data)), svhn.labels, range(len(svhn)))
 
@@ -74,6 +78,7 @@ def _patch_camelyon(root: Path, split: str) -> Labelled:
 
     short = PCAM_SPLITS[split]
     pixels, answers = (own_folder(root, "pcam") / f"camelyonpatch_level_2_split_{short}_{part}.h5" for part in "xy")
+    check_regular(pixels, answers)
     with h5py.File(pixels) as images, h5py.File(answers) as targets:
         found = targets["y"][:].ravel()
         if len(images["x"]) != len(found):
@@ -130,6 +135,7 @@ def dsprites(label: Callable[[np.ndarray], np.ndarray]) -> PublishedSet:
 
     def read(root: Path, split: str) -> Labelled:
         file = own_folder(root, "dsprites") / f"{SPRITES}.npz"
+        check_regular(file, file.with_suffix(".hdf5"))
         if file.exists():
             latents = np.load(file)["latents_classes"]
             images = Sprites(sprites_of_npz(file))
@@ -162,6 +168,7 @@ class NORBArray:
     """
 
     def __init__(self, file: Path) -> None:
+        check_regular(file)
         magic, dims = (int(word) for word in np.fromfile(file, dtype="<i4", count=2))
         if magic not in NORB_TYPES or not 1 <= dims <= 4:
             raise ValueError(f"{file.name} is no file of smallNORB; unpack it if it is a .gz")

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from torchvision import datasets
 
+from datamodules.reading.damaged_files import read_whole
 from datamodules.reading.published import Labelled, PublishedSet, own_folder
 from datamodules.vtab import names
 
@@ -60,7 +61,7 @@ CALTECH101 = PublishedSet(
 
 def _dtd(root: Path, split: str) -> Labelled:
     folder = root / "dtd" / "dtd"
-    lines = (folder / "labels" / f"{split.removesuffix('idation')}1.txt").read_text().split()
+    lines = read_whole(folder / "labels" / f"{split.removesuffix('idation')}1.txt").decode().split()
     found = [(line, names.DTD.index(line.partition("/")[0])) for line in lines]
     return labelled(folder / "images", found)
 
@@ -127,7 +128,7 @@ def clevr(label: Callable[[dict], int]) -> PublishedSet:
     def read(root: Path, split: str) -> Labelled:
         folder = root / "clevr" / "CLEVR_v1.0"
         short = split.removesuffix("idation")
-        scenes = json.loads((folder / "scenes" / f"CLEVR_{short}_scenes.json").read_bytes())["scenes"]
+        scenes = json.loads(read_whole(folder / "scenes" / f"CLEVR_{short}_scenes.json"))["scenes"]
         found = [(scene["image_filename"], label(scene)) for scene in scenes]
         return labelled(folder / "images" / short, found)
 

@@ -7,6 +7,7 @@ import numpy as np
 from torchvision import datasets
 from torchvision.datasets.utils import download_and_extract_archive
 
+from datamodules.reading.damaged_files import read_whole
 from datamodules.reading.published import Labelled, PublishedSet
 from datamodules.vtab.folders import labelled
 from datamodules.vtab.labels import kitti_distance
@@ -14,7 +15,7 @@ from datamodules.vtab.labels import kitti_distance
 
 def _read(root: Path, split: str) -> Labelled:
     raw = root / "Kitti" / "raw"
-    videos = kitti_videos(*((raw / "mapping" / f"train_{name}.txt").read_text() for name in ("mapping", "rand")))
+    videos = kitti_videos(*(read_whole(raw / "mapping" / f"train_{name}.txt").decode() for name in ("mapping", "rand")))
     found = [
         (f"{image:06d}.png", kitti_distance(_objects(raw / "training" / "label_2" / f"{image:06d}.txt")))
         for image in kitti_split(videos)[split]
@@ -24,7 +25,7 @@ def _read(root: Path, split: str) -> Labelled:
 
 def _objects(file: Path) -> list[tuple[str, float]]:
     """Return the type and the depth in metres of each object that a label file lists."""
-    return [(fields[0], float(fields[13])) for fields in map(str.split, file.read_text().splitlines())]
+    return [(fields[0], float(fields[13])) for fields in map(str.split, read_whole(file).decode().splitlines())]
 
 
 def kitti_videos(mapping: str, order: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Diabetic Retinopathy: photographs of the back of the eye, processed as for VTAB."""
 
 import csv
+import io
 import math
 import os
 from pathlib import Path
@@ -12,6 +13,7 @@ from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor
 from torchvision.io import encode_jpeg
 
+from datamodules.reading.damaged_files import read_whole
 from datamodules.reading.published import Labelled, PublishedSet, own_folder
 from vit_lightning.data import images
 
@@ -117,8 +119,8 @@ SPLITS = {
 def _read(root: Path, split: str) -> Labelled:
     folder = own_folder(root, "diabetic_retinopathy")
     table, photographs, usage = SPLITS[split]
-    with (folder / table).open(newline="") as lines:
-        rows = [row for row in csv.DictReader(lines) if row.get("Usage") == usage]
+    lines = io.StringIO(read_whole(folder / table).decode(), newline="")
+    rows = [row for row in csv.DictReader(lines) if row.get("Usage") == usage]
     names = [row["image"] for row in rows]
     kept = folder / f"btgraham-{RADIUS}"
     if not kept.is_dir():

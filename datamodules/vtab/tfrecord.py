@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from vit_lightning.files import open_regular
+
 BLOCK = 1024
 """Bytes whose share of a checksum is looked up at once."""
 
@@ -20,7 +22,7 @@ def records(file: Path) -> Iterator[tuple[int, bytes]]:
     Raises:
         ValueError: if the file is cut short, or damaged between the records; `checked` finds damage inside them.
     """
-    with file.open("rb") as opened:
+    with open_regular(file) as opened:
         while header := opened.read(12):
             start = opened.tell() - len(header)
             length = int.from_bytes(header[:8], "little")
@@ -38,7 +40,7 @@ def checked(file: Path, start: int) -> bytes:
     Raises:
         ValueError: if its bytes do not fit their checksum.
     """
-    with file.open("rb") as opened:
+    with open_regular(file) as opened:
         opened.seek(start)
         length = int.from_bytes(opened.read(12)[:8], "little")
         record, checksum = opened.read(length), opened.read(4)

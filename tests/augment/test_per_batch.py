@@ -167,6 +167,13 @@ def test_affine_draws_are_torchvisions():
         assert (mine - other).abs().max() < 0.03
 
 
+def test_each_side_is_shifted_by_a_share_of_its_own():
+    matrices = Affine(0, 0.25, 0, (16, 64)).draw(random())
+    x, y = -matrices[:, 0, 2], -matrices[:, 1, 2]
+    assert torch.equal(matrices[:, :, :2], torch.eye(2).expand(MANY, 2, 2))
+    assert (float(y.min()), float(y.max())) == (-4, 4) and (float(x.min()), float(x.max())) == (-16, 16)
+
+
 def test_each_record_gets_its_own_operations():
     step = Operations(3, 12)
     images = pictures(40, 16, 16)
@@ -209,18 +216,19 @@ def test_a_box_is_what_torchvision_erases():
     assert torch.equal(paint(images, *boxes), torch.stack(expected))
 
 
-def test_boxes_are_drawn_as_torchvision_does():
-    y, x, height, width = Erasing(0.25, (32, 32)).draw(random())
+@pytest.mark.parametrize("size", [(32, 32), (24, 96)])
+def test_boxes_are_drawn_as_torchvision_does(size):
+    y, x, height, width = Erasing(0.25, size).draw(random())
     assert abs((height > 0).float().mean() - 0.25) < 5 * math.sqrt(0.25 * 0.75 / MANY)
     erased = height > 0
     transform = v2.RandomErasing(1.0, value=GREY)
     torch.manual_seed(0)
-    theirs = [transform.make_params([torch.zeros(3, 32, 32)]) for _ in range(4000)]
+    theirs = [transform.make_params([torch.zeros(3, *size)]) for _ in range(4000)]
     for mine, name in ((height, "h"), (width, "w"), (y, "i"), (x, "j")):
         other = torch.tensor([params[name] for params in theirs]).float()
         levels = torch.linspace(0.05, 0.95, 19)
         assert (mine[erased].float().quantile(levels) - other.quantile(levels)).abs().max() <= 1
-    assert (y + height <= 32).all() and (x + width <= 32).all()
+    assert (y + height <= size[0]).all() and (x + width <= size[1]).all()
 
 
 def test_the_whole_recipe_does_not_depend_on_the_batch():

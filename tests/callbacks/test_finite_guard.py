@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from vit_lightning.callbacks.finite_guard import FiniteGuard
+from vit_lightning.callbacks.finite_guard import FiniteGuard, UncheckedBatch, _batches
 from vit_lightning.data.sampling import TrainSampler
 
 DATA = ("--data", "Synthetic", "--data.train_size", 32, "--data.eval_size", 8, "--data.batch_size", 4)
@@ -101,6 +101,17 @@ def test_of_accumulated_batches_all_may_have_done_it(breaking):
     assert breaking("BadLoss", {"batch": 4}, *twice).code == 1
     assert told()["optimiser_step"] == 2
     assert told()["devices"][0]["batches"] == [4]
+
+
+@pytest.mark.parametrize(
+    ("number", "loss", "batches"),
+    [(3, 1.0, [2, 3]), (4, 1.0, [4]), (3, float("nan"), [3])],
+    ids=["gradients of two batches", "an epoch's last alone", "a loss of one"],
+)
+def test_the_batches_named_are_those_whose_gradients_were_added_up(number, loss, batches):
+    """Of five batches an epoch, of which two accumulate."""
+    batch = UncheckedBatch(number, 7, torch.tensor(loss), torch.tensor([float("inf")]))
+    assert _batches(SimpleNamespace(accumulate_grad_batches=2), batch) == batches
 
 
 @pytest.mark.parametrize("save", [("--last.every_n_steps", 1), ("--trainer.val_check_interval", 2)])

@@ -41,3 +41,10 @@ def test_one_group_has_no_columns_of_its_own(app):
     assert done.code == 0, done.err
     assert len(logged("lr")) == 4
     assert "lr/" not in Path("runs/default/0/metrics.csv").read_text()
+
+
+def test_rates_stand_in_the_rows_of_the_losses_that_they_gave(app):
+    done = app(*WORDS, "--trainer.log_every_n_steps", 2, "--model.optim.lr", 0.01)
+    assert done.code == 0, done.err
+    assert [step for step, _ in logged("lr")] == [step for step, _ in logged("train/loss")] == [1, 3]
+    assert logged("lr")[0][1] == pytest.approx(0.005)  # half of the warm-up of two steps

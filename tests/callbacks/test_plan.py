@@ -1,4 +1,12 @@
-"""What the plan says of a run's recipe."""
+"""What the plan says of a run's recipe and data."""
+
+from types import SimpleNamespace
+
+import torch
+
+from vit_lightning.callbacks.plan_data import _few_images
+from vit_lightning.classifier import Classifier
+from vit_lightning.models import NetConfig
 
 TINY = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--data", "Synthetic")
 SMALL = ("--data.train_size", 32, "--data.eval_size", 8, "--data.batch_size", 16, "--data.num_workers", 0)
@@ -28,3 +36,32 @@ def test_the_plan_names_the_run_folder_beside_a_logger_of_one_s_own(app):
     done = app(*FIT, "--trainer.logger", "CSVLogger", "--trainer.logger.save_dir", "elsewhere")
     assert done.code == 0, done.err
     assert line(done.out, "run").endswith("runs/default/0")
+
+
+def test_the_plan_names_images_classes_and_normalisation(app):
+    done = app(*FIT)
+    assert done.code == 0, done.err
+    assert line(done.out, "images") == "train 32, val 8, test 8"
+    classes = line(done.out, "classes")
+    assert classes.startswith("10: stripes at 0 degrees, stripes at 18 degrees, ") and classes.endswith(" and 2 more")
+    assert line(done.out, "pixels") == "mean 0.5, 0.5, 0.5, std 0.5, 0.5, 0.5, from the default"
+    given = ("--data.mean", "[0.1,0.2,0.3]", "--data.std", "[0.4,0.5,0.6]", "--trainer.max_epochs", 2)
+    done = app(*FIT, *given)
+    assert line(done.out, "pixels") == "mean 0.1, 0.2, 0.3, std 0.4, 0.5, 0.6, from --data.mean and --data.std"
+
+
+def test_few_images_for_a_large_net_from_scratch_are_warned_about():
+    """Without training it: the sentence needs the numbers alone."""
+    net = torch.nn.Linear(1, 1)
+    net.weight = torch.nn.Parameter(torch.empty(86_000_000, 1, device="meta"))
+    model = Classifier(NetConfig("B/16"))
+    model.net = net
+    images = SimpleNamespace(dataset=range(450))
+    said = _few_images(SimpleNamespace(train_dataloader=images, ckpt_path=None), model)
+    assert said.startswith("450 images are few for B/16 from scratch; begin with --model.weights (")
+    images.dataset = range(1_281_167)
+    assert _few_images(SimpleNamespace(train_dataloader=images, ckpt_path=None), model) is None
+    images.dataset = range(450)
+    assert _few_images(SimpleNamespace(train_dataloader=images, ckpt_path="last.ckpt"), model) is None
+    model.weights = "w.npz"
+    assert _few_images(SimpleNamespace(train_dataloader=images, ckpt_path=None), model) is None

@@ -3,6 +3,7 @@
 import csv
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from lightning.pytorch import Callback
 from PIL import Image
 
-from vit_lightning.callbacks.predictions import PartFile
+from vit_lightning.callbacks.predictions import PartFile, _digest
 from vit_lightning.classifier import Classifier
 from vit_lightning.errors import InputError
 from vit_lightning.files import spreadsheet_cell
@@ -105,6 +106,53 @@ def test_another_net_begins_anew(photos):
     done = photos("predict", *WORDS)
     assert done.code == 0 and "goes on" not in done.err + done.out
     assert len(rows(Path("predictions.csv"))) == len(NAMES) and len(list(Path().glob("*.part.csv"))) == 1
+
+
+class Named(list):
+    """Images of these names."""
+
+    @property
+    def keys(self) -> list[str]:
+        return list(self)
+
+
+FACTS = {
+    **{"precision": "32-true", "hparams": {"num_classes": 3}, "root": Path("photos"), "augment": "center"},
+    **{"image_size": 8, "mean": (0.5,), "std": (0.5,), "keys": ["a.png", "b.png"], "content": b"trained"},
+}
+
+
+@pytest.mark.parametrize(
+    ("fact", "value"),
+    [
+        *[
+            ("precision", "bf16-mixed"),
+            ("hparams", {"num_classes": 4}),
+            ("root", Path("others")),
+            ("augment", "resize"),
+        ],
+        *[
+            ("image_size", 16),
+            ("mean", (0.4,)),
+            ("std", (0.25,)),
+            ("keys", ["b.png", "a.png"]),
+            ("content", b"longer.."),
+        ],
+    ],
+)
+def test_rows_that_would_be_others_begin_anew(tmp_path, fact, value):
+    """The digest stands for the weights, the images and how they are seen: another of them is another file."""
+
+    def digest(**facts: object) -> str:
+        facts = FACTS | facts
+        (tmp_path / "net.ckpt").write_bytes(facts["content"])
+        os.utime(tmp_path / "net.ckpt", (0, 0))
+        seen = {name: facts[name] for name in ("root", "augment", "image_size", "mean", "std")}
+        data = SimpleNamespace(**seen, predict_set=Named(facts["keys"]), predict_from=0)
+        trainer = SimpleNamespace(precision=facts["precision"], datamodule=data)
+        return _digest(trainer, SimpleNamespace(hparams=facts["hparams"]), str(tmp_path / "net.ckpt"))
+
+    assert digest() == digest() != digest(**{fact: value})
 
 
 def test_a_full_disk_is_one_sentence_and_keeps_the_rows(photos, monkeypatch):

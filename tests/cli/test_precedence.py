@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from vit_lightning.cli.precedence import read_facts
+from vit_lightning.cli.precedence import find_checkpoint, read_facts
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build
 from vit_lightning.runs import sharded
@@ -31,6 +31,19 @@ def told(tmp_path):
         return tmp_path / "told.ckpt"
 
     return write
+
+
+@pytest.mark.parametrize("verb", ["fit", "validate", "test", "predict"])
+def test_a_bit_that_a_disk_turned_is_found_before_a_run_goes_on_from_it(verb, told):
+    path = told()
+    assert find_checkpoint(verb, str(path), path.parent, "x") == path
+    content = bytearray(path.read_bytes())
+    weights = torch.load(path, weights_only=True)["state_dict"]["net.blocks.0.mlp.up.weight"].numpy().tobytes()
+    content[content.index(weights) + len(weights) // 2] ^= 1
+    path.write_bytes(content)
+    torch.load(path, weights_only=True)  # which does not look
+    with pytest.raises(InputError, match=r"told\.ckpt is damaged: it does not hold what was written; give another one"):
+        find_checkpoint(verb, str(path), path.parent, "x")
 
 
 SIZES = [

@@ -47,6 +47,24 @@ def test_help_takes_little_more_than_importing_lightning():
     assert overview < 0.2 * imported
 
 
+LOADED = """
+import sys
+import lightning.pytorch, torch
+before = set(sys.modules)
+import vit_lightning.cli.vit_cli
+print(*sorted(set(sys.modules) - before))
+"""
+NEEDED = {"docstring_parser", "einops", "jsonargparse", "lightning", "safetensors", "torchvision", "typeshed_client"}
+"""Packages that parsing and the classes behind the flags of fit need."""
+
+
+def test_the_command_line_loads_little_beside_lightning():
+    """What a verb, a logger or a sort of checkpoint needs is loaded where it is used."""
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
+    packages = {name.partition(".")[0] for name in done.stdout.split()} - set(sys.stdlib_module_names)
+    assert packages <= NEEDED | {"vit_lightning"}
+
+
 if __name__ == "__main__":
     figures = measure(tuple(COMMANDS), int(sys.argv[1]) if len(sys.argv) > 1 else 7)
     base = statistics.median(figures["import lightning.pytorch"])

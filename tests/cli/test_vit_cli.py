@@ -11,6 +11,10 @@ import pytest
 import torch
 import yaml
 
+from vit_lightning.models import NetConfig, build
+from vit_lightning.weights import Report
+from vit_lightning.weights.save import save
+
 TINY = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
 SYNTHETIC = ("--data", "Synthetic", "--data.train_size", 64, "--data.eval_size", 24, "--data.num_classes", 3)
 FIT = ("fit", *TINY, *SYNTHETIC, "--data.batch_size", 16)
@@ -70,6 +74,33 @@ def test_runs_are_numbered_and_named_after_the_experiment(app):
     for number in range(2):
         assert app(*FIT, "-c", "tiny.yaml").code == 0
         assert Path(f"runs/tiny/{number}/checkpoints/last.ckpt").is_file()
+
+
+def test_a_file_of_hardware_names_no_experiment(app):
+    """Its settings go with any experiment, whose name the run keeps; alone it has none."""
+    Path("hardware").mkdir()
+    Path("hardware/small.yaml").write_text("trainer: {max_steps: 1}\n")
+    Path("tiny.yaml").write_text(yaml.safe_dump({"model": {"net": {"variant": "mu/8"}}}))
+    for files, name in (
+        (("-c", "hardware/small.yaml", "-c", "tiny.yaml"), "tiny"),
+        (("-c", "hardware/small.yaml"), "default"),
+    ):
+        done = app(*FIT, *files)
+        assert done.code == 0, done.err
+        assert Path(f"runs/{name}/0/checkpoints/last.ckpt").is_file()
+    assert not Path("runs/small").exists()
+
+
+def test_a_run_goes_on_without_the_weights_that_it_began_with(app):
+    net = build(NetConfig("mu/8"), 32, 3)
+    save(net, Report("", ""), Path("begin.ckpt"), "checkpoint")
+    words = (*FIT, "--model.weights", "begin.ckpt", "--trainer.max_epochs")
+    done = app(*words, 1)
+    assert done.code == 0, done.err
+    Path("begin.ckpt").unlink()
+    done = app(*words, 2, "--ckpt_path", "last", "--model.schedule.allow_horizon_change", "true")
+    assert done.code == 0, done.err
+    assert load("runs/default/0/checkpoints/last.ckpt")["epoch"] == 1
 
 
 def test_another_seed_gives_another_net(app):

@@ -74,6 +74,7 @@ def test_a_warning_is_one_line_without_the_code_that_gives_it(app, tmp_path, mon
     [
         ("GPU available: True (cuda), used: False", True),
         ("GPU available: True (cuda), used: True", False),
+        ("You are using a CUDA device ('NVIDIA H200') that has Tensor Cores. To properly utilize them, you", False),
         ("TPU available: True, using: 4 TPU cores", True),
         ("Restored all states", True),
     ],

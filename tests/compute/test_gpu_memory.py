@@ -20,6 +20,11 @@ def test_the_largest_is_found_to_a_sixteenth(most):
     assert max(tried) <= 4096 and len(tried) < 20
 
 
+@pytest.mark.parametrize("cap", [1, 2, 3, 7, 16, 24, 4096])
+def test_the_cap_itself_is_found_where_it_fits(cap):
+    assert largest(lambda number: True, cap) == largest(lambda number: number <= cap, cap) == cap
+
+
 @given(st.integers(0, 5000), st.integers(0, 5000), st.one_of(st.none(), st.integers(-100, 20_000)))
 def test_what_is_expected_changes_no_answer(most, known, guess):
     tried = []

@@ -87,6 +87,19 @@ def test_an_epoch_that_was_not_next_is_begun_anew():
     assert_same(loader, fresh)
 
 
+def test_an_epoch_that_was_begun_ahead_is_not_taken_for_a_run_that_stands_inside_it():
+    """A second fit in the same process, from a checkpoint two batches into the epoch."""
+    loader, fresh = (on_cpu(noise("cuda").train_dataloader()) for _ in range(2))
+    assert list(loader) and loader._following[1].epoch == 1
+    for each in (loader, fresh):
+        each.sampler.set_epoch(1)
+    whole = list(fresh)
+    loader.batches_seen = lambda: 2
+    rest = list(loader)
+    assert len(rest) == len(whole) - 2
+    assert all(torch.equal(ours[0], theirs[0]) for ours, theirs in zip(rest, whole[2:], strict=True))
+
+
 def assert_same(ours: DeviceLoader, theirs: DeviceLoader) -> None:
     for mine, its in zip(ours, theirs, strict=True):
         assert all(torch.equal(*pair) for pair in zip(mine, its, strict=True))

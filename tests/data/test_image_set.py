@@ -51,9 +51,13 @@ def test_a_part_of_a_plain_set_keeps_its_numbers():
     assert labels_of(part) is None and blocks_of(part) is None
 
 
-@pytest.mark.parametrize("records", [[1, 2, 3], [(1, 2, 3)], ["ab"], [{"image": 0, "label": 1}]])
+@pytest.mark.parametrize("records", [[1, 2, 3], [(1, 2, 3)], ["ab"], [{"picture": 0, "label": 1}]])
 def test_a_set_that_yields_no_pairs_is_named(records):
     with pytest.raises(
         InputError, match=r"record 0 of the list has the type \w+; expected a pair of an image and its label"
     ):
         record_of(records, 0)
+
+
+def test_a_record_may_be_a_dict():
+    assert record_of([{"image": b"x", "label": 1, "id": 7}], 0) == (b"x", 1)

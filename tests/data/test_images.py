@@ -188,7 +188,7 @@ def test_any_form_of_image_loads_alike(tmp_path):
 
 def test_tensors_must_be_uint8_channels_first():
     assert load(torch.zeros(5, 4, 4, dtype=torch.uint8), name="x").shape == (5, 4, 4)
-    for wrong in (torch.zeros(3, 4, 4), torch.zeros(4, 4, dtype=torch.uint8)):
+    for wrong in (torch.zeros(3, 4, 4, dtype=torch.int32), torch.zeros(4, 4, dtype=torch.uint8), torch.zeros(4, 4)):
         with pytest.raises(InputError, match=r"^x: .*uint8"):
             load(wrong, name="x")
 
@@ -320,3 +320,39 @@ def test_what_is_no_regular_file_is_skipped_by_every_verb(app, tmp_path):
     assert done.code == 0, done.err
     rows = next(tmp_path.glob("runs/default/*/predictions.csv")).read_text()
     assert rows.count("not a regular file") == 2
+
+
+def test_every_form_that_a_set_may_yield_is_the_same_image():
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 7, 3), dtype=np.uint8)
+    expected = torch.from_numpy(pixels).permute(2, 0, 1)
+    for dtype in (np.float16, np.float32, np.float64):
+        floats = (pixels / 255).astype(dtype)
+        assert torch.equal(images.load(floats, name=""), expected)
+        assert torch.equal(images.load(torch.from_numpy(floats).permute(2, 0, 1), name=""), expected)
+    for image in (pixels, pixels[::1], expected, Image.fromarray(pixels)):
+        assert torch.equal(images.load(image, name=""), expected)
+    assert images.load(pixels[:, ::-1], name="").flip(2).equal(expected)
+    assert images.load(pixels[..., :1], name="").shape == (1, 5, 7)
+
+
+@pytest.mark.parametrize(
+    ("image", "said"),
+    [
+        (
+            np.zeros((4, 4), np.uint8),
+            r"x: an image array must be .* \(y, x, channels\), not uint8 \(4, 4\)",
+        ),
+        (np.zeros((4, 4, 3), np.int64), r"x: an image array must be uint8 or float .* not int64 \(4, 4, 3\); convert"),
+        (np.array(["a"]), r"x: an image array must be uint8 or float .* not <U1 \(1,\)"),
+        (torch.zeros(3, 4, 4, dtype=torch.int16), r"x: an image tensor must be uint8 or float .* not int16"),
+        (np.full((4, 4, 3), 255.0), r"x: float images must lie in \[0, 1\], .* from 255 to 255; the model normalises"),
+        (torch.full((3, 4, 4), torch.nan), r"x: float images must lie in \[0, 1\]"),
+        (torch.full((3, 4, 4), -1.0), r"x: float images must lie in \[0, 1\]"),
+        (7, r"x: an image of the type int; expected encoded bytes, a path, a Pillow image, a tensor"),
+        (None, r"x: an image of the type NoneType; expected"),
+        ([1, 2], r"x: an image of the type list; expected"),
+    ],
+)
+def test_another_form_is_refused_in_a_sentence(image, said):
+    with pytest.raises(InputError, match=said):
+        images.load(image, name="x")

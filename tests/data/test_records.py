@@ -19,7 +19,7 @@ from vit_lightning.callbacks.skipped_images import SkippedImages
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.records import Records, Skipped
-from vit_lightning.data.sampling import BROKEN, IGNORE
+from vit_lightning.data.sampling import BROKEN, IGNORE, Draw
 from vit_lightning.errors import InputError
 
 
@@ -103,6 +103,25 @@ def test_raising_is_the_default_and_names_the_image(kind, num_workers):
     loader = tiny(val=kind(9, {7}), on_error="raise", num_workers=num_workers).val_dataloader()
     reason = "the disk had a bad day" if kind is Damaged else "the file is empty"
     assert fault(loader).endswith(f"7.png: {reason}; --data.on_error skip goes on without it")
+
+
+@pytest.mark.parametrize("changes", [{"epoch": 1}, {"position": 1}, {"seed": 1}])
+def test_what_varies_an_image_follows_from_seed_epoch_and_position_alone(monkeypatch, changes):
+    """Another epoch shows the same image otherwise, another image in the same place is varied alike."""
+
+    def vary(pixels: torch.Tensor) -> torch.Tensor:
+        return torch.randint(0, 256, pixels.shape, dtype=torch.uint8)
+
+    def drawn(index: int = 0, epoch: int = 0, position: int = 0, seed: int = 0) -> list[int]:
+        monkeypatch.setenv("PL_GLOBAL_SEED", str(seed))
+        records = Records(Damaged(9, set()), vary, (8, 8), 3, "training")
+        return records[Draw(index, epoch, position)][0].flatten().tolist()
+
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
+    assert drawn() == drawn(index=4) != drawn(**changes)
+    assert drawn(**changes) == drawn(index=4, **changes)
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_a_name_is_looked_up_for_a_broken_image_alone():
@@ -277,3 +296,10 @@ def test_a_run_skips_counts_and_reports(folders, app):
     assert [row["image"] for row in rows] == [f"{name}/{number}.png" for name in ("cat", "dog") for number in range(4)]
     assert [row["error"] for row in rows] == [""] * 5 + ["not an image of a known format"] + [""] * 2
     assert [row["class1"] == "" for row in rows] == [False] * 5 + [True] + [False] * 2
+
+
+@pytest.mark.parametrize(("size", "broken", "advised"), [(1, {0}, False), (9, {4}, True), (9, set(range(9)), False)])
+def test_skipping_is_advised_where_it_helps(size, broken, advised):
+    with pytest.raises(BrokenImage, match="the file is empty") as caught:
+        list(tiny(val=Empty(size, broken), on_error="raise").val_dataloader())
+    assert ("--data.on_error skip" in str(caught.value)) == advised

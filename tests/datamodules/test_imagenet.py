@@ -424,3 +424,14 @@ def test_kits_images(kit, tmp_path):
     assert shown(data.train_set) == expected
     images, _ = next(iter(data.train_dataloader()))
     assert images.shape == (2, 3, 8, 8)
+
+
+def test_objectnets_lists_must_be_regular_files(tree):
+    objectnet(tree)
+    for file in (tree / "objectnet-1.0/mappings").iterdir():
+        file.rename(tree / "away")
+        file.symlink_to("/dev/null")
+        with pytest.raises(InputError, match=rf"{file.name}: it is a device, not a regular file"):
+            ready(tree, test="objectnet")
+        file.unlink()
+        (tree / "away").rename(file)

@@ -151,6 +151,37 @@ def test_changed_table_is_read_again(root):
     assert data.train_set.labels.tolist()[:2] == [2, 0]
 
 
+def test_labels_are_those_of_their_rows_in_whatever_order_classes_first_come(root):
+    """Three classes in a turn: a permutation of two is its own inverse, and hides which way it is applied."""
+    write(root / "train.csv", [(f"images/{row}.png", name) for row, name in enumerate(("owl", "cat", "dog", "cat"))])
+    data = ready(root, val_fraction=0.0)
+    assert data.class_names == ["cat", "dog", "owl"]
+    assert data.train_set.labels.tolist() == [2, 0, 1, 0]
+    several = ready(root, val_fraction=0.0, multi_label=True)
+    assert [several.train_set[row][1].tolist() for row in range(3)] == [[0, 0, 1], [1, 0, 0], [0, 1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("options", "keys", "names"),
+    [
+        ({"image_prefix": "images/", "image_folder": "images"}, ["0.png", "1.png"], ["a b", "c"]),
+        ({"image_ending": ".jpg"}, ["images/0.png.jpg", "images/1.png.jpg"], ["a b", "c"]),
+        ({"path_column": "other"}, ["images/2.png", "images/3.png"], ["a b", "c"]),
+        ({"label_column": "kind"}, ["images/0.png", "images/1.png"], ["x", "y"]),
+        ({"multi_label": True, "separator": " "}, ["images/0.png", "images/1.png"], ["a", "b", "c"]),
+    ],
+)
+def test_a_table_that_was_kept_is_read_again_for_other_options(root, options, keys, names):
+    rows = [("images/0.png", "a b", "images/2.png", "x"), ("images/1.png", "c", "images/3.png", "y")]
+    write(root / "train.csv", rows, ("path", "label", "other", "kind"))
+    first = ready(root, val_fraction=0.0)
+    assert (list(first.train_set.keys), first.class_names) == (["images/0.png", "images/1.png"], ["a b", "c"])
+    data = manifest(root, val_fraction=0.0, **options)
+    data.faults = []  # a wrong ending leads to no file, which is no matter here
+    data.setup("fit")
+    assert (list(data.train_set.keys), data.class_names) == (keys, names)
+
+
 def test_set_is_small_when_pickled(root):
     write(root / "train.csv", ROWS["train"] * 1000)
     images = ready(root, val_fraction=0.0).train_set
@@ -372,3 +403,45 @@ def test_json_of_another_kind(root):
     (root / "train.jsonl").write_text('["images/0.png", "cat"]\n')
     with pytest.raises(InputError, match=r"train\.jsonl has no object in row 1"):
         ready(root, train="train.jsonl")
+
+
+def tasks(*choices: list[str]) -> list[dict]:
+    """Tasks as Label Studio exports them as JSON."""
+    return [
+        {
+            "id": row + 1,
+            "data": {"image": f"/data/upload/1/{row}.png"},
+            "annotations": [
+                {
+                    "id": row,
+                    "was_cancelled": False,
+                    "result": [
+                        {"type": "choices", "from_name": "kind", "to_name": "image", "value": {"choices": chosen}}
+                    ],
+                }
+            ],
+            "predictions": [],
+        }
+        for row, chosen in enumerate(choices)
+    ]
+
+
+def test_label_studios_tasks(root):
+    places = {"train": "train.json", "image_prefix": "/data/upload/1/", "image_folder": "images", "val_fraction": 0.0}
+    (root / "train.json").write_text(json.dumps(tasks(["owl"], ["cat"], ["owl"])))
+    data = ready(root, **places)
+    assert [data.class_names[label] for label in data.train_set.labels] == ["owl", "cat", "owl"]
+    assert [data.train_set[row][0] for row in range(3)] == [root / f"images/{row}.png" for row in range(3)]
+    (root / "train.json").write_text(json.dumps(tasks(["owl"], ["cat", "owl"])))
+    with pytest.raises(InputError, match=r"the list \['cat', 'owl'\] as a label; give --data\.multi_label .*row 2"):
+        ready(root, **places)
+    data = ready(root, multi_label=True, **places)
+    assert [data.train_set[row][1].tolist() for row in range(2)] == [[0, 1], [1, 1]]
+    (root / "train.json").write_text(json.dumps(tasks(["owl"], [])))
+    with pytest.raises(InputError, match=r"has 0 labels in row 2"):
+        ready(root, **places)
+    both = tasks(["owl"])
+    both[0]["annotations"] += tasks(["cat"])[0]["annotations"]
+    (root / "train.json").write_text(json.dumps(both))
+    with pytest.raises(InputError, match=r"train\.json has in row 1 annotations that disagree: .*; keep one of them"):
+        ready(root, **places)

@@ -97,6 +97,29 @@ def test_contract(files, website, shards):
     check_datamodule(shards(website, val="val.tar", val_fraction=0))
 
 
+@pytest.mark.parametrize(
+    ("options", "names", "first"),
+    [
+        ({"label_field": "kind"}, ["ox", "yak"], "input.png"),
+        ({"label_part": "txt"}, ["p", "q"], "input.png"),
+        ({"label_part": "txt", "multi_label": True}, ["p", "q"], "input.png"),
+        ({"image_part": "depth.png"}, ["ant", "bee"], "depth.png"),
+    ],
+)
+def test_what_was_read_of_tars_is_not_taken_for_samples_of_another_make(tmp_path, shards, options, names, first):
+    members = []
+    for key, label, kind, text in (("0", "ant", "ox", b"p"), ("1", "bee", "yak", b"q")):
+        said = json.dumps({"label": label, "kind": kind}).encode()
+        members += [(f"{key}.{ending}", picture()) for ending in ("input.png", "depth.png")]
+        members += [(f"{key}.json", said), (f"{key}.txt", text)]
+    content = pack(tmp_path / "set/train-0.tar", members)
+    usual = {"train": "train-0.tar", "val_fraction": 0.0, "image_part": "input.png"}
+    assert ready(shards(tmp_path / "set", **usual)).class_names == ["ant", "bee"]
+    data = ready(shards(tmp_path / "set", **usual | options))
+    assert data.class_names == names
+    assert data.train_set[0][0] == content[f"0.{first}"]
+
+
 def test_samples_are_files_of_one_name(files, shards):
     root, content = files
     data = ready(shards(root, val="val.tar"))

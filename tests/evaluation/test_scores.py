@@ -24,6 +24,15 @@ def test_labels_are_unique_and_main_metrics_are_scores():
     assert all(metric.startswith(METRICS) and score_of(metric) for metric in MAIN_METRICS)
 
 
+def test_all_but_losses_are_shares_of_the_images():
+    assert {name for name, score in SCORES.items() if score.is_share} == SCORES.keys() - {"loss"}
+    assert all((score.better == "max") == score.is_share for score in SCORES.values())
+
+
+def test_what_was_tested_says_most_of_a_run_and_a_loss_least():
+    assert MAIN_METRICS == ("test/top1", "val/top1", "val/loss")
+
+
 def test_the_best_value_follows_the_direction():
     values = [0.2, 0.1, 0.3]
     assert best_value("val/loss", values) == best_value("val/own_loss", values) == 0.1

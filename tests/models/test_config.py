@@ -8,6 +8,7 @@ import pytest
 
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build, resolve
+from vit_lightning.models.config import patches_kept
 from vit_lightning.models.variants import VARIANTS
 
 
@@ -112,3 +113,9 @@ def test_every_field_is_documented():
         if isinstance(a, ast.AnnAssign) and isinstance(b, ast.Expr) and isinstance(b.value, ast.Constant)
     ]
     assert documented == [field.name for field in fields(NetConfig)]
+
+
+@pytest.mark.parametrize(("share", "patches", "kept"), [(0.4, 16, 10), (0.3, 16, 11), (0.9, 3, 1), (0.0, 49, 49)])
+def test_patches_are_kept_to_the_nearest_number_and_never_none(share, patches, kept):
+    """9.6, 11.2 and 0.3 of them."""
+    assert patches_kept(resolve(NetConfig("Ti/4", patch_dropout=share)), patches) == kept

@@ -83,6 +83,23 @@ def test_a_cut_last_gives_way_to_previous(tmp_path):
         assert folders.newest_checkpoint(tmp_path, "x", "last") == previous
 
 
+def test_configs_come_in_the_order_of_the_run_s_parts(tmp_path):
+    """Of a run with ten parts and more: the last one is what a resume compares with."""
+    parts = ["config.yaml", *(f"config.resume-{number}.yaml" for number in range(1, 12))]
+    for name in sorted(parts):
+        (tmp_path / name).touch()
+    assert [path.name for path in folders.configs(tmp_path)] == parts
+
+
+def test_a_state_that_a_kill_left_without_its_name_wins_over_the_one_before(tmp_path):
+    previous, new = (checkpoint(tmp_path / "x" / "0", name) for name in ("previous.ckpt", "new.ckpt"))
+    with pytest.warns(UserWarning, match="going on from .*new.ckpt"):
+        assert folders.newest_checkpoint(tmp_path, "x", "last") == new
+    new.write_bytes(new.read_bytes()[:500])
+    with pytest.warns(UserWarning, match="going on from .*previous.ckpt"):
+        assert folders.newest_checkpoint(tmp_path, "x", "last") == previous
+
+
 def test_the_folder_of_a_checkpoint(tmp_path):
     path = checkpoint(tmp_path / "x" / "0", "best.ckpt")
     assert folders.folder_of(path) == tmp_path / "x" / "0"

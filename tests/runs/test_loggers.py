@@ -1,9 +1,12 @@
 """metrics.csv is there as a whole at every moment."""
 
 import csv
+from types import SimpleNamespace
 
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from vit_lightning.cli.vit_cli import ViTCLI
 from vit_lightning.runs.loggers import MetricsCSV
 
 
@@ -53,3 +56,17 @@ def test_a_log_that_is_none_blocks_no_run(tmp_path, content):
     logger.log_metrics({"a": 1.0}, step=9)
     logger.save()
     assert rows(tmp_path)[-1]["a"] == "1.0" and rows(tmp_path)[-1]["step"] == "9"
+
+
+def test_both_logs_of_a_resumed_run_are_cut_back_to_where_it_goes_on(tmp_path):
+    """Of a run of eight steps that goes on from its fifth, what came after that is shown once."""
+    for trained, steps in (({}, range(8)), ({"global_step": 5}, range(5, 7))):
+        loggers = ViTCLI._loggers(SimpleNamespace(trained=trained, folder=tmp_path), True)
+        for logger in loggers:
+            for step in steps:
+                logger.log_metrics({"loss": step + len(trained) / 2}, step=step)
+            logger.finalize("success")
+    shown = EventAccumulator(str(tmp_path / "tensorboard")).Reload().Scalars("loss")
+    expected = [(0, 0.0), (1, 1.0), (2, 2.0), (3, 3.0), (4, 4.0), (5, 5.5), (6, 6.5)]
+    assert [(event.step, event.value) for event in shown] == expected
+    assert [(int(row["step"]), float(row["loss"])) for row in rows(tmp_path)] == expected

@@ -1,19 +1,19 @@
 """Weight averaging (case C12): both sets of weights go on over every stop, and the average is what validates."""
 
 import csv
-import os
-import subprocess
-import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.strategies import FSDPStrategy
 from torch import nn
 
 from vit_lightning.commands.export import export
 from vit_lightning.errors import InputError
-from vit_lightning.training.averaging import RAW, UPDATES, Averaging, WeightAverage
+from vit_lightning.runs.checkpoint_names import RAW
+from vit_lightning.training.averaging import UPDATES, Averaging, WeightAverage
 from vit_lightning.weights import load_net
 
 DATA = ("--data", "Synthetic", "--data.train_size", 32, "--data.eval_size", 16, "--data.batch_size", 8)
@@ -241,31 +241,24 @@ def test_compiling_and_averaging_keep_the_keys(named, monkeypatch):
     assert last("plain")["state_dict"].keys() == last("compiled")["state_dict"].keys() == last("compiled")[RAW].keys()
 
 
-def _two(tmp_path: Path, *words: object) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "vit_lightning", *map(str, (*FIT, "--trainer.devices", 2, *words))]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240)
-
-
-def test_two_processes_average_alike(named, tmp_path):
+def test_two_processes_average_alike(named, together):
     """Two devices with half the batch keep the weights of one, both sets."""
     constant = ("--model.optim.name", "sgd", "--model.net.dropout", 0)
     constant += ("--data.augment.crop", "none", "--data.augment.flip", "false")
     assert named("one", *HALF, *constant).code == 0
     Path("two.yaml").write_text("{}\n")
-    done = _two(tmp_path, "-c", "two.yaml", *HALF, *constant, "--data.batch_size", 4, "--trainer.strategy", "ddp")
-    assert done.returncode == 0, done.stderr
+    two = ("--trainer.devices", 2, "--trainer.strategy", "ddp", "--data.batch_size", 4)
+    together(*FIT, "-c", "two.yaml", *HALF, *constant, *two)
     one, two = last("one"), last("two")
     for key in ("state_dict", RAW):
         for name, tensor in one[key].items():
             torch.testing.assert_close(two[key][name], tensor, atol=1e-5, rtol=1e-5)
 
 
-def test_sharded_weights_are_refused_at_the_start(tmp_path):
-    strategy = ("--trainer.strategy", "ModelParallelStrategy", "--trainer.strategy.data_parallel_size", 2)
-    done = _two(tmp_path, *HALF, *strategy, "--trainer.strategy.tensor_parallel_size", 1)
-    assert done.returncode == 1
-    assert "ModelParallelStrategy does not keep" in done.stderr
+def test_a_strategy_that_hides_the_weights_is_refused_at_the_start():
+    trainer = SimpleNamespace(strategy=FSDPStrategy())
+    with pytest.raises(InputError, match=r"FSDPStrategy keeps the weights.*ddp or ModelParallelStrategy"):
+        WeightAverage(Averaging(0.5)).setup(trainer, One(), "fit")
 
 
 @pytest.mark.gpu

@@ -1,6 +1,7 @@
 """What a checkpoint may not change, apart from any run; tests/runs/test_resume.py resumes runs."""
 
 import logging
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -80,6 +81,15 @@ def test_the_order_must_stay_inside_an_epoch_alone(printed):
         checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"] = progress
         resume.check_order(checkpoint, {"seed": 7})
         assert "differs from the checkpoint: seed: 0 -> 7" in printed.text
+
+
+def test_the_order_of_images_follows_from_the_batch_of_all_devices_and_the_seed(monkeypatch):
+    monkeypatch.setenv("PL_GLOBAL_SEED", "7")
+    data = SimpleNamespace(batch_size=8)
+    orders = [resume.data_order(SimpleNamespace(datamodule=data, world_size=devices)) for devices in (1, 4)]
+    assert orders == [{"images per batch": 8, "seed": 7}, {"images per batch": 32, "seed": 7}]
+    unknown = SimpleNamespace(datamodule=SimpleNamespace(), world_size=4)
+    assert resume.data_order(unknown) == {"images per batch": None, "seed": 7}
 
 
 def test_the_horizon_must_stay_where_the_schedule_follows_it(printed):

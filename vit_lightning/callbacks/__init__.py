@@ -1,5 +1,6 @@
 """Callbacks of a run: the plan, progress, predictions, guards and measurements."""
 
+from vit_lightning.callbacks.hyper_rule import HyperRule
 from vit_lightning.callbacks.require import Require
 
-__all__ = ["Require"]
+__all__ = ["HyperRule", "Require"]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from vit_lightning.callbacks.plan_data import data_facts
 from vit_lightning.compute.cost import macs
 from vit_lightning.compute.peaks import device_name
 from vit_lightning.contracts import ImageData, RecipeTrained
@@ -32,7 +33,7 @@ class RunPlan(Callback):
 def plan_lines(trainer: Trainer, model: LightningModule, folder: Path | None = None) -> list[str]:
     """Return the lines that describe a run; its loaders are made here, its optimisers before."""
     trainer.fit_loop.setup_data()
-    lines = [_net_line(model), *_data_lines(trainer), _steps_line(trainer, model)]
+    lines = [_net_line(model), *_data_lines(trainer), _steps_line(trainer, model), *data_facts(trainer, model)]
     lines.append(f"device   {device_name(trainer.strategy.root_device)}, precision {trainer.precision}")
     if isinstance(model, RecipeTrained):
         if model.device.type == "cuda":

@@ -6,6 +6,7 @@ from typing import Any
 
 from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.errors import InputError, did_you_mean
+from vit_lightning.files import looked_for_in
 from vit_lightning.yaml_files import kind, read_mapping
 
 DATA_FACTS = ("num_classes", "image_size", "mean", "std")
@@ -21,10 +22,8 @@ def config_files(line: CommandLine) -> dict[Path, dict[str, Any]]:
         if path.is_dir():
             raise InputError(f"-c {path} is a folder; name a file in it")
         if not path.is_file():
-            where = "" if path.is_absolute() else f" in {Path.cwd()}"
-            raise InputError(
-                f"-c {path}: no such file{where}{did_you_mean(str(path), map(str, path.parent.glob('*.yaml')))}"
-            )
+            meant = did_you_mean(str(path), map(str, path.parent.glob("*.yaml")))
+            raise InputError(f"-c {path}: no such file{looked_for_in(path)}{meant}")
     return {path: read_config(path) for path in paths}
 
 

@@ -1,5 +1,9 @@
 """How a program ends: within seconds, whatever was pressed, and with a sentence where nobody reads its output."""
 
+import atexit
+import gc
+import io
+import logging
 import os
 import select
 import signal
@@ -9,7 +13,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
-from vit_lightning.cli.garbage_collection import skip_last_collection
+from vit_lightning.cli.first_signals import end_at_once
 from vit_lightning.cli.rank_errors import prefix
 from vit_lightning.cli.run import Ended
 from vit_lightning.processes import end_children, end_in_time, end_with_starter
@@ -17,15 +21,20 @@ from vit_lightning.processes import end_children, end_in_time, end_with_starter
 INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 UNREAD = 128 + getattr(signal, "SIGPIPE", 13)
 """Exit status of a program whose output nobody reads any more, as shells have it."""
+WRITERS = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
+"""Types of open files that may hold back what was written to them."""
+_left_with: int | None = None
+"""Exit status of a program that is done."""
 
 
 def prepare_ending() -> None:
-    """Let signals, closed streams and the death of the starter end this program."""
+    """Let signals, closed streams and the death of the starter end this program, and libraries not speak after it."""
+    atexit.register(_end_without_teardown)  # what is registered first is called last
     open_missing_streams()
     sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: no name of a file may end a program
     end_with_starter()
     sys.unraisablehook = raise_again
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else a shell has it ignored
+    if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, end_at_once):  # else a shell has it ignored
         signal.signal(signal.SIGINT, _interrupt)
 
 
@@ -51,7 +60,8 @@ def leave(status: int) -> None:
     if status:
         end_in_time(status)
         end_children()
-    skip_last_collection()
+    global _left_with
+    _left_with = status
 
 
 def open_missing_streams() -> None:
@@ -74,6 +84,15 @@ def is_unread(error: BaseException) -> bool:
     return any(event & select.POLLERR for _, event in output.poll(0))
 
 
+def stop_behind(error: BaseException | None) -> type[BaseException] | None:
+    """Which signal's exception another one came from, such as that of a tracer that a signal left in disorder."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt | Ended):
+            return KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else Ended
+        error = error.__cause__ or error.__context__
+    return None
+
+
 def say(sentence: str) -> None:
     """Print a sentence on standard error, if that is still open."""
     with suppress(OSError):
@@ -90,6 +109,23 @@ def raise_again(ignored: Any) -> None:
         sys.__unraisablehook__(ignored)
 
 
+def _end_without_teardown() -> None:
+    """End once all threads and exit handlers are done.
+
+    Python would take a second to go through all objects, and then take modules apart whose objects still live: they
+    complain about missing globals, as filelock's locks do (4.0 and 4.1), which torch's compiler leaves behind.
+    """
+    if _left_with is None:
+        return
+    gc.unfreeze()
+    for each in gc.get_objects():
+        if type(each) in WRITERS:  # an isinstance would ask stand-ins for modules, which then import them
+            with suppress(OSError, ValueError):
+                each.flush()
+    os._exit(_left_with)
+
+
 def _interrupt(signum: int, frame: FrameType | None) -> None:
     end_in_time(INTERRUPTED)
+    logging.disable()  # what libraries say of being interrupted is no news
     raise KeyboardInterrupt

@@ -20,8 +20,3 @@ def resume_after_building() -> None:
     """Collect again, but leave aside the half million objects of now: to go through them takes 0.3 s amid a run."""
     gc.freeze()
     gc.enable()
-
-
-def skip_last_collection() -> None:
-    """Spare a program that ends a last look at all imported objects: a second."""
-    gc.freeze()

@@ -13,8 +13,9 @@ import torch
 from vit_lightning.cli.config_files import DATA_FACTS
 from vit_lightning.cli.plugins import MODELS, plugin_packages
 from vit_lightning.errors import InputError
+from vit_lightning.files import looked_for_in
 from vit_lightning.models.timm_net import published_weights
-from vit_lightning.runs import folders, sharded
+from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoint_names import is_sharded, is_whole
 from vit_lightning.weights.load import check_checkpoint
 
@@ -32,7 +33,7 @@ def find_checkpoint(verb: str, typed: str | None, root: Path, experiment: str) -
         return folders.newest_checkpoint(root, experiment, typed)
     path = Path(typed)
     if not path.is_file() and not is_sharded(path):
-        what = "a folder that holds no sharded checkpoint" if path.is_dir() else "no such file"
+        what = "a folder that holds no sharded checkpoint" if path.is_dir() else f"no such file{looked_for_in(path)}"
         raise InputError(f"--ckpt_path {typed}: {what}; give a checkpoint's path, or last, or best")
     if zipfile.is_zipfile(path) and not is_whole(path):
         raise InputError(f"--ckpt_path {typed} is damaged: it does not hold what was written; give another one")
@@ -51,6 +52,8 @@ def read_facts(path: Path, named: Collection[str] = ()) -> dict[str, Any]:
     """
     try:
         if is_sharded(path):
+            from vit_lightning.runs import sharded
+
             checkpoint = sharded.read_facts(path) | {"state_dict": sharded.read_shapes(path)}
         else:
             checkpoint = torch.load(path, map_location="cpu", weights_only=True, mmap=True)

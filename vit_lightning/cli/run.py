@@ -1,6 +1,7 @@
 """Which verb a command line names, and who runs it: LightningCLI, or the function of a file verb."""
 
 import difflib
+import logging
 import os
 import signal
 import sys
@@ -47,7 +48,7 @@ def run(words: list[str]) -> None:
 
 def run_run_verb(verb: str, words: list[str]) -> None:
     """Hand over to LightningCLI."""
-    with _ended_by_sigterm(verb != "fit"), paused_until_built():
+    with _ended_by_sigterm(), paused_until_built():
         from vit_lightning.cli.vit_cli import ViTCLI
 
         ViTCLI(words)
@@ -61,28 +62,27 @@ def run_file_verb(function: Callable, words: list[str]) -> None:
 
     verb = function.__name__
     prog, about = f"python -m vit_lightning {verb}", (getdoc(function) or "").partition("\n\nArgs:")[0]
-    with _ended_by_sigterm(True):
+    with _ended_by_sigterm():
         auto_cli(
             function, args=for_function(words, function), prog=prog, description=about, parser_class=FileVerbParser
         )
 
 
 @contextmanager
-def _ended_by_sigterm(wanted: bool) -> Iterator[None]:
-    """Let SIGTERM raise Ended, where that is wanted; a fit saves its state instead."""
+def _ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM raise Ended; a fit that trains saves its state instead, by a handler of its own."""
 
     def end(signum: int, frame: FrameType | None) -> None:
         end_in_time(128 + signum)
+        logging.disable()  # what libraries say of being ended is no news
         raise Ended
 
-    if not wanted:
-        yield
-        return
     before = signal.signal(signal.SIGTERM, end)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+        logging.disable(logging.NOTSET)
 
 
 def _show(text: str) -> None:

@@ -41,6 +41,7 @@ from vit_lightning.cli.precedence import (
 )
 from vit_lightning.cli.verb_trainer import OWN_VERBS, VerbTrainer
 from vit_lightning.cli.warnings_filter import silence
+from vit_lightning.contracts import KnowsRun
 from vit_lightning.errors import InputError
 from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoints import CheckpointFiles, LastCheckpoint
@@ -196,6 +197,8 @@ class ViTCLI(LightningCLI):
                 self.stood = folders.standing(self.root)
                 self.folder = self.claimed = folders.claim(self.root, self.experiment)
             kwargs["logger"] = self._loggers(config.get("logger"))
+        if isinstance(self.datamodule, KnowsRun):
+            self.datamodule.run_folder = self.folder
         for key in ("checkpoint", "last"):
             saved = self._get(self.config_init, key)
             saved.dirpath = saved.dirpath or (str(self.folder / folders.CHECKPOINTS) if self.folder else None)

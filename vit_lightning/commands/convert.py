@@ -20,6 +20,7 @@ def convert(
     norm_eps: float | None = None,
     pool: Literal["token", "gap"] | None = None,
     norm_after_pool: bool | None = None,
+    resnet_code: Literal["official", "timm"] | None = None,
 ) -> None:
     """Convert weights to another layout, read them back, and compare bit by bit.
 
@@ -36,6 +37,7 @@ def convert(
         norm_eps: Epsilon of every LayerNorm, likewise.
         pool: What the head reads, the class token or the mean of all patches, likewise.
         norm_after_pool: Whether the last LayerNorm comes after the pooling, likewise.
+        resnet_code: Whose epsilons and padding a ResNet or a hybrid's stem has, likewise.
     """
     from vit_lightning.models import NetConfig
     from vit_lightning.models.finite import check_finite
@@ -43,7 +45,9 @@ def convert(
     from vit_lightning.weights.save import check_ending, save
 
     check_ending(dst, to, ENDINGS)
-    stated = NetConfig(gelu=gelu, norm_eps=norm_eps, pool=pool, norm_after_pool=norm_after_pool)
+    stated = NetConfig(
+        gelu=gelu, norm_eps=norm_eps, pool=pool, norm_after_pool=norm_after_pool, resnet_code=resnet_code
+    )
     net, report = load_net(src, heads=heads, image_size=image_size, raw=raw, stated=stated)
     check_finite(net.state_dict(), src)
     report.state_normalisation(mean, std)

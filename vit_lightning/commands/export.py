@@ -19,6 +19,7 @@ def export(
     norm_eps: float | None = None,
     pool: Literal["token", "gap"] | None = None,
     norm_after_pool: bool | None = None,
+    resnet_code: Literal["official", "timm"] | None = None,
     licence: str = "other",
 ) -> None:
     """Export a net with its normalisation and class names, check what it computes, and write its model card.
@@ -36,6 +37,7 @@ def export(
         norm_eps: Epsilon of every LayerNorm, likewise.
         pool: What the head reads, the class token or the mean of all patches, likewise.
         norm_after_pool: Whether the last LayerNorm comes after the pooling, likewise.
+        resnet_code: Whose epsilons and padding a ResNet or a hybrid's stem has, likewise.
         licence: Identifier for the model card.
     """
     from vit_lightning.files import written
@@ -47,7 +49,9 @@ def export(
     from vit_lightning.weights.save import check_ending, save
 
     check_ending(dst, to, ENDINGS)
-    stated = NetConfig(gelu=gelu, norm_eps=norm_eps, pool=pool, norm_after_pool=norm_after_pool)
+    stated = NetConfig(
+        gelu=gelu, norm_eps=norm_eps, pool=pool, norm_after_pool=norm_after_pool, resnet_code=resnet_code
+    )
     net, report = load_net(ckpt, heads=heads, raw=raw, stated=stated)
     check_finite(net.state_dict(), ckpt)
     report.state_normalisation(mean, std)

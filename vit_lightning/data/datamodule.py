@@ -118,7 +118,7 @@ class ImageDataModule(LightningDataModule, ABC):
         std: tuple[float, ...] | None = None,
     ) -> None:
         super().__init__()
-        self.root = root if root is None else Path(root).expanduser()
+        self.root = root if root is None else Path(root).expanduser().absolute()  # so that errors say where it is
         self.image_size = image_size
         self.batch_size = batch_size
         self.num_workers = num_workers
@@ -134,6 +134,8 @@ class ImageDataModule(LightningDataModule, ABC):
         self.std = std
         self.further_sets: dict[str, ImageSet] = {}
         """Sets that `setup` may fill in to be scored beside `val_set` and `test_set`, as val/<name> and test/<name>."""
+        self.run_folder: Path | None = None
+        """Folder of the run that the command line begins or reads from; None: nothing of it is kept."""
         self.faults: list[InputError] | None = None
         self.predict_from = 0
         """Where `report` puts faults; None: the first one ends the run."""

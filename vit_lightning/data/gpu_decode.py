@@ -105,7 +105,7 @@ class EncodedRecords(Records):
         return EncodedBatch(found, drawn, tuple(step.draw(random) for step in self.steps)), torch.stack(labels)
 
     def _open(self, image: Any, index: int) -> Jpeg | Tensor:
-        if not isinstance(image, Tensor | Image.Image):
+        if not isinstance(image, images.DECODED):
             data = image if isinstance(image, bytes) else images.read(image, name=self.name(index))
             if sides := plain_sides(data):
                 return Jpeg(data, sides)

@@ -19,7 +19,8 @@ class Numbered(Protocol):
 class ImageSet(Protocol):
     """What `train_set`, `val_set` and `test_set` hold: pairs of image and label by number.
 
-    The image is encoded bytes, a path, a Pillow image or a uint8 tensor `(c, y, x)`. The label is an int, or a float
+    A record is a pair, or a dict with `image` and `label`. The image is encoded bytes, a path, a Pillow image, a tensor
+    `(c, y, x)` or a numpy array `(y, x, c)`, either of uint8 or of floats in [0, 1]. The label is an int, or a float
     vector with one entry per class where an image may show several.
 
     A set may have further members:
@@ -34,7 +35,7 @@ class ImageSet(Protocol):
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, index: int, /) -> tuple[Any, Any]: ...
+    def __getitem__(self, index: int, /) -> Any: ...
 
 
 def record_of(source: Numbered, index: int) -> tuple[Any, Any]:
@@ -44,10 +45,12 @@ def record_of(source: Numbered, index: int) -> tuple[Any, Any]:
         InputError: the set yields something else than a pair.
     """
     record = source[index]
+    if isinstance(record, dict) and {"image", "label"} <= record.keys():
+        return record["image"], record["label"]
     if not isinstance(record, tuple | list) or len(record) != 2:
         raise InputError(
             f"record {index} of the {type(source).__name__} has the type {type(record).__name__}; "
-            "expected a pair of an image and its label"
+            "expected a pair of an image and its label, or a dict with image and label"
         )
     image, label = record
     return image, label

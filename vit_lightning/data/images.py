@@ -3,7 +3,7 @@
 import io
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +30,15 @@ PIXMAP = re.compile(rb"P6\n([1-9]\d{0,8}) ([1-9]\d{0,8})\n255\n")
 HARMLESS = re.compile("subsampling|JFIF revision|Adobe|ICC|SOS parameters|progression")
 """Complaints of libjpeg-turbo that concern variants and headers, not the pixels."""
 
+FORMS = (
+    "encoded bytes, a path, a Pillow image, a tensor (channels, y, x) or a numpy array (y, x, channels), "
+    "either of uint8 or of floats in [0, 1]"
+)
+"""What an image of a set may be, in words."""
+ASKED = "an image tensor must be uint8 or float (channels, y, x)"
+DECODED = (Tensor, Image.Image, np.ndarray)
+"""Images that need no decoder."""
+
 TURNS = {
     2: (False, (2,)),
     3: (False, (1, 2)),
@@ -52,28 +61,54 @@ class BrokenImage(InputError):  # noqa: N818
         self.reason = reason
 
 
-def load(image: bytes | str | Path | Image.Image | Tensor, *, name: str, strict: bool = True) -> Tensor:
+def load(image: bytes | str | Path | Image.Image | Tensor | np.ndarray, *, name: str, strict: bool = True) -> Tensor:
     """Return any form of image that a set may hold as uint8 `(c, y, x)`; encoded ones always have 3 channels.
 
     Args:
-        image: encoded bytes, a file's path, a Pillow image, or a uint8 tensor `(c, y, x)`.
+        image: encoded bytes, a file's path, a Pillow image, a tensor `(c, y, x)` or an array `(y, x, c)`. The last two
+            hold uint8, or floats in [0, 1], which are rounded to 8 bits.
         name: what to call the image in an error.
         strict: see `decode`.
     """
     match image:
         case Tensor():
-            if image.dtype != torch.uint8 or image.ndim != 3:
-                raise InputError(
-                    f"{name}: an image tensor must be uint8 (channels, y, x), not "
-                    f"{str(image.dtype).removeprefix('torch.')} {tuple(image.shape)}; convert it in the set"
-                )
-            return image
+            return _eight_bit_tensor(image, name, image.shape, ASKED)
+        case np.ndarray():
+            asked = "an image array must be uint8 or float (y, x, channels)"
+            if image.ndim != 3 or image.dtype.kind not in "uif":
+                raise InputError(f"{name}: {asked}, not {image.dtype} {image.shape}; convert it in the set")
+            pixels = torch.from_numpy(np.ascontiguousarray(rearrange(image, "y x c -> c y x")))
+            return _eight_bit_tensor(pixels, name, image.shape, asked)
         case Image.Image():
             return _guarded(lambda: _pixels(image), name)
         case bytes():
             return decode(image, name=name, strict=strict)
-        case _:
+        case str() | Path():
             return decode(read(image, name=name), name=name, strict=strict)
+        case _:
+            raise InputError(f"{name}: an image of the type {type(image).__name__}; expected {FORMS}")
+
+
+def _eight_bit_tensor(image: Tensor, name: str, shape: Sequence[int], asked: str) -> Tensor:
+    """Return uint8 `(c, y, x)` of such a tensor, or of floats in [0, 1].
+
+    Args:
+        image: the tensor.
+        name: what to call the image in an error.
+        shape: what to call its shape there.
+        asked: what was expected.
+    """
+    if image.ndim != 3 or not (image.dtype == torch.uint8 or image.is_floating_point()):
+        kind = str(image.dtype).removeprefix("torch.")
+        raise InputError(f"{name}: {asked}, not {kind} {tuple(shape)}; convert it in the set")
+    if image.dtype == torch.uint8:
+        return image
+    if not ((image >= 0) & (image <= 1)).all():
+        raise InputError(
+            f"{name}: float images must lie in [0, 1], and this one has values from {image.min():g} to "
+            f"{image.max():g}; the model normalises, so leave that out of the set"
+        )
+    return (image * 255).round().to(torch.uint8)
 
 
 def read(path: str | Path, *, name: str) -> bytes:

@@ -18,6 +18,8 @@ from vit_lightning.errors import InputError
 from vit_lightning.seeds import run_seed, seeded
 
 OnError = Literal["raise", "skip", "fix"]
+LOOKED_AT = 4
+"""Other records that are tried before an error advises to skip a broken one."""
 log = logging.getLogger(__name__)
 
 
@@ -160,13 +162,27 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
             opened = self._open(image, draw.index)
         except BrokenImage as error:
             if self.skipped is None:
-                raise BrokenImage(error.name, f"{error.reason}; --data.on_error skip goes on without it") from error
+                advice = "; --data.on_error skip goes on without it" * self._others_can_be_read(draw.index)
+                raise BrokenImage(error.name, f"{error.reason}{advice}") from error
             if not draw.padding:
                 self.skipped.add(draw.index, error)
             return None
         varied = self._vary(opened, draw)
         label = self.label(label, draw.index)
         return varied, torch.full_like(label, IGNORE) if draw.padding else label
+
+    def _others_can_be_read(self, index: int) -> bool:
+        """Tell whether most of some other records can be read, without which skipping one would not help."""
+        some = np.unique(np.linspace(0, len(self) - 1, LOOKED_AT + 1).astype(int))
+        others = [other for other in some.tolist() if other != index]
+        return sum(map(self._can_be_read, others)) > len(others) / 2
+
+    def _can_be_read(self, index: int) -> bool:
+        try:
+            images.load(image_set.record_of(self.source, index)[0], name="", strict=self.strict)
+        except InputError:
+            return False
+        return True
 
     def _open(self, image: Any, index: int) -> Any:
         """Return the pixels of an image, or raise BrokenImage."""

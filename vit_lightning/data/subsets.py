@@ -45,12 +45,10 @@ class Subset:
         image_set.announce(self.source, self.indices[numbers])
 
 
-def check_share(fraction: float) -> float:
+def check_share(fraction: float, name: str = "val_fraction") -> float:
     """Return the share to hold out if it is one."""
     if not 0 <= fraction < 1:
-        raise InputError(
-            f"--data.val_fraction is {fraction}, expected a share of the training images from 0 to below 1"
-        )
+        raise InputError(f"--data.{name} is {fraction}, expected a share of the training images from 0 to below 1")
     return fraction
 
 
@@ -108,7 +106,7 @@ def _labels(source: ImageSet) -> np.ndarray:
     """Return the class of every record, from the records themselves where the set has no list of them."""
     labels = image_set.labels_of(source)
     if labels is None:
-        labels = np.asarray([np.asarray(source[index][1]) for index in range(len(source))])
+        labels = np.asarray([np.asarray(image_set.record_of(source, index)[1]) for index in range(len(source))])
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise InputError("--data.per_class needs one class per image, and these may show several; use --data.fraction")
     return labels

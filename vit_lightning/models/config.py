@@ -13,6 +13,7 @@ PositionAt = Literal["stem", "every_layer", "every_layer_shared"]
 Axes = Literal["global", "axial"]
 AttentionInit = Literal["xavier", "mimetic", "local"]
 Gelu = Literal["tanh", "exact"]
+ResNetCode = Literal["official", "timm"]
 
 
 @dataclass
@@ -38,6 +39,9 @@ class NetConfig:
     """Channels of the image (3)."""
     stages: tuple[int, ...] | None = None
     """ResNet units per stage in front of a hybrid or in a BiT ResNet; (0,) is the root alone, () no ResNet."""
+    resnet_code: ResNetCode | None = None
+    """Whose epsilons and padding a ResNet or a hybrid's stem has: the official code's, or those of timm, which differ a
+    little and which timm's files were trained or scored with."""
     pool: Pool | None = None
     """What the head reads: the class token, the mean of all patches, a learned attention over the patches, or class
     token and mean side by side (DINOv2's linear head)."""
@@ -111,6 +115,7 @@ if TYPE_CHECKING:
         mlp: int
         channels: int
         stages: tuple[int, ...]
+        resnet_code: ResNetCode
         pool: Pool
         class_token: bool
         norm_after_pool: bool

@@ -14,6 +14,7 @@ from vit_lightning.models.config import (
     Pool,
     Position,
     PositionAt,
+    ResNetCode,
     ResolvedConfig,
     is_resnet,
     is_timm,
@@ -21,11 +22,12 @@ from vit_lightning.models.config import (
 from vit_lightning.models.variants import row_of
 
 CHOICES = {"pool": Pool, "position": Position, "position_at": PositionAt, "attention": Axes, "gelu": Gelu}
-CHOICES |= {"attention_init": AttentionInit}
+CHOICES |= {"attention_init": AttentionInit, "resnet_code": ResNetCode}
 
 DEFAULTS: dict[str, Any] = {
     "channels": 3,
     "stages": (),
+    "resnet_code": "official",
     "pool": "token",
     "representation": 0,
     "position": "learned",
@@ -54,7 +56,7 @@ TIMM_FIELDS = {"variant", "channels", "dropout", "stochastic_depth", "head_bias"
 READS_TOKEN = ("token", "token_and_gap")
 
 # The fields that a BiT ResNet reads.
-RESNET_FIELDS = {"variant", "width", "stages", "depth", "channels", "head_bias"}
+RESNET_FIELDS = {"variant", "width", "stages", "resnet_code", "depth", "channels", "head_bias"}
 
 
 def resolve(config: NetConfig) -> ResolvedConfig:
@@ -87,6 +89,10 @@ def _check(config: ResolvedConfig) -> None:
     elif config.width % config.heads:
         raise InputError(
             f"{config.heads} heads do not divide a width of {config.width}: change net.heads or net.width."
+        )
+    if config.resnet_code != DEFAULTS["resnet_code"] and not config.stages:
+        raise InputError(
+            f"net.resnet_code={config.resnet_code} means nothing without a ResNet, in {config.variant}: leave it out."
         )
     if (parts := {"sincos_2d": 4, "learned_2d": 2}.get(config.position)) and config.width % parts:
         raise InputError(f"net.position={config.position} needs a width divisible by {parts}, got {config.width}.")

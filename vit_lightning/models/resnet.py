@@ -1,8 +1,10 @@
 """The two ResNets of the paper: the stem of its hybrids (post-activation) and its baseline BiT (pre-activation).
 
 Both standardise the kernels of their convolutions and normalise by groups; they differ in order, padding and epsilons.
+timm has the same nets with other epsilons, and zeros around the map that BiT's first pool reads.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import NoReturn
 
@@ -12,10 +14,12 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d, max_pool2d, pad
 
 from vit_lightning.errors import InputError
-from vit_lightning.models.config import ResolvedConfig, check_images, grid_of
+from vit_lightning.models.config import ResNetCode, ResolvedConfig, check_images, grid_of
 from vit_lightning.models.dense import Dense, lecun_normal_
 
 HYBRID_ROOT = 64
+TIMM_EPS = 1e-8
+"""Epsilon of timm's standardised kernels, inside the root."""
 
 
 class GroupNorm(nn.GroupNorm):
@@ -33,24 +37,29 @@ class GroupNorm(nn.GroupNorm):
 class Conv(nn.Conv2d):
     """BiT's convolution: symmetric padding, no bias, standardised kernel with the epsilon inside the root."""
 
-    def __init__(self, inputs: int, outputs: int, kernel: int = 1, stride: int = 1) -> None:
+    def __init__(
+        self, inputs: int, outputs: int, kernel: int = 1, stride: int = 1, code: ResNetCode = "official"
+    ) -> None:
         super().__init__(inputs, outputs, kernel, stride, padding=kernel // 2, bias=False)
+        self.code = code
 
     def reset_parameters(self) -> None:
         lecun_normal_(self.weight)
 
     def standardised(self) -> Tensor:
         variance, mean = torch.var_mean(self.weight, dim=(1, 2, 3), correction=0, keepdim=True)
-        return (self.weight - mean) * (variance + 1e-10).rsqrt()
+        return (self.weight - mean) * (variance + (TIMM_EPS if self.code == "timm" else 1e-10)).rsqrt()
 
     def forward(self, maps: Tensor) -> Tensor:
         return conv2d(maps, self.standardised(), stride=self.stride, padding=self.padding)
 
 
 class SameConv(Conv):
-    """The hybrids' convolution: TensorFlow's SAME padding, and the epsilon beside the root."""
+    """The hybrids' convolution: TensorFlow's SAME padding, and in the official code the epsilon beside the root."""
 
     def standardised(self) -> Tensor:
+        if self.code == "timm":
+            return super().standardised()
         variance, mean = torch.var_mean(self.weight, dim=(1, 2, 3), correction=0, keepdim=True)
         return (self.weight - mean) / (variance.sqrt() + 1e-5)
 
@@ -72,15 +81,15 @@ def pad_same(maps: Tensor, kernel: int, stride: int, value: float = 0.0) -> Tens
 class HybridUnit(nn.Module):
     """Bottleneck that normalises after each convolution (v1); it starts as its shortcut."""
 
-    def __init__(self, inputs: int, mid: int, stride: int) -> None:
+    def __init__(self, inputs: int, mid: int, stride: int, code: ResNetCode = "official") -> None:
         super().__init__()
-        norm = partial(GroupNorm, eps=1e-6)
-        self.conv1, self.norm1 = SameConv(inputs, mid), norm(mid)
-        self.conv2, self.norm2 = SameConv(mid, mid, 3, stride), norm(mid)
-        self.conv3, self.norm3 = SameConv(mid, 4 * mid), norm(4 * mid, scale=0.0)
+        conv, norm = partial(SameConv, code=code), partial(GroupNorm, eps=hybrid_eps(code))
+        self.conv1, self.norm1 = conv(inputs, mid), norm(mid)
+        self.conv2, self.norm2 = conv(mid, mid, 3, stride), norm(mid)
+        self.conv3, self.norm3 = conv(mid, 4 * mid), norm(4 * mid, scale=0.0)
         self.project = stride > 1 or inputs != 4 * mid
         if self.project:
-            self.conv_proj, self.norm_proj = SameConv(inputs, 4 * mid, stride=stride), norm(4 * mid)
+            self.conv_proj, self.norm_proj = conv(inputs, 4 * mid, stride=stride), norm(4 * mid)
 
     def forward(self, maps: Tensor) -> Tensor:
         shortcut = self.norm_proj(self.conv_proj(maps)) if self.project else maps
@@ -92,15 +101,15 @@ class HybridUnit(nn.Module):
 class BiTUnit(nn.Module):
     """Bottleneck that normalises before each convolution (v2)."""
 
-    def __init__(self, inputs: int, mid: int, stride: int) -> None:
+    def __init__(self, inputs: int, mid: int, stride: int, code: ResNetCode = "official") -> None:
         super().__init__()
-        norm = partial(GroupNorm, eps=1e-5)
-        self.norm1, self.conv1 = norm(inputs), Conv(inputs, mid)
-        self.norm2, self.conv2 = norm(mid), Conv(mid, mid, 3, stride)
-        self.norm3, self.conv3 = norm(mid), Conv(mid, 4 * mid)
+        conv, norm = partial(Conv, code=code), partial(GroupNorm, eps=1e-5)
+        self.norm1, self.conv1 = norm(inputs), conv(inputs, mid)
+        self.norm2, self.conv2 = norm(mid), conv(mid, mid, 3, stride)
+        self.norm3, self.conv3 = norm(mid), conv(mid, 4 * mid)
         self.project = stride > 1 or inputs != 4 * mid
         if self.project:
-            self.conv_proj = Conv(inputs, 4 * mid, stride=stride)
+            self.conv_proj = conv(inputs, 4 * mid, stride=stride)
 
     def forward(self, maps: Tensor) -> Tensor:
         active = self.norm1(maps).relu()
@@ -109,7 +118,12 @@ class BiTUnit(nn.Module):
         return self.conv3(self.norm3(branch).relu()) + shortcut
 
 
-def stack(unit: type[nn.Module], root: int, stages: tuple[int, ...]) -> tuple[nn.Sequential, int]:
+def hybrid_eps(code: ResNetCode) -> float:
+    """Returns the epsilon of the hybrids' group normalisation."""
+    return 1e-5 if code == "timm" else 1e-6
+
+
+def stack(unit: Callable[..., nn.Module], root: int, stages: tuple[int, ...]) -> tuple[nn.Sequential, int]:
     """Returns the stages of units behind a root of so many channels, and the channels that come out."""
     layers, channels = nn.Sequential(), root
     for i, count in enumerate(stages):
@@ -127,12 +141,14 @@ class Stem(nn.Module):
     Args:
         channels: channels of the images.
         stages: units per stage; (0,) is the root alone.
+        code: whose epsilons it has.
     """
 
-    def __init__(self, channels: int, stages: tuple[int, ...]) -> None:
+    def __init__(self, channels: int, stages: tuple[int, ...], code: ResNetCode = "official") -> None:
         super().__init__()
-        self.conv_root, self.norm_root = SameConv(channels, HYBRID_ROOT, 7, 2), GroupNorm(HYBRID_ROOT, eps=1e-6)
-        self.stages, self.out_channels = stack(HybridUnit, HYBRID_ROOT, stages)
+        self.conv_root = SameConv(channels, HYBRID_ROOT, 7, 2, code)
+        self.norm_root = GroupNorm(HYBRID_ROOT, eps=hybrid_eps(code))
+        self.stages, self.out_channels = stack(partial(HybridUnit, code=code), HYBRID_ROOT, stages)
 
     def forward(self, images: Tensor) -> Tensor:
         maps = self.norm_root(self.conv_root(images)).relu()
@@ -154,8 +170,8 @@ class ResNet(nn.Module):
         super().__init__()
         self.config, self.image_size, self.num_classes = config, image_size, num_classes
         self.grid = grid_of(config, image_size)
-        self.conv_root = Conv(config.channels, config.width, 7, 2)
-        self.stages, channels = stack(BiTUnit, config.width, config.stages)
+        self.conv_root = Conv(config.channels, config.width, 7, 2, config.resnet_code)
+        self.stages, channels = stack(partial(BiTUnit, code=config.resnet_code), config.width, config.stages)
         self.norm = GroupNorm(channels, eps=1e-5)
         head_bias = partial(nn.init.constant_, val=config.head_bias)
         self.head = Dense(channels, num_classes, nn.init.zeros_, head_bias) if num_classes else nn.Identity()
@@ -175,8 +191,12 @@ class ResNet(nn.Module):
             InputError: channels or size of the images are not those of the net.
         """
         check_images(self.config, self.image_size, images.shape)
-        # The pool pads with minus infinity, as big_vision does; BiT's own code pads with zeros.
-        root = max_pool2d(self.conv_root(images), 3, stride=2, padding=1)
+        root = self.conv_root(images)
+        if self.config.resnet_code == "timm":
+            root = max_pool2d(pad(root, [1, 1, 1, 1]), 3, stride=2)
+        else:
+            # Minus infinity around the map, as in big_vision; BiT's own code pads with zeros, as timm does.
+            root = max_pool2d(root, 3, stride=2, padding=1)
         return self.norm(self.stages(root)).relu()
 
     def tokens(self, images: Tensor) -> NoReturn:

@@ -121,13 +121,35 @@ def published_weights(variant: str) -> str | None:
     Raises:
         InputError: timm knows no such tag, or no place of its weights.
     """
-    name = variant.removeprefix(TIMM)
-    if not variant.startswith(TIMM) or "." not in name:
+    if not has_tag(variant):
         return None
-    card = _card(name)
-    if card is None or not (card.hf_hub_id or card.url):
+    if (place := _place(variant)) is None:
         raise InputError(f"timm publishes no weights under the tag of {variant}: drop the tag to begin at random.")
-    return f"hf://{card.hf_hub_id}" if card.hf_hub_id else card.url
+    return place
+
+
+def has_tag(variant: str) -> bool:
+    """Whether a variant names published weights of a net of timm beside the net."""
+    return variant.startswith(TIMM) and "." in variant
+
+
+def at_random(variant: str, remedy: str) -> str | None:
+    """Returns the sentence for a net that begins at random although its variant names weights; None: it names none.
+
+    Args:
+        variant: the net's.
+        remedy: what begins with the weights, with {} for where they lie.
+    """
+    place = _place(variant) if has_tag(variant) else None
+    return place and f"{variant} begins at random, not with the weights of its tag: {remedy.format(place)}"
+
+
+def _place(variant: str) -> str | None:
+    """Where the weights of a tag lie; None: timm publishes none."""
+    card = _card(variant.removeprefix(TIMM))
+    if card is None or not (card.hf_hub_id or card.url):
+        return None
+    return f"hf://{card.hf_hub_id}" if card.hf_hub_id else str(card.url)
 
 
 def _card(name: str) -> Any:

@@ -11,6 +11,9 @@ NEW = "new.ckpt"
 """A state that is whole, and becomes `LAST` once that has become `PREVIOUS`."""
 FACTS = "meta.pt"
 """File of a sharded checkpoint with all that is not sharded, which Lightning writes last."""
+RAW = "current_model_state"
+"""Key under which the trained weights stand beside the averaged ones, as Lightning's own callback has it: of a
+checkpoint, or of `state_dict` in a sharded one, whose other keys hold no shards."""
 
 
 def is_sharded(path: Path) -> bool:

@@ -19,7 +19,6 @@ from vit_lightning.errors import InputError
 from vit_lightning.files import remove, replace, unwritable
 from vit_lightning.private_api import cluster_environment, skip_sigterm_exchange
 from vit_lightning.runs.checkpoint_names import LAST, NEW, PREVIOUS, is_sharded
-from vit_lightning.runs.sharded import read_sharded_run
 from vit_lightning.runs.signals import Agreement, Stop
 from vit_lightning.runs.slurm import requeue
 
@@ -185,6 +184,8 @@ class CheckpointFiles(TorchCheckpointIO):
 
     def load_checkpoint(self, path: str | Path, *args: Any, **kwargs: Any) -> dict[str, Any]:
         if is_sharded(Path(path)):
+            from vit_lightning.runs.sharded import read_sharded_run
+
             return read_sharded_run(Path(path))
         return super().load_checkpoint(path, *args, **kwargs)
 

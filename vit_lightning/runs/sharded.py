@@ -1,4 +1,7 @@
-"""Sharded checkpoints: folders into which every process of a ModelParallelStrategy wrote its part of each tensor."""
+"""Sharded checkpoints: folders into which every process of a ModelParallelStrategy wrote its part of each tensor.
+
+Imported where one is read: torch's part for it takes long to load.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,8 +11,9 @@ import torch
 import torch.distributed.checkpoint as dcp
 from torch import Tensor
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+from torch.distributed.tensor import DTensor, distribute_tensor
 
-from vit_lightning.runs.checkpoint_names import FACTS
+from vit_lightning.runs.checkpoint_names import FACTS, RAW, is_sharded
 
 
 def read_facts(path: Path) -> dict[str, Any]:
@@ -17,9 +21,9 @@ def read_facts(path: Path) -> dict[str, Any]:
     return torch.load(path / FACTS, map_location="cpu", weights_only=True)
 
 
-def read_weights(path: Path) -> dict[str, Tensor]:
-    """Return the whole tensors of the model by name."""
-    return _read(path, lambda place: place[0] == "state_dict")["state_dict"]
+def read_weights(path: Path) -> dict[str, dict[str, Tensor]]:
+    """Return the whole tensors of the model by name, and beside an average's those that were trained, by their keys."""
+    return _with_raw_beside(_read(path, lambda place: place[0] == "state_dict"))
 
 
 def read_shapes(path: Path) -> dict[str, Tensor]:
@@ -29,18 +33,40 @@ def read_shapes(path: Path) -> dict[str, Tensor]:
     return {
         str(place[-1]): torch.empty(stored.size, device="meta")
         for place, stored in shapes.items()
-        if place[0] == "state_dict" and isinstance(stored, TensorStorageMetadata)
+        if place[0] == "state_dict" and len(place) == 2 and isinstance(stored, TensorStorageMetadata)
     }
 
 
 def read_sharded_run(path: Path) -> dict[str, Any]:
     """Return a checkpoint as a single process would have written it, its optimisers' states included."""
-    held = _read(path, lambda place: True)
-    names = sorted(name for name in held if name.startswith("optimizer_"))
-    return read_facts(path) | {
-        "state_dict": held["state_dict"],
-        "optimizer_states": [_by_number(held[name]) for name in names],
-    }
+    held = _with_raw_beside(_read(path, lambda place: True))
+    states = [_by_number(held.pop(name)) for name in sorted(held) if name.startswith("optimizer_")]
+    return read_facts(path) | held | {"optimizer_states": states}
+
+
+@torch.no_grad()
+def read_into(path: Path, averaged: dict[str, Tensor], trained: dict[str, Tensor]) -> None:
+    """Fill shards with the averaged and the trained weights of a checkpoint: of a folder, or of a file."""
+    if is_sharded(path):
+        dcp.load({"state_dict": averaged | {RAW: trained}}, checkpoint_id=path)
+        return
+    whole = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    for key, tensors in (("state_dict", averaged), (RAW, trained)):
+        for name, tensor in tensors.items():
+            tensor.copy_(_sharded_as(tensor, whole[key][name]))
+
+
+def _with_raw_beside(held: dict[str, Any]) -> dict[str, Any]:
+    """What a folder holds, with the trained weights beside the averaged ones as in a file."""
+    raw = held["state_dict"].pop(RAW, None)
+    return held if raw is None else held | {RAW: raw}
+
+
+def _sharded_as(tensor: Tensor, whole: Tensor) -> Tensor:
+    """Cut a whole tensor, which every process has, as another one is."""
+    if isinstance(tensor, DTensor):
+        return distribute_tensor(whole, tensor.device_mesh, tensor.placements, src_data_rank=None)
+    return whole
 
 
 def _read(path: Path, wanted: Callable[[tuple], bool]) -> dict[str, Any]:

@@ -1,22 +1,23 @@
 """The running average of the weights, which is validated, tested and exported in place of the trained ones."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy, Strategy
+from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy, SingleDeviceStrategy, Strategy
 from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from vit_lightning.errors import InputError
+from vit_lightning.runs.checkpoint_names import RAW
 
-RAW = "current_model_state"
-"""Key of a checkpoint under which the trained weights stand beside the averaged ones, as Lightning's own callback has
-it; its absence says that nothing was averaged."""
 UPDATES = "average_updates"
-"""Key of a checkpoint for the number of steps in its average."""
+"""Key of a checkpoint for the number of steps in its average; its absence says that nothing was averaged."""
 
 
 @dataclass
@@ -44,6 +45,7 @@ class WeightAverage(Callback):
 
     Lightning's EMAWeightAveraging copies the whole model, saves exchanged sets when a run dies in validation, loses
     the trained weights at the end of fit, and lets a run resume without it. After fit the model holds the average.
+    The average of sharded weights (FSDP2) is sharded as they are; only a checkpoint of one file gathers it.
 
     Args:
         averaging: the recipe.
@@ -57,31 +59,49 @@ class WeightAverage(Callback):
         self._trained_values: list[Tensor] | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        if stage == "fit" and not replicates(trainer.strategy):
+        if stage == "fit" and not (replicates(trainer.strategy) or isinstance(trainer.strategy, ModelParallelStrategy)):
             raise InputError(
-                f"weight averaging needs every weight whole on its device, which {type(trainer.strategy).__name__} "
-                "does not keep; choose --trainer.strategy ddp, or drop --model.averaging.decay"
+                f"weight averaging does not know where {type(trainer.strategy).__name__} keeps the weights; choose "
+                "--trainer.strategy ddp or ModelParallelStrategy, or drop --model.averaging.decay"
             )
 
     def restore(self, averaged: dict[str, Tensor], updates: int) -> None:
         """Continue the average that a checkpoint holds."""
         self.averaged, self.updates = averaged, updates
 
+    def restore_shards(self, path: Path, model: nn.Module, updates: int) -> None:
+        """Continue the average of a checkpoint, of which each process reads its shards; give the model its weights.
+
+        Args:
+            path: the checkpoint, a file or a sharded one's folder.
+            model: sharded; it may hold the average, as a ModelParallelStrategy loads it.
+            updates: number of steps in the average.
+        """
+        from vit_lightning.runs.sharded import read_into
+
+        trained = {name: tensor.detach() for name, tensor in _averaged_tensors(model).items()}
+        averaged = {name: torch.zeros_like(tensor, dtype=_kept_in(tensor)) for name, tensor in trained.items()}
+        read_into(path, averaged, trained)
+        self.restore(averaged, updates)
+
     def store(self, checkpoint: dict[str, Any]) -> None:
         """Save the average as the weights and the trained weights beside it, whichever of them the model holds now."""
         if not self._model_tensors:
             return
-        state, trained = checkpoint["state_dict"], self._trained_values or self._model_tensors
-        checkpoint[RAW] = state | {name: tensor.detach() for name, tensor in zip(self.averaged, trained, strict=True)}
-        checkpoint["state_dict"] = state | self.averaged
+        state, tensors = checkpoint["state_dict"], self._trained_values or self._model_tensors
+        trained = state | _as_in(state, dict(zip(self.averaged, tensors, strict=True)))
+        averaged = state | _as_in(state, self.averaged)
+        if _is_sharded(state):
+            checkpoint["state_dict"] = averaged | {RAW: trained}
+        else:
+            checkpoint["state_dict"], checkpoint[RAW] = averaged, trained
         checkpoint[UPDATES] = self.updates
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         trained = _averaged_tensors(pl_module)
         begin = self.averaged or trained
         self.averaged = {
-            # Half precision would round away a step of 1e-4 of what is left to go.
-            name: begin[name].detach().to(tensor.device, torch.promote_types(tensor.dtype, torch.float32), copy=True)
+            name: begin[name].detach().to(tensor.device, _kept_in(tensor), copy=True)
             for name, tensor in trained.items()
         }
         self._model_tensors = list(trained.values())
@@ -101,7 +121,7 @@ class WeightAverage(Callback):
         self._step = trainer.global_step
         share = self.averaging.share(self.updates)
         self.updates += 1
-        averaged, trained = list(self.averaged.values()), self._model_tensors
+        averaged, trained = _local(self.averaged.values()), _local(self._model_tensors)
         if any(tensor.dtype != average.dtype for tensor, average in zip(trained, averaged, strict=True)):
             trained = [tensor.to(average.dtype) for tensor, average in zip(trained, averaged, strict=True)]
         with torch.no_grad():
@@ -113,7 +133,7 @@ class WeightAverage(Callback):
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self._trained_values is not None:
             with torch.no_grad():
-                torch._foreach_copy_(self._model_tensors, self._trained_values)
+                torch._foreach_copy_(_local(self._model_tensors), _local(self._trained_values))
             self._trained_values = None
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -124,12 +144,40 @@ class WeightAverage(Callback):
         if self._model_tensors and self._trained_values is None:
             self._trained_values = [tensor.detach().clone() for tensor in self._model_tensors]
             with torch.no_grad():
-                torch._foreach_copy_(self._model_tensors, list(self.averaged.values()))
+                torch._foreach_copy_(_local(self._model_tensors), _local(self.averaged.values()))
 
 
 def replicates(strategy: Strategy) -> bool:
     """Whether every device holds all weights, and their whole gradients."""
     return isinstance(strategy, SingleDeviceStrategy | DDPStrategy)
+
+
+@torch.no_grad()
+def _local(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """This process's shares of tensors, asked for anew each time: FSDP2 may give a parameter another storage."""
+    return [tensor.to_local() if isinstance(tensor, DTensor) else tensor for tensor in tensors]
+
+
+def _kept_in(tensor: Tensor) -> torch.dtype:
+    """Type of a tensor's average: half precision would round away a step of 1e-4 of what is left to go."""
+    return torch.promote_types(tensor.dtype, torch.float32)
+
+
+def _is_sharded(state: dict[str, Tensor]) -> bool:
+    return any(isinstance(tensor, DTensor) for tensor in state.values())
+
+
+def _as_in(state: dict[str, Tensor], tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return tensors as a model's state holds them: as shards, or whole; where the state is empty, nothing is kept."""
+    if _is_sharded(state):
+        return {name: tensor.detach() for name, tensor in tensors.items()}
+    held = {}
+    for name, tensor in tensors.items():
+        if isinstance(tensor, DTensor):
+            tensor = tensor.full_tensor().to(state[name].device if state else tensor.device)
+        if state:
+            held[name] = tensor.detach()
+    return held
 
 
 def _averaged_tensors(model: nn.Module) -> dict[str, Tensor]:

@@ -17,8 +17,8 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from vit_lightning.errors import InputError
-from vit_lightning.models import Net, NetConfig, build, half_on_gpu, resolve
-from vit_lightning.models.config import check_channels
+from vit_lightning.models import Net, NetConfig, assemble, half_on_gpu, resolve
+from vit_lightning.models.config import as_pair, check_channels
 from vit_lightning.models.finite import check_finite
 from vit_lightning.models.recompute import recompute
 from vit_lightning.models.vit import ViT
@@ -86,6 +86,8 @@ class RecipeModel(LightningModule, metaclass=Completed):
         self.net: Net = None  # type: ignore[assignment]  # until the facts of the data are known
         self.assumed: set[str] = set()
         """Which of mean and std nobody has stated yet."""
+        self.normalised_by = "the default"
+        """Where mean and std come from, if not from the data's own flags."""
         self.planned_steps: int | None = None
         self.further_sets: list[str] = []
         self._said: set[str] = set()
@@ -119,7 +121,10 @@ class RecipeModel(LightningModule, metaclass=Completed):
     def _make_net(self) -> None:
         # cuDNN's backward pass of attention gives NaN for 64 equal tokens (torch 2.11, cuDNN 9.19 on an H100).
         torch.backends.cuda.enable_cudnn_sdp(False)
+        given = self.hparams["mean"] or self.hparams["std"]
         self.net = self.build_net()
+        taken = self.hparams["mean"] or self.hparams["std"]
+        self.normalised_by = "the checkpoint" if given else "the weights" if taken else "the default"
         for name in NORMALISATION:
             if not self.hparams[name]:
                 self.assumed.add(name)
@@ -148,7 +153,7 @@ class RecipeModel(LightningModule, metaclass=Completed):
 
     def build_net(self) -> Net:
         """Return the new net; a subclass may fill it, freeze parts of it, or add what stands beside it."""
-        return build(self.config, self.hparams.image_size, self.hparams.num_classes)
+        return assemble(self.config, as_pair(self.hparams.image_size), self.hparams.num_classes)
 
     def compile_net(self) -> None:
         """Compile in place what the steps call."""
@@ -260,6 +265,12 @@ class RecipeModel(LightningModule, metaclass=Completed):
     def on_validation_epoch_end(self) -> None:
         self._check_scores("val", "validation", self.trainer.val_dataloaders, self.trainer.num_val_batches)
 
+    def on_validation_end(self) -> None:
+        """Shard the net's outermost weights again: FSDP2 leaves a whole copy of them until the next backward pass."""
+        for module in self.modules():
+            if isinstance(module, FSDPModule):
+                module.reshard()
+
     def on_test_epoch_end(self) -> None:
         self._check_scores("test", "test", self.trainer.test_dataloaders, self.trainer.num_test_batches)
 
@@ -339,7 +350,7 @@ class RecipeModel(LightningModule, metaclass=Completed):
         if trains:
             resume.check_optimizer(found)
             resume.check_order(checkpoint, resume.data_order(self.trainer))
-            resume.restore_average(checkpoint, self.average)
+            resume.restore_average(checkpoint, self.average, self)
         for text in found.values():
             rank_zero_info(f"differs from the checkpoint: model.{text}")
 

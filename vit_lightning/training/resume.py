@@ -2,17 +2,19 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, fields
+from pathlib import Path
 from typing import Any
 
-from lightning.pytorch import Trainer
+from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.utilities import rank_zero_info
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, resolve
+from vit_lightning.runs.checkpoint_names import RAW
 from vit_lightning.seeds import run_seed
-from vit_lightning.training.averaging import RAW, UPDATES, WeightAverage
+from vit_lightning.training.averaging import UPDATES, WeightAverage
 from vit_lightning.training.optim import Schedule
 
 MAY_CHANGE_ON_RESUME = ("net.dropout", "net.stochastic_depth", "net.patch_dropout", "net.head_bias")
@@ -143,19 +145,25 @@ def check_horizon(schedule: Schedule, peak: float, step: int, planned: int | Non
     rank_zero_info(f"{change}: {jump}")
 
 
-def restore_average(checkpoint: dict[str, Any], average: WeightAverage | None) -> None:
+def restore_average(checkpoint: dict[str, Any], average: WeightAverage | None, model: LightningModule) -> None:
     """Give a checkpoint's averaged weights to the average, and leave the trained ones to the model.
+
+    A ModelParallelStrategy has loaded the weights by now, the averaged ones, and holds them back.
 
     Raises:
         InputError: the checkpoint has averaged weights, and the run averages none.
     """
-    if RAW not in checkpoint:
+    if UPDATES not in checkpoint:
         return
     if average is None:
         raise InputError(
             "the checkpoint holds averaged weights beside the trained ones: a resumed run goes on averaging; "
             "drop --model.averaging.decay 0, or begin anew with --model.weights"
         )
+    if "state_dict" not in checkpoint:
+        path = Path(model.trainer.strategy.broadcast(model.trainer.ckpt_path))
+        average.restore_shards(path, model, checkpoint[UPDATES])
+        return
     average.restore(checkpoint["state_dict"], checkpoint[UPDATES])
     checkpoint["state_dict"] = checkpoint[RAW]
 

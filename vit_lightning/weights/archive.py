@@ -17,7 +17,6 @@ from torch import Tensor
 
 from vit_lightning.errors import InputError
 from vit_lightning.runs.checkpoint_names import is_sharded, is_whole
-from vit_lightning.runs.sharded import read_facts, read_weights
 from vit_lightning.weights.averages import innermost, without_the_other
 
 FOLDER_FILES = (
@@ -118,7 +117,9 @@ def _json(path: Path) -> dict[str, Any]:
 
 def _open_folder(path: Path, raw: bool) -> Archive:
     if is_sharded(path):
-        return archive_of(path, read_facts(path) | {"state_dict": read_weights(path)}, raw)
+        from vit_lightning.runs.sharded import read_facts, read_weights
+
+        return archive_of(path, read_facts(path) | read_weights(path), raw)
     if (path / ".metadata").is_file():
         raise InputError(f"{path} is a sharded checkpoint that was not written to its end: give the one before it.")
     name = next((name for name in FOLDER_FILES if (path / name).is_file()), None)

@@ -9,25 +9,25 @@ import torch
 from torch import Tensor, nn
 
 from vit_lightning.errors import InputError
-from vit_lightning.models import Net, NetConfig, TimmNet, build, resolve
+from vit_lightning.models import Net, NetConfig, TimmNet, assemble, resolve
 from vit_lightning.models.config import ResolvedConfig, as_pair, is_timm
 from vit_lightning.models.variants import TIMM
 from vit_lightning.weights.archive import Archive, archive_of, open_archive
 from vit_lightning.weights.layouts import LAYOUTS, Layout, checkpoint, timm_net
 from vit_lightning.weights.layouts.tensor_mapping import TensorMapping, Weights, shape_of, to_ours
 from vit_lightning.weights.report import Report
-from vit_lightning.weights.resize import Resampling, Resizer
+from vit_lightning.weights.resize import LEAVE_OUT, Resampling, Resizer
 from vit_lightning.weights.source import fetch
 
 # The head, and the parts before it that a new head may lose or begin anew.
 HEAD = ("head.", "representation.", "pool.")
 # A net's size, fields that change what it computes but not the shape of any tensor, and those that the head relies on.
 MUST_AGREE: tuple[str, ...] = ("depth", "width", "mlp", "heads", "gelu", "swiglu", "norm_eps")
-MUST_AGREE += ("attention", "position", "position_at", "position_temperature")
+MUST_AGREE += ("resnet_code", "attention", "position", "position_at", "position_temperature")
 # Fields that a bare weights file cannot tell; each has a flag of convert and export.
-MAY_BE_STATED = ("gelu", "norm_eps", "pool", "norm_after_pool")
+MAY_BE_STATED = ("gelu", "norm_eps", "pool", "norm_after_pool", "resnet_code")
 MUST_AGREE_FOR_HEAD = ("pool", "norm_after_pool", "representation")
-SET_FIELDS = "set the net's fields as the weights have them"
+SET_FIELDS = f"set the net's fields as the weights have them, or {LEAVE_OUT}"
 Size = int | tuple[int, int]
 
 
@@ -187,7 +187,7 @@ def load_net(
         image_size: pixels per side, or (y, x), to use the net at; None: the file's own.
         raw: of a file with averaged weights, take those that were trained.
         resampling: how positions get to another grid: bilinear is the paper's, bicubic suits DINOv2.
-        stated: fields of the net (gelu, norm_eps, pool, norm_after_pool), for a file that does not say them.
+        stated: fields of the net (those of MAY_BE_STATED), for a file that does not say them.
 
     Returns:
         The net in float32 on the CPU, and what became of every tensor.
@@ -242,7 +242,7 @@ def _settle_assumed(weights: Weights, stated: NetConfig) -> None:
 def _skeleton(config: ResolvedConfig, image_size: tuple[int, int], num_classes: int) -> Net:
     # timm's nets compute tables of their own while they are built, which only storage can hold.
     with torch.device("cpu" if is_timm(config) else "meta"):
-        return build(config, image_size, num_classes)
+        return assemble(config, image_size, num_classes)
 
 
 def _give_storage(net: Net) -> None:
@@ -310,7 +310,9 @@ def _compare(weights: Weights, net: Net, fields: Iterable[str]) -> None:
     for name in fields:
         theirs, ours = getattr(weights.config, name), getattr(net.config, name)
         if theirs != ours:
-            raise InputError(f"The weights are for net.{name}={theirs}, but the net has {ours}: set it to {theirs}.")
+            raise InputError(
+                f"The weights are for net.{name}={theirs}, but the net has {ours}: set it to {theirs}, or {LEAVE_OUT}."
+            )
 
 
 def _reset(wanted: dict[str, Tensor], held: dict[str, TensorMapping], own: Net, report: Report) -> None:

@@ -12,6 +12,7 @@ from vit_lightning.models import Net, TimmNet
 from vit_lightning.models.position import resample
 
 Resampling = Literal["bilinear", "bicubic"]
+LEAVE_OUT = "leave out --model.net.variant to take the net from the weights"
 
 
 FIRST_LAYERS = ("patches.proj.weight", "stem.conv_root.weight", "conv_root.weight")
@@ -49,7 +50,7 @@ class Resizer:
         if tensor.shape != self.shapes[name]:
             raise InputError(
                 f"{name} is {tuple(tensor.shape)} in the weights, but {tuple(self.shapes[name])} in the net: "
-                "set the net's fields as the weights have them."
+                f"set the net's fields as the weights have them, or {LEAVE_OUT}."
             )
         return tensor, how
 
@@ -87,7 +88,7 @@ class Resizer:
             if not self.adapt:
                 raise InputError(
                     f"The weights have net.{field}={old}, but the net has {new}: set it to {old}, "
-                    "or pass adapt to load_into, which fits the first layer."
+                    f"let --model.weights_adapt true (of load_into: adapt) fit the first layer, or {LEAVE_OUT}."
                 )
         size = self.own.config.patch
         kernel = rearrange(weight, "d (p q c) -> d c p q", p=size, q=size) if patches else weight

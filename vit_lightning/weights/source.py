@@ -13,7 +13,7 @@ import torch.distributed
 from filelock import FileLock
 
 from vit_lightning.errors import InputError
-from vit_lightning.files import written
+from vit_lightning.files import looked_for_in, written
 
 # What a net needs from a repository; a pickled file is fetched only where there are no safetensors.
 HUB_FILES = ["config.json", "preprocessor_config.json", "*.safetensors", "*.safetensors.index.json"]
@@ -46,7 +46,10 @@ def fetch(source: str | Path) -> Path:
         )
     path = Path(text).expanduser()
     if not path.exists():
-        raise InputError(f"There are no weights at {text!r}: give an existing file or folder, https://... or hf://...")
+        raise InputError(
+            f"There are no weights at {text!r}{looked_for_in(path)}: give an existing file or folder, https://... or "
+            "hf://..."
+        )
     return path
 
 

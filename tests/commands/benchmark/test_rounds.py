@@ -43,6 +43,9 @@ def test_the_ratio_is_taken_round_by_round():
     other = BenchmarkRow("train", "b", (8, 8), 1, rounds=[1.0, 2.0, 3.0])
     assert ratio(one, other) == (2.0, 1.0, 3.0)
     assert ratio(one, BenchmarkRow("train", "c", (8, 8), 1)) is None
+    # A machine that slowed down for one of them alone: rounds stay pairs, whatever their order by speed.
+    slowed = BenchmarkRow("train", "d", (8, 8), 1, rounds=[4.0, 2.0, 1.0])
+    assert ratio(one, slowed) == (2.0, 0.25, 9.0)
 
 
 def test_a_fit_s_extra_time_is_per_step():

@@ -159,6 +159,16 @@ def test_shared_memory(free, severity):
         assert "--shm-size 1g or --ipc=host" in found[0].fix
 
 
+def test_the_shared_memory_to_ask_for_is_enough():
+    """Three workers with 2 batches of 1 GiB each: 6 GiB, twice of which is no more worth a word."""
+    machine = Machine(cores=8, shared_memory=5 * 2**30, devices=1)
+    finding = only(findings.shared_memory(machine, 3, 2**30, loaders=1))
+    assert "keep 6.00 GiB of batches ready, and /dev/shm has 5.00 GiB free" in finding.text
+    assert "--shm-size 12g" in finding.fix
+    machine = Machine(cores=8, shared_memory=12 * 2**30, devices=1)
+    assert findings.shared_memory(machine, 3, 2**30, loaders=1) == []
+
+
 def test_more_workers_than_cores():
     assert findings.processors(Machine(cores=8, devices=2), 4) == []
     finding = only(findings.processors(Machine(cores=8, devices=2), 5))

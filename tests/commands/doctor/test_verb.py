@@ -2,13 +2,17 @@
 
 import io
 import json
+import math
 import shutil
 import tarfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from PIL import Image
+
+from vit_lightning.commands.doctor.verb import _steps
 
 CHANCE = np.random.default_rng(0)
 NET = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
@@ -114,6 +118,26 @@ def test_configs_that_cannot_run(doctor, words, topic, said):
     assert done.code == 1
     assert topics(content, "error") == {topic}
     assert said in " ".join(done.out.split())
+
+
+@pytest.mark.parametrize(
+    ("settings", "steps"),
+    [
+        ({}, 15),
+        ({"accumulate_grad_batches": 2}, 9),  # an epoch's last batch is stepped on alone
+        ({"accumulate_grad_batches": 2, "limit_train_batches": 4}, 6),
+        ({"accumulate_grad_batches": 2, "limit_train_batches": 0.4}, 3),
+        ({"num_devices": 2}, 6),
+        ({"num_nodes": 2, "max_steps": 5}, 5),
+        ({"max_epochs": -1}, math.inf),
+        ({"max_epochs": -1, "max_steps": 7}, 7),
+    ],
+)
+def test_the_steps_are_those_that_a_fit_takes(settings, steps):
+    """Ten images in batches of two, three epochs."""
+    usual = {"num_devices": 1, "num_nodes": 1, "limit_train_batches": 1.0, "max_epochs": 3, "max_steps": -1}
+    trainer = SimpleNamespace(**{**usual, "accumulate_grad_batches": 1, **settings})
+    assert _steps(trainer, 10, 2) == steps
 
 
 def test_a_name_list_is_cut_on_the_screen_and_whole_in_the_file(doctor, folder):

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from vit_lightning.commands.prepare.packing import Encoding, Form, Packing
+from vit_lightning.data.images import BrokenImage
 from vit_lightning.errors import InputError
 
 
@@ -41,6 +42,17 @@ def test_other_labels_or_names_are_another_set(tmp_path):
     for options in ({"labels": [*LABELS[:-1], 2]}, {"labels": LABELS[::-1]}, {"names": "abcdefgx"}):
         with pytest.raises(InputError, match="holds shards of images with other names or labels; remove it or give"):
             packing(tmp_path, **options)
+
+
+def test_the_mean_size_is_that_of_the_images_that_are_there(tmp_path):
+    class Half(Squares):
+        def __getitem__(self, number: int) -> tuple[torch.Tensor, int]:
+            if number % 2:
+                raise BrokenImage("x.png", "it is empty")
+            return torch.full((3, 4, 6), 255, dtype=torch.uint8), 0
+
+    facts = Packing(Encoding(Half(LABELS), 3, Form(None, 90, 3), "skip"), tmp_path, 0, 0.5).run(lambda done: None)
+    assert (facts["images"], facts["skipped"], facts["mean_size"]) == (4, 4, [4, 6])
 
 
 @pytest.mark.parametrize("data", [b"{", b"[]", b"3", b"{}", b'{"shard": 1}', b"\xff\xfe", b"[" * 100_000])

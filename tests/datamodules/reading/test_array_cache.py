@@ -32,6 +32,20 @@ def test_what_is_saved_is_loaded(tmp_path):
     assert list(array_cache.MappedStrings(file, "names")) == ["ä", ""]
 
 
+def test_a_file_has_changed_by_its_time_or_its_size_and_a_folder_by_its_time(tmp_path):
+    """Copies keep the time of what they are made of, and clocks of some file systems tick once in two seconds."""
+    file = tmp_path / "x.csv"
+    states = []
+    for content, moment in (("a", 5), ("ab", 5), ("ab", 7)):
+        file.write_text(content)
+        os.utime(file, (moment, moment))
+        states.append(array_cache.file_state(file))
+    assert len(set(states)) == 3 and array_cache.file_state(file) == states[-1]
+    os.utime(tmp_path, (5, 5))
+    assert array_cache.file_state(tmp_path) == (5 * 10**9, 0)
+    assert array_cache.file_state(tmp_path / "absent") == (0, 0)
+
+
 def test_any_wrong_byte_is_noticed(tmp_path):
     file = tmp_path / "x.safetensors"
     array_cache.save(file, ARRAYS)

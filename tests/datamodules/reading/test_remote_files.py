@@ -62,6 +62,18 @@ def test_processes_that_want_the_same_fetch_it_once(remote, tmp_path, monkeypatc
     assert fetched == [f"{remote}/0.bin"]
 
 
+def test_a_shard_that_was_made_anew_under_its_old_name_is_fetched_again(tmp_path):
+    """Its index gives another checksum then; one that is the same is not fetched twice."""
+    folder = tmp_path / "server"
+    folder.mkdir()
+    with servers.http(folder) as address:
+        for data in (CONTENTS[1], CONTENTS[2], CONTENTS[1]):
+            (folder / "shard.bin").write_bytes(data)
+            shard = RemoteFile(f"{address}/shard.bin", 1000, hashlib.sha256(data).hexdigest())
+            assert RemoteFiles([shard], tmp_path / "cache").read(0, 0, 1000) == data
+    assert kept(tmp_path / "cache") == ["shard.bin"] * 2
+
+
 def test_what_is_announced_comes_in_the_background(remote, tmp_path):
     files = RemoteFiles(listed(remote), tmp_path)
     files.announce(range(6))

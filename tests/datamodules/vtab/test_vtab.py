@@ -145,3 +145,17 @@ def test_contract_of_the_shared_copy(shared_copy):
     check_datamodule(
         VTAB("clevr_distance", "train800", root=shared_copy, image_size=8, batch_size=4, allow_incomplete=True)
     )
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_lists_and_arrays_must_be_regular_files(publish, task):
+    root = publish(task)
+    pictures = (".jpg", ".jpeg", ".png")
+    lists = [file for file in sorted(root.rglob("*")) if file.is_file() and file.suffix not in pictures]
+    for file in lists:
+        file.rename(root / "away")
+        file.symlink_to("/dev/null")  # a FIFO, if opened, would never let this test end
+        with pytest.raises(InputError, match=rf"{file.name}: it is a device, not a regular file"):
+            VTAB(task, split="train800", root=root, allow_incomplete=True).setup("fit")
+        file.unlink()
+        (root / "away").rename(file)

@@ -294,6 +294,26 @@ def test_gap_without_table_in_published_names_is_refused(tmp_path):
         load_net(write(tmp_path / "w.npz", arrays))
 
 
+def test_what_a_file_does_not_say_is_named_and_may_be_stated(tmp_path):
+    """timm computes the same files with the exact GELU."""
+    path = write(tmp_path / "w.npz", published())
+    net, report = load_net(path)
+    assert "the file does not say net.gelu=tanh, net.norm_eps=1e-06: assumed; --model.net.gelu" in str(report)
+    assert (net.config.gelu, net.config.norm_eps) == ("tanh", 1e-6)
+    net, report = load_net(path, stated=NetConfig(gelu="exact", norm_eps=1e-5))
+    assert "assumed" not in str(report)
+    assert (net.config.gelu, net.config.norm_eps) == ("exact", 1e-5)
+
+
+def test_the_code_of_a_hybrids_stem_is_named_too(tmp_path, randomise):
+    net = randomise(build(NetConfig("Ti/1", width=WIDTH, depth=1, heads=HEADS, mlp=MLP, stages=(0,)), 16, 3))
+    save(net, Report("", ""), tmp_path / "w.npz", "npz")
+    fields = "net.gelu=tanh, net.norm_eps=1e-06, net.resnet_code=official"
+    assert f"the file does not say {fields}: assumed" in str(load_net(tmp_path / "w.npz")[1])
+    stated, _ = load_net(tmp_path / "w.npz", stated=NetConfig(resnet_code="timm"))
+    assert stated.config.resnet_code == "timm"
+
+
 # Hybrids and ResNets -------------------------------------------------------------------------------------------------
 
 

@@ -123,6 +123,29 @@ def test_names_follow_their_numbers_not_the_text(tmp_path, randomise):
     assert load_net(tmp_path)[1].class_names == list(NAMES["id2label"].values())
 
 
+def test_names_of_more_than_ten_classes_follow_their_numbers(tmp_path, randomise):
+    """Sorted as text, 10 and 11 would come before 2."""
+    names = [f"kind {letter}" for letter in "lkjihgfedcba"]
+    config = transformers.ViTConfig(**SMALL, intermediate_size=8, id2label=dict(enumerate(names)))
+    randomise(transformers.ViTForImageClassification(config)).save_pretrained(tmp_path)
+    assert load_net(tmp_path)[1].class_names == names
+
+
+@pytest.mark.parametrize("kind", ["tanh", "dinov2", "dinov2 with registers"])
+def test_what_a_config_leaves_out_is_what_transformers_takes(kind, tmp_path, randomise):
+    """transformers writes what differs from its defaults alone, and ViT's epsilon is another than DINOv2's."""
+    theirs = published(kind, tmp_path, randomise)
+    config = json.loads((tmp_path / "config.json").read_text())
+    names = ("layer_norm_eps", "hidden_act", "qkv_bias", "layerscale_value", "pooler_act", "use_swiglu_ffn")
+    kept = {name: value for name, value in config.items() if name not in names}
+    (tmp_path / "config.json").write_text(json.dumps(kept))
+    default = type(theirs.config)()
+    found = load_net(tmp_path)[0].config
+    assert found.norm_eps == default.layer_norm_eps
+    assert found.layer_scale == getattr(default, "layerscale_value", 0.0)
+    assert (found.gelu, default.hidden_act, found.swiglu) == ("exact", "gelu", False)
+
+
 @pytest.mark.parametrize("fields", [{"registers": 2}, {"swiglu": True}, {"pool": "gap"}, {"representation": 8}])
 def test_nets_that_transformers_cannot_say(fields, tmp_path):
     net = build(NetConfig("Ti/8", width=32, heads=2, mlp=64, depth=1, **fields), 16, 4)
@@ -152,8 +175,28 @@ def test_config_that_is_wrong(change, message, tmp_path, randomise):
         load_net(tmp_path)
 
 
-def test_tensors_without_their_config(tmp_path, randomise):
-    published("tanh", tmp_path, randomise)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "patch does not divide"])  # no tensor shows it
+def test_what_tensors_without_their_config_cannot_tell_is_named_and_may_be_stated(
+    kind, tmp_path, randomise, difference
+):
+    theirs = published(kind, tmp_path, randomise)
+    known, _ = load_net(tmp_path)
     (tmp_path / "config.json").unlink()
-    with pytest.raises(InputError, match=r"without the config\.json"):
+    net, report = load_net(tmp_path, heads=known.config.heads, image_size=known.image_size)
+    eps = 1e-12 if "vit" in report.layout else 1e-6
+    fields = f"net.norm_eps={eps}" if known.config.swiglu else f"net.gelu=exact, net.norm_eps={eps}"
+    assert f"the file does not say {fields}: assumed; --model.net." in str(report)
+    assert report.class_names == []
+    stated = NetConfig(norm_eps=known.config.norm_eps, gelu=None if known.config.swiglu else known.config.gelu)
+    net, report = load_net(tmp_path, heads=known.config.heads, image_size=known.image_size, stated=stated)
+    assert "assumed" not in str(report)
+    images = torch.randn(2, 3, *net.image_size, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        assert difference(net.eval()(images), output(theirs, images)) < 1e-5
+
+
+def test_a_config_of_another_model(tmp_path, randomise):
+    published("tanh", tmp_path, randomise)
+    (tmp_path / "config.json").write_text('{"model_type": "beit"}')
+    with pytest.raises(InputError, match=r"of the model_type 'beit': only vit, dinov2"):
         load_net(tmp_path)

@@ -307,7 +307,6 @@ def test_blocks_in_chunks_are_dinov2s(tmp_path, randomise):
     [
         ("deit_tiny_distilled_patch16_224", r"a distilled DeiT \(.*second head.*--model.net.variant timm/"),
         ("beit_base_patch16_224", r"a BEiT"),
-        ("vit_tiny_r_s16_p8_224", r"a hybrid of timm's \(patch_embed\.backbone\..*--model.net.variant timm/"),
         ("eva02_tiny_patch14_224", r"an EVA|a BEiT or EVA"),
         ("vit_medium_patch16_rope_reg1_gap_256", r"EVA|lacks .* and holds .*another kind"),
     ],

@@ -1,9 +1,12 @@
 """Files of timm in nets that timm builds: any architecture, against timm's own forward pass."""
 
+import warnings
+
 import pytest
 import torch
 from safetensors.torch import save_file
 
+from datamodules.synthetic import Synthetic
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build
 from vit_lightning.models.timm_net import published_weights
@@ -20,6 +23,7 @@ NETS = {
     "deit_tiny_distilled_patch16_224": 32,
     "convnext_atto": 32,
     "eva02_tiny_patch14_224": 28,
+    "resnetv2_50": 32,
     "resnetv2_50x1_bit": 32,
     "vit_tiny_r_s16_p8_224": 64,
 }
@@ -81,7 +85,7 @@ def test_a_new_head(theirs, request, tmp_path):
         assert torch.equal(ours[tensor], heads.get(f"body.{tensor}", value)), tensor
 
 
-@pytest.mark.parametrize("theirs", ["resnet10t", "convnext_atto", "resnetv2_50x1_bit"], indirect=True)
+@pytest.mark.parametrize("theirs", ["resnet10t", "convnext_atto", "resnetv2_50"], indirect=True)
 def test_a_folder_of_timm_names_its_net_and_comes_back(theirs, request, tmp_path):
     """Read without a variant, written again, and opened by timm."""
     name = request.node.callspec.params["theirs"]
@@ -156,6 +160,41 @@ def test_a_tag_names_its_weights():
     for ask in (published_weights, lambda variant: build(NetConfig(variant), 32, 5)):
         with pytest.raises(InputError, match=r"no weights 'nope' of resnet10t: .*resnet10t\.c3_in1k"):
             ask("timm/resnet10t.nope")
+
+
+def test_a_net_of_a_tag_that_begins_at_random_says_so():
+    with pytest.warns(UserWarning, match=r"timm/resnet10t.c3_in1k begins at random, .*load_into\(net, 'hf://timm/resn"):
+        build(NetConfig("timm/resnet10t.c3_in1k"), 32, 5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        build(NetConfig("timm/resnet10t"), 32, 5)
+        with torch.device("meta"):
+            build(NetConfig("timm/resnet10t.c3_in1k"), 32, 5)
+
+
+def test_a_classifier_of_a_tag_that_begins_at_random_says_so(tmp_path):
+    from lightning.pytorch import Trainer
+
+    from vit_lightning.classifier import Classifier
+    from vit_lightning.training.optim import Schedule
+
+    def fit(ckpt_path=None, max_steps=1):
+        data = Synthetic(image_size=32, batch_size=4)
+        schedule = Schedule(allow_horizon_change=True)
+        net = NetConfig("timm/resnet10t.c3_in1k")
+        model = Classifier(net, schedule=schedule, num_classes=data.num_classes, image_size=32)
+        trainer = Trainer(
+            max_steps=max_steps, limit_val_batches=0, accelerator="cpu", logger=False, enable_checkpointing=False
+        )
+        trainer.fit(model, data, ckpt_path=ckpt_path)
+        trainer.save_checkpoint(tmp_path / "w.ckpt")
+
+    with pytest.warns(UserWarning, match=r"begins at random, .*Classifier\(weights='hf://timm/resnet10t.c3_in1k'\)"):
+        fit()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        fit(tmp_path / "w.ckpt", max_steps=2)
+    assert not [one for one in said if "at random" in str(one.message)]
 
 
 @pytest.mark.parametrize("theirs", ["resnet10t"], indirect=True)

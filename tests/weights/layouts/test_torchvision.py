@@ -26,6 +26,7 @@ def check(theirs, folder, difference):
     with torch.no_grad():
         assert difference(net.eval()(images), theirs(images)) < 1e-5
     assert report.mean == (0.485, 0.456, 0.406)
+    assert "the file does not say net.gelu=exact, net.norm_eps=1e-06: assumed; --model.net.gelu" in str(report)
     assert not report.missing
     assert save(net, report, folder / "ours.pth", "torchvision") == 0
     state = torch.load(folder / "ours.pth", weights_only=True)

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 
 from vit_lightning.augment.per_image import InceptionCrop
 from vit_lightning.data import ImageDataModule
-from vit_lightning.data.image_set import keys_of
+from vit_lightning.data.image_set import keys_of, record_of
 from vit_lightning.errors import InputError
 
 PREFETCH = 2
@@ -99,7 +99,7 @@ class PillowImages:
         return len(self.source)
 
     def __getitem__(self, index: int) -> tuple[Any, int]:
-        image, label = self.source[index]
+        image, label = record_of(self.source, index)
         try:
             if isinstance(image, bytes):
                 image = io.BytesIO(image)

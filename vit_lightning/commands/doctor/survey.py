@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from vit_lightning.data import images
-from vit_lightning.data.image_set import keys_of
+from vit_lightning.data.image_set import keys_of, record_of
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
@@ -148,7 +148,7 @@ def examine(source: Any, index: int, key: str) -> RecordFacts:
     """Read one record and say what it is."""
     damage = ""
     try:
-        image, label = source[index]
+        image, label = record_of(source, index)
         file = ""  # shards keep the names of what they were made of, whose endings say nothing
         if isinstance(image, str | Path):
             file, image = key, images.read(image, name=key)

@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms.v2 import functional as F
 
 from vit_lightning.data import chunks, images
-from vit_lightning.data.image_set import ImageSet, keys_of, labels_of
+from vit_lightning.data.image_set import ImageSet, keys_of, labels_of, record_of
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.records import OnError, numeric
 from vit_lightning.data.sampling import IGNORE
@@ -62,7 +62,7 @@ class Form:
             name: what to call it in an error.
             repair: keep the visible part of a damaged JPEG; else it raises BrokenImage.
         """
-        data = None if isinstance(image, Tensor | Image.Image) else image
+        data = None if isinstance(image, images.DECODED) else image
         data = images.read(data, name=name) if isinstance(data, str | Path) else data
         try:
             pixels = images.load(data or image, name=name)
@@ -112,7 +112,7 @@ class Encoding(Dataset):
     def __getitem__(self, number: int) -> Packed | InputError:
         try:
             name = str(self.keys[number])
-            image, label = self.source[number]
+            image, label = record_of(self.source, number)
             classes = self._classes(numeric(label, lambda: name, self.num_classes), name)
             data, sides = self.form.encode(image, name, repair=self.on_error == "fix")
         except InputError as error:  # raised in a worker it would reach the user with the worker's traceback

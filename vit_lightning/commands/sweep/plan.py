@@ -10,6 +10,7 @@ from typing import Any
 
 from vit_lightning.errors import InputError, did_you_mean
 from vit_lightning.evaluation.scores import METRICS
+from vit_lightning.files import looked_for_in
 from vit_lightning.yaml_files import AsWritten, kind, read_mapping
 
 KEYS = ("fit", "then", "over", "figure")
@@ -90,8 +91,8 @@ def read_plan(path: Path, given: dict[str, str], runs: Path) -> SweepPlan:
         InputError: the file is no plan.
     """
     if not path.is_file():
-        where = "" if path.is_absolute() else f" in {Path.cwd()}"
-        raise InputError(f"{path}: no such plan{where}{did_you_mean(str(path), map(str, path.parent.glob('*.yaml')))}")
+        meant = did_you_mean(str(path), map(str, path.parent.glob("*.yaml")))
+        raise InputError(f"{path}: no such plan{looked_for_in(path)}{meant}")
     content = read_mapping(path, "plan", AsWritten, example="fit")
     try:
         return _Reader(path.stem, content, given, runs).plan()

@@ -25,7 +25,8 @@ from vit_lightning.runs.folders import checkpoint_of
 from vit_lightning.yaml_files import AsWritten, read_mapping
 
 PYTHON_MODULE = (sys.executable, "-m", "vit_lightning")
-DECIDING = ("-c", "--config", "--data", "--model")
+CONFIGS = ("-c", "--config")
+DECIDING = (*CONFIGS, "--data", "--model")
 """Flags whose values decide which others there are."""
 PAUSE = 5.0
 """Seconds between two lines of progress."""
@@ -240,8 +241,11 @@ def _runs(folder: Path) -> list[Path]:
 
 
 def _digests(cell: Cell) -> dict[str, str]:
-    """What the -c files hold, notes and layout aside."""
-    files = [Path(value) for word, value in pairwise(cell.lines[0]) if word in ("-c", "--config")]
+    """What the YAML files on a cell's command line hold, notes and layout aside: -c x, --config=x, --trainer x."""
+    pairs = [(word.partition("="), after) for word, after in pairwise([*cell.lines[0], ""])]
+    given = [(flag, value or after) for (flag, _, value), after in pairs if flag.startswith("-")]
+    parts = [name for flag, name in given if "." not in flag and name.endswith((".yaml", ".yml"))]
+    files = [Path(name) for name in dict.fromkeys([*(name for flag, name in given if flag in CONFIGS), *parts])]
     return {str(path): _digest(path) for path in files if path.is_file()}
 
 

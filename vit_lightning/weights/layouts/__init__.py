@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from vit_lightning.models import Net, TimmNet
+from vit_lightning.models import Net, ResNet, TimmNet
 from vit_lightning.weights.archive import Archive
-from vit_lightning.weights.layouts import checkpoint, google, huggingface, timm, timm_net, torchvision
+from vit_lightning.weights.layouts import checkpoint, google, huggingface, timm, timm_net, timm_resnet, torchvision
 from vit_lightning.weights.layouts.tensor_mapping import Weights
 from vit_lightning.weights.report import Report
 
@@ -27,17 +27,23 @@ class Layout:
     write: Callable[[Net, Report, Path], None]
 
 
+TIMMS = (timm, timm_resnet, timm_net)
+"""Readers of timm's files; the last takes any net of timm that a config.json names."""
+
+
 def _is_timm(archive: Archive) -> bool:
-    return timm.recognises(archive) or timm_net.recognises(archive)
+    return any(reader.recognises(archive) for reader in TIMMS)
 
 
 def _read_timm(archive: Archive, heads: int | None, image_size: tuple[int, int] | None) -> Weights:
-    return (timm if timm.recognises(archive) else timm_net).read(archive, heads, image_size)
+    return next(reader for reader in TIMMS if reader.recognises(archive)).read(archive, heads, image_size)
 
 
 def _write_timm(net: Net, report: Report, path: Path) -> None:
     if isinstance(net, TimmNet):
         timm_net.write(net, report, path)
+    elif isinstance(net, ResNet):
+        timm_resnet.write(net, report, path)
     else:
         timm.write(net, report, path)
 

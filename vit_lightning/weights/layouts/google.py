@@ -17,9 +17,8 @@ from torch import Tensor
 from vit_lightning.errors import InputError
 from vit_lightning.models import Net, NetConfig, resolve
 from vit_lightning.models.config import Pool, ResolvedConfig, is_resnet
-from vit_lightning.models.variants import RESNETS
 from vit_lightning.weights.archive import Archive, Stored
-from vit_lightning.weights.layouts.shapes import settle_table, variant_of
+from vit_lightning.weights.layouts.shapes import resnet_variant, settle_table, stem_scale, variant_of
 from vit_lightning.weights.layouts.tensor_mapping import (
     TensorMapping,
     Weights,
@@ -177,6 +176,7 @@ def read(archive: Archive, heads: int | None, image_size: tuple[int, int] | None
         NAME, config, image_size or (224, 224), _classes(stored, "head/kernel", "i o"), mappings(config), stored
     )
     weights.dropped, weights.mean, weights.std = dropped, HALF, HALF
+    weights.assumed = ("gelu", "norm_eps", *(("resnet_code",) if config.stages else ()))
     if config.position == "learned":
         _settle_positions(weights, image_size)
     elif image_size is None:
@@ -294,8 +294,8 @@ def _settle_positions(weights: Weights, image_size: tuple[int, int] | None) -> N
     """Finds the table's grid, and gives the class token the row of zeros that big_vision leaves out."""
     stored, config = weights.stored, weights.config
     table, token = axes(stored, TABLE, "one n d"), config.class_token
-    cell = config.patch * (2 ** (len(config.stages) + 1) if config.stages else 1)
-    prefix, weights.image_size = settle_table(table["n"], (0, 1) if token else (0,), cell, None, image_size)
+    stem, prefixes = stem_scale(config.stages), (0, 1) if token else (0,)
+    prefix, weights.image_size = settle_table(table["n"], prefixes, config.patch, None, image_size, stem)
     if token and not prefix:
         stored[TABLE] = with_class_row(stored[TABLE])
 
@@ -305,13 +305,12 @@ def _read_resnet(stored: dict[str, Stored], dropped: dict[str, str], image_size:
     root = axes(stored, ROOT, "p q c d")
     count = blocks_in(stored, r"resnet/block(\d+)/") - 1
     stages = tuple(blocks_in(stored, rf"resnet/block{stage}/unit(\d+)/") - 1 for stage in range(1, count + 1))
-    layers = next((name for name, units in RESNETS.items() if units == stages), "50")
-    variant = f"R{layers}x{root['d'] / 64:g}"
-    config = resolve(NetConfig(variant, width=root["d"], channels=root["c"], stages=stages))
+    config = resolve(NetConfig(resnet_variant(stages, root["d"]), width=root["d"], channels=root["c"], stages=stages))
     classes = _classes(stored, "resnet/head/conv2d/kernel", "p q i o")
     weights = Weights(
         NAME, config, image_size or (224, 224), classes, mappings(config), stored, dropped, mean=HALF, std=HALF
     )
+    weights.assumed = ("resnet_code",)
     if image_size is None:
         weights.notes.append("a ResNet takes any image size: 224 pixels")
     return weights
@@ -319,6 +318,11 @@ def _read_resnet(stored: dict[str, Stored], dropped: dict[str, str], image_size:
 
 def write(net: Net, report: Report, path: Path) -> None:
     """Writes a net's npz under the published names, or big_vision's for what only it has."""
+    if net.config.resnet_code == "timm":
+        raise InputError(
+            "The official code of npz files has other epsilons and padding than net.resnet_code=timm: convert to timm "
+            "or checkpoint."
+        )
     tensors = to_theirs(mappings(net.config), net.state_dict(), net.config, NAME)
     if net.config.pool == "map" or net.config.position == "sincos_2d":
         tensors = {_linen(name): tensor for name, tensor in tensors.items()}

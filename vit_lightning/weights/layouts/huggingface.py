@@ -79,16 +79,21 @@ def recognises(archive: Archive) -> bool:
 
 
 def read(archive: Archive, heads: int | None, image_size: tuple[int, int] | None) -> Weights:
-    """Reads the config of the net from config.json; the tensors' shapes must agree with it."""
+    """Reads the config of the net from config.json; the tensors' shapes must agree with it.
+
+    Without a config.json the tensors tell the kind of the net, and the rest is as transformers has it by default.
+    """
     said = archive.json("config.json")
-    kind = fact(said, "model_type", str, "")
-    if kind not in CLASSES:
-        told = f"of the model_type {kind!r}" if kind else "without the config.json that should lie beside them"
-        raise InputError(f"{archive.path} holds transformers' tensors {told}: only {', '.join(CLASSES)} are known.")
     stored, dropped = _without_prefix(archive.stored)
-    config = _config(stored, said, kind)
+    kind = fact(said, "model_type", str, "") if said else _kind(stored)
+    if kind not in CLASSES:
+        raise InputError(
+            f"{archive.path} holds transformers' tensors of the model_type {kind!r}: only {', '.join(CLASSES)} are "
+            "known."
+        )
+    config = _config(stored, said, kind, heads)
     length = axes(stored, "embeddings.position_embeddings", "one n d")["n"]
-    stated = size_fact(said, "image_size", 224)
+    stated = size_fact(said, "image_size", 224 if said else None)
     _, size = settle_table(length, (1,), config.patch, stated, image_size)
     config.crop_to_patch = any(side % config.patch for side in size)
     prepared = archive.json("preprocessor_config.json")
@@ -105,8 +110,17 @@ def read(archive: Archive, heads: int | None, image_size: tuple[int, int] | None
         mean=numbers_fact(prepared, "image_mean", config.channels),
         std=numbers_fact(prepared, "image_std", config.channels),
         class_names=names if len(names) == classes else [],
+        assumed=() if said else ("norm_eps",) if config.swiglu else ("gelu", "norm_eps"),
+        notes=[] if said or heads else [f"the file does not say its attention heads: {config.heads} by its width"],
         training={"recipe": {"loss": "sigmoid"}} if said.get("problem_type") == SEVERAL else {},
     )
+
+
+def _kind(stored: dict[str, Stored]) -> str:
+    """The model_type of tensors without their config.json."""
+    if not any(name.endswith("layer_scale1.lambda1") for name in stored):
+        return VIT
+    return REGISTERS if "embeddings.register_tokens" in stored else DINOV2
 
 
 def _names(labels: dict[str, str]) -> list[str]:
@@ -126,7 +140,7 @@ def _without_prefix(stored: dict[str, Stored]) -> tuple[dict[str, Stored], dict[
     return bare, dropped
 
 
-def _config(stored: dict[str, Stored], said: dict[str, Any], kind: str) -> ResolvedConfig:
+def _config(stored: dict[str, Stored], said: dict[str, Any], kind: str, given: int | None) -> ResolvedConfig:
     act, pooler = fact(said, "hidden_act", str, "gelu"), fact(said, "pooler_act", str, "tanh")
     if act not in GELUS or pooler != "tanh":
         raise InputError(
@@ -138,11 +152,11 @@ def _config(stored: dict[str, Stored], said: dict[str, Any], kind: str) -> Resol
     width, depth = patch["d"], blocks_in(stored, r"encoder\.layer\.(\d+)\.")
     if (told := fact(said, "num_hidden_layers", int, depth)) != depth:
         raise InputError(f"The file's config says num_hidden_layers={told}, but its tensors have {depth} blocks.")
-    heads = heads_of(width, fact(said, "num_attention_heads", int, None))
-    swiglu = fact(said, "use_swiglu_ffn", bool, False)
+    heads = heads_of(width, fact(said, "num_attention_heads", int, None) if said else given)
+    swiglu = fact(said, "use_swiglu_ffn", bool, not said and "encoder.layer.0.mlp.weights_in.weight" in stored)
     mlp = "intermediate.dense" if kind == VIT else "mlp.weights_in" if swiglu else "mlp.fc1"
     up = axes(stored, f"encoder.layer.0.{mlp}.weight", "m d")["m"]
-    if not fact(said, "qkv_bias", bool, True):
+    if not fact(said, "qkv_bias", bool, bool(said)):
         layers = (f"encoder.layer.{i}.attention.attention" for i in range(depth))
         names = (f"{layer}.{part}.bias" for layer in layers for part in ("query", "key", "value"))
         fill_biases(stored, dict.fromkeys(names, width))

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 
 from vit_lightning.errors import InputError
-from vit_lightning.models.variants import SIZES, STEMS
+from vit_lightning.models.variants import RESNETS, SIZES, STEMS
 
 # Attention heads by width, for the widths that published nets use with one number of heads only.
 _HEADS = [(width, heads) for _, width, _, heads in SIZES.values()]
@@ -37,25 +37,27 @@ Size = tuple[int, int]
 
 
 def settle_table(
-    length: int, prefixes: Iterable[int], cell: int, stated: Size | None, wanted: Size | None
+    length: int, prefixes: Iterable[int], patch: int, stated: Size | None, wanted: Size | None, stem: int = 1
 ) -> tuple[int, Size]:
     """Returns how many rows of a position table belong to no patch, and the image size that the table is for.
 
     Args:
         length: rows of the table.
         prefixes: numbers of leading rows that the layout can have.
-        cell: pixels from one patch to the next.
+        patch: side of a patch, on the stem's map if there is one.
         stated: image size (y, x) that the file states.
         wanted: image size that the caller works with; it may be the table's own where no square grid fits.
+        stem: pixels of the image per pixel of the stem's map.
 
     Raises:
         InputError: no grid of patches fits, or several do.
     """
+    cell = patch * stem
     sides = {prefix: math.isqrt(max(length - prefix, 0)) for prefix in prefixes}
     squares = [(prefix, (side * cell, side * cell)) for prefix, side in sides.items() if 0 < side**2 == length - prefix]
 
     def fitting(size: Size | None) -> list[tuple[int, Size]]:
-        patches = (size[0] // cell) * (size[1] // cell) if size else 0
+        patches = math.prod(-(-side // stem) // patch for side in size) if size else 0
         return [(prefix, size) for prefix in sides if size and 0 < patches == length - prefix]
 
     for found in (fitting(stated), squares, fitting(wanted)):
@@ -81,3 +83,19 @@ def variant_of(stages: tuple[int, ...], patch: int, row: tuple[int, int, int, in
         return f"{size}/{patch}"
     root, _, total = stem.partition("/")
     return f"{root}+{size}/{total}"
+
+
+def stem_scale(stages: tuple[int, ...]) -> int:
+    """Returns how many pixels of an image become one of the map behind a hybrid's stem; 1: there is no stem."""
+    return 2 ** (len(stages) + 1) if stages else 1
+
+
+def resnet_variant(stages: tuple[int, ...], width: int) -> str:
+    """Returns the name of the BiT that is nearest to a file's net, for people to read.
+
+    Args:
+        stages: units per stage.
+        width: channels of the root.
+    """
+    layers = next((name for name, units in RESNETS.items() if units == stages), "50")
+    return f"R{layers}x{width / 64:g}"

@@ -1,13 +1,11 @@
-"""timm's VisionTransformer, and the files of the same family: DINO, DINOv2, MAE, DeiT III."""
+"""timm's VisionTransformer and its hybrids, and the files of the same family: DINO, DINOv2, MAE, DeiT III."""
 
-import json
 import re
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from vit_lightning.errors import InputError
@@ -15,7 +13,7 @@ from vit_lightning.models import Net, NetConfig, resolve
 from vit_lightning.models.config import Gelu, Pool, ResolvedConfig
 from vit_lightning.weights.archive import Archive, Stored
 from vit_lightning.weights.layouts.facts import fact, numbers_fact, size_fact
-from vit_lightning.weights.layouts.shapes import HEADS, heads_of, settle_table, variant_of
+from vit_lightning.weights.layouts.shapes import HEADS, heads_of, settle_table, stem_scale, variant_of
 from vit_lightning.weights.layouts.tensor_mapping import (
     PATCHES,
     TensorMapping,
@@ -27,6 +25,15 @@ from vit_lightning.weights.layouts.tensor_mapping import (
     rename,
     to_theirs,
     with_class_row,
+)
+from vit_lightning.weights.layouts.timm_folder import said_by, write_folder
+from vit_lightning.weights.layouts.timm_resnet import (
+    BACKBONE,
+    HYBRIDS,
+    check_code,
+    stem_mappings,
+    stem_root,
+    stem_stages,
 )
 from vit_lightning.weights.report import Report
 
@@ -43,7 +50,6 @@ ALIASES = {
 }
 # Tensors of other nets that begin with the same patches, and what those nets are.
 FOREIGN = {
-    r"(^|.*\.)patch_embed\.backbone\..+": ("a hybrid of timm's", "its ResNet, whose epsilons are not the paper's"),
     r"(^|.*\.)(dist_token|head_dist\..+)": ("a distilled DeiT", "a second head with a token of its own"),
     r"(^|.*\.)(relative_position_.+|rel_pos_bias\..+)": ("a BEiT", "relative positions of BEiT's kind"),
     r"(^|.*\.)attn\.([qv]_bias|inner_attn_ln\..+|norm\..+|[qkv]_proj\..+|rope\..+)": (
@@ -81,6 +87,7 @@ def mappings(config: ResolvedConfig) -> list[TensorMapping]:
         *pair("pool.mlp.up", "attn_pool.mlp.fc1"),
         *pair("pool.mlp.down", "attn_pool.mlp.fc2"),
         *pair("head", "head"),
+        *(stem_mappings(config.stages) if config.stages else ()),
     ]
     for block in (f"blocks.{i}" for i in range(config.depth)):
         table += [
@@ -105,12 +112,12 @@ def read(archive: Archive, heads: int | None, image_size: tuple[int, int] | None
     """Reads the config of the net from the shapes of the file's tensors and, if there is one, timm's config.json."""
     anchor = next(name for name in archive.stored if name.endswith(ANCHOR))
     stored, dropped = _inside(archive.stored, anchor.removesuffix(ANCHOR))
-    said = archive.json("config.json")
-    said = said if "architecture" in said else {}
+    said = said_by(archive)
     config, notes = _config(stored, said, heads)
     classes = axes(stored, "head.weight", "k d")["k"] if "head.weight" in stored else 0
     size = _settle_positions(stored, config, said, image_size)
-    config.crop_to_patch = any(side % config.patch for side in size)
+    stem = stem_scale(config.stages)
+    config.crop_to_patch = any(-(-side // stem) % config.patch for side in size)
     card = fact(said, "pretrained_cfg", dict, {})
     names = said.get("label_names") or card.get("label_names") or []
     return Weights(
@@ -155,7 +162,7 @@ def _config(stored: dict[str, Stored], said: dict[str, Any], heads: int | None) 
     patch = axes(stored, ANCHOR, "d c p q")
     if patch["p"] != patch["q"]:
         raise InputError(f"The file's patches have {patch['p']}x{patch['q']} pixels: only square patches are known.")
-    width, notes = patch["d"], []
+    width, stages, notes = patch["d"], stem_stages(stored), []
     odd = next((odd for name, odd in ODD_HEADS.items() if name in architecture), None)
     told = fact(arguments, "num_heads", int, odd) or (TIMM_HEADS.get(width) if said else None)
     if told is None and heads is None:
@@ -166,13 +173,15 @@ def _config(stored: dict[str, Stored], said: dict[str, Any], heads: int | None) 
     gated = _is_gated(stored)
     depth = blocks_in(stored, r"blocks\.(\d+)\.")
     config = NetConfig(
-        variant=variant_of((), patch["p"], (depth, width, mlp, heads)),
+        variant=variant_of(stages, patch["p"], (depth, width, mlp, heads)),
         patch=patch["p"],
         width=width,
         depth=depth,
         heads=heads,
         mlp=mlp,
-        channels=patch["c"],
+        channels=axes(stored, f"{stem_root(stages)}.weight", "d c p q")["c"] if stages else patch["c"],
+        stages=stages,
+        resnet_code="timm" if stages else None,
         pool=_pool(stored, fact(arguments, "global_pool", str, None) or fact(said, "global_pool", str, None)),
         class_token="cls_token" in stored,
         registers=axes(stored, "reg_token", "one n d")["n"] if "reg_token" in stored else 0,
@@ -192,6 +201,11 @@ def _config(stored: dict[str, Stored], said: dict[str, Any], heads: int | None) 
 
 def _refuse_foreign(stored: dict[str, Stored]) -> None:
     """Refuses the nets that look like a ViT of timm's at first, by the tensors that make them another net."""
+    if (backbone := next((name for name in stored if BACKBONE in name), None)) and not stem_stages(stored):
+        raise InputError(
+            f"The file is a hybrid with another ResNet than the paper's ({backbone}): build timm's own net with "
+            "--model.net.variant timm/NAME, which takes this file."
+        )
     for pattern, (kind, part) in FOREIGN.items():
         if name := next((name for name in stored if re.fullmatch(pattern, name)), None):
             raise InputError(
@@ -203,7 +217,8 @@ def _refuse_foreign(stored: dict[str, Stored]) -> None:
 def _unsaid(stored: dict[str, Stored]) -> tuple[str, ...]:
     """Fields that only a config tells: no tensor shows an activation, an epsilon, or what a token net pools."""
     pooling = () if "attn_pool.latent" in stored else ("pool", "norm_after_pool")
-    return ("norm_eps", *pooling) if _is_gated(stored) else ("gelu", "norm_eps", *pooling)
+    stem = ("resnet_code",) if stem_stages(stored) else ()
+    return ("norm_eps", *pooling) if _is_gated(stored) else ("gelu", "norm_eps", *pooling, *stem)
 
 
 def _is_gated(stored: dict[str, Stored]) -> bool:
@@ -238,7 +253,8 @@ def _settle_positions(
     length = axes(stored, "pos_embed", "one n d")["n"]
     card, arguments = fact(said, "pretrained_cfg", dict, {}), fact(said, "model_args", dict, {})
     stated = size_fact(arguments, "img_size") or size_fact(card, "input_size")
-    prefix, size = settle_table(length, {0, token, token + registers}, config.patch, stated, image_size)
+    prefixes, stem = {0, token, token + registers}, stem_scale(config.stages)
+    prefix, size = settle_table(length, prefixes, config.patch, stated, image_size, stem)
     table = stored["pos_embed"]
     if registers and prefix == token + registers:
         rest = length - registers
@@ -271,9 +287,8 @@ def write(net: Net, report: Report, path: Path) -> None:
         raise InputError(
             f"timm needs learned positions at the stem, not net.position={config.position}: convert to checkpoint."
         )
-    path.mkdir()
+    architecture = _architecture(config, net.image_size)
     covers_token = _spread_positions(tensors, config)
-    mean, std = report.normalisation(config.channels)
     (y, x), pool = net.image_size, next(theirs for theirs, ours in POOLS.items() if ours == config.pool)
     arguments = {
         "img_size": [y, x],
@@ -294,32 +309,27 @@ def write(net: Net, report: Report, path: Path) -> None:
     }
     if not config.swiglu:
         arguments["act_layer"] = "gelu_tanh" if config.gelu == "tanh" else "gelu"
-    said: dict[str, Any] = {
-        # The entry of timm that has what its arguments in JSON cannot say: the gated MLP, the epsilon of the norms.
-        "architecture": "vit_giant_patch14_dinov2"
-        if config.swiglu
-        else "vit_base_patch16_clip_224"
-        if config.embed_norm
-        else "vit_base_patch16_224",
-        "num_classes": net.num_classes,
-        "num_features": config.width,
-        "global_pool": pool,
-        "model_args": arguments,
-        "pretrained_cfg": {
-            "input_size": [config.channels, y, x],
-            "fixed_input_size": True,
-            "mean": mean,
-            "std": std,
-            "num_classes": net.num_classes,
-            "pool_size": None,
-            "first_conv": "patch_embed.proj",
-            "classifier": "head",
-        },
-    }
-    if report.class_names:
-        said["label_names"] = report.class_names
-    save_file(tensors, path / "model.safetensors", {"format": "pt"})
-    (path / "config.json").write_text(json.dumps(said, indent=2), encoding="utf-8")
+    said = {"architecture": architecture, "num_features": config.width, "global_pool": pool, "model_args": arguments}
+    first = stem_root(config.stages) if config.stages else "patch_embed.proj"
+    write_folder(
+        path, net, report, tensors, said, {"first_conv": first, "classifier": "head", "fixed_input_size": True}
+    )
+
+
+def _architecture(config: ResolvedConfig, image_size: tuple[int, int]) -> str:
+    """The entry of timm that has what its arguments in JSON cannot say: ResNet, gated MLP, epsilon of the norms."""
+    if not config.stages:
+        clip = "vit_base_patch16_clip_224" if config.embed_norm else "vit_base_patch16_224"
+        return "vit_giant_patch14_dinov2" if config.swiglu else clip
+    check_code(config)
+    whole = not any(-(-side // stem_scale(config.stages)) % config.patch for side in image_size)
+    if config.stages not in HYBRIDS or config.swiglu or config.embed_norm or not whole:
+        raise InputError(
+            f"timm has no hybrid with net.stages={config.stages}, net.swiglu={config.swiglu}, "
+            f"net.embed_norm={config.embed_norm} at {image_size[0]}x{image_size[1]} pixels: convert to npz or "
+            "checkpoint."
+        )
+    return HYBRIDS[config.stages]
 
 
 def _spread_positions(tensors: dict[str, Tensor], config: ResolvedConfig) -> bool:

@@ -1,13 +1,11 @@
 """Any net of timm, filled with timm's files by timm's own rules: other spellings, positions for another size."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import save_file
 from torch import Tensor
 
 from vit_lightning.errors import InputError
@@ -17,24 +15,21 @@ from vit_lightning.models.variants import TIMM
 from vit_lightning.weights.archive import Archive, Stored
 from vit_lightning.weights.layouts.facts import fact, numbers_fact, size_fact
 from vit_lightning.weights.layouts.tensor_mapping import TensorMapping, Weights
+from vit_lightning.weights.layouts.timm_folder import odd_arguments, said_by, write_folder
 from vit_lightning.weights.report import Report
 
 NAME = "timm, a net of its own"
-# What timm's config may say of a net beside its name without making another net of it.
-PLAIN = {"img_size", "num_classes", "in_chans"}
-USUAL_POOL = ("global_pool", "avg")
 
 
 def recognises(archive: Archive) -> bool:
     """Whether a folder says which net of timm it is."""
-    return isinstance(archive.json("config.json").get("architecture"), str)
+    return bool(said_by(archive))
 
 
 def read(archive: Archive, heads: int | None, image_size: tuple[int, int] | None) -> Weights:
     """Reads the net that timm's config.json names."""
     said = archive.json("config.json")
-    arguments = fact(said, "model_args", dict, {})
-    if odd := [name for name in arguments if name not in PLAIN and (name, arguments[name]) != USUAL_POOL]:
+    if odd := odd_arguments(fact(said, "model_args", dict, {})):
         raise InputError(f"{archive.path} sets {odd[0]} of {said['architecture']}: that net cannot be built here.")
     return read_as(archive, resolve(NetConfig(TIMM + said["architecture"])), image_size)
 
@@ -121,26 +116,8 @@ def _resized(tensors: Mapping[str, Tensor], held: Mapping[str, Tensor]) -> list[
 
 def write(net: TimmNet, report: Report, path: Path) -> None:
     """Writes a folder that `timm.create_model("local-dir:...")` opens."""
-    mean, std = report.normalisation(net.config.channels)
-    card = dict(net.body.pretrained_cfg)
-    said: dict[str, Any] = {
-        "architecture": net.config.variant.removeprefix(TIMM).partition(".")[0],
-        "num_classes": net.num_classes,
-        "num_features": net.body.num_features,
-        "pretrained_cfg": {
-            "input_size": [net.config.channels, *net.image_size],
-            "fixed_input_size": bool(card.get("fixed_input_size")),
-            "mean": mean,
-            "std": std,
-            "num_classes": net.num_classes,
-            "pool_size": None,
-            "first_conv": card.get("first_conv"),
-            "classifier": card.get("classifier"),
-        },
-    }
-    if report.class_names:
-        said["label_names"] = report.class_names
-    path.mkdir()
+    card, name = net.body.pretrained_cfg, net.config.variant.removeprefix(TIMM).partition(".")[0]
     tensors = {name: tensor.contiguous() for name, tensor in net.body.state_dict().items()}
-    save_file(tensors, path / "model.safetensors", {"format": "pt"})
-    (path / "config.json").write_text(json.dumps(said, indent=2), encoding="utf-8")
+    kept = {fact: card.get(fact) for fact in ("first_conv", "classifier")}
+    kept["fixed_input_size"] = bool(card.get("fixed_input_size"))
+    write_folder(path, net, report, tensors, {"architecture": name, "num_features": net.body.num_features}, kept)

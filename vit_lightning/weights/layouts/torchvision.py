@@ -82,6 +82,7 @@ def read(archive: Archive, heads: int | None, image_size: tuple[int, int] | None
     _, size = settle_table(length, (1,), config.patch, None, image_size)
     classes = axes(stored, "heads.head.weight", "k r")["k"] if "heads.head.weight" in stored else 0
     weights = Weights(NAME, config, size, classes, mappings(config), stored, mean=MEAN, std=STD)
+    weights.assumed = ("gelu", "norm_eps")
     if heads is None:
         weights.notes.append(
             f"the file does not say its attention heads: {known}, as published nets of width {width} have"

@@ -1,0 +1,220 @@
+"""Data that are divided into training, validation and test images here, and never otherwise in a resumed run."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from lightning.pytorch.utilities import rank_zero_info
+
+from datamodules.reading import drawn_split
+from datamodules.reading.drawn_split import LEFT_OUT, NAMES, TEST, TRAIN, VAL
+from vit_lightning.data import ImageDataModule
+from vit_lightning.data.image_set import ImageSet, keys_of
+from vit_lightning.data.subsets import Subset, check_share, hold_out
+from vit_lightning.errors import InputError
+
+HELD_OUT = 0.1
+"""Share of a training set of its own that validates, unless --data.val_fraction says otherwise."""
+DRAWN = 0.15
+"""Share of images without any split that validates, and that tests."""
+TABLE = "split.csv"
+"""Name of the table in a run folder."""
+SETTINGS = ("val_fraction", "test_fraction", "split_seed")
+
+
+class DividedData(ImageDataModule):
+    """Images that are divided here where they come without a validation or test set.
+
+    Args:
+        root: folder that holds the images.
+        val_fraction: share of the images that validates where no validation set is given; 0: none; unset: 0.1 of a
+            training set, 0.15 of images without any split.
+        test_fraction: share of the images drawn for the test, if no test set is given; unset: 0.15 of images without
+            any split, else none.
+        split_seed: number of the split that is drawn; unset: 0. It does not depend on the run's seed.
+        split_file: CSV with the columns file and split to use in place of drawing, such as split.csv in a run folder;
+            images that it does not list are left out.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        val_fraction: float | None = None,
+        test_fraction: float | None = None,
+        split_seed: int | None = None,
+        split_file: Path | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(root=root, **kwargs)
+        self.val_fraction = val_fraction
+        self.test_fraction = test_fraction
+        self.split_seed = split_seed
+        self.split_file = None if split_file is None else Path(split_file).expanduser()
+        self._said: set[str] = set()
+        self.split_facts: dict[str, Any] = {}
+        """What a checkpoint keeps of a split that was made here."""
+        for name in ("val_fraction", "test_fraction"):
+            check_share(getattr(self, name) or 0.0, name)
+        if (val_fraction or 0) + (test_fraction or 0) >= 1:
+            raise InputError(
+                f"--data.val_fraction {val_fraction} and --data.test_fraction {test_fraction} leave no training images"
+            )
+
+    def wants_divided(self, lacking: tuple[bool, bool]) -> bool:
+        """Tell whether a set with a training set of its own is to be divided otherwise than by `hold_out`."""
+        return self._table() is not None or (lacking[1] and bool(self.test_fraction))
+
+    def hold_out(self) -> None:
+        """Take part of the training set for validation."""
+        share = HELD_OUT if self.val_fraction is None else self.val_fraction
+        images = self.train_set
+        if images is None:
+            return
+        self.train_set, self.val_set = hold_out(images, share)
+        if self.val_set is not None:
+            keys = list(map(str, keys_of(self.val_set)))
+            self._keep(drawn_split.digest(keys, [VAL] * len(keys)), (len(self.train_set), len(keys), 0), share, 0.0)
+
+    def divide(
+        self,
+        classes: Sequence[int],
+        names: Sequence[str],
+        groups: Sequence[str] | None = None,
+        lacking: tuple[bool, bool] = (True, True),
+        is_whole: bool = False,
+    ) -> None:
+        """Divide the training set by the run's table, by that of --data.split_file, or by drawing.
+
+        Args:
+            classes: a class per image, -1 for none; of several the rarest.
+            names: what the table says about each image beside its split.
+            groups: a name per image; images of one name stay together; unset: each stands for itself.
+            lacking: whether validation and test images are drawn.
+            is_whole: whether the images come without any split, which decides what unset fractions mean.
+        """
+        images = self.train_set
+        if images is None:
+            return
+        files = [str(key) for key in keys_of(images)]
+        table = self._table()
+        if table is not None:
+            splits, left_out = drawn_split.by_table(table, files, str(self.root), self.split_file is None)
+            shares: tuple[float | None, float | None] = (None, None)
+            origin = f"from {table}"
+            if left_out:
+                self.notice(f"{table} does not list {left_out} of the images of {self.root}, which are left out")
+        else:
+            given, unset = (self.val_fraction, self.test_fraction), (DRAWN, DRAWN) if is_whole else (HELD_OUT, 0.0)
+            val, test = (
+                (unset[part] if given[part] is None else given[part]) if lacks else 0.0
+                for part, lacks in enumerate(lacking)
+            )
+            seed = self.split_seed or 0
+            splits = drawn_split.draw(groups or files, classes, (1 - val - test, val, test), seed)
+            shares = val, test
+            origin = f"drawn by class (val_fraction {val:g}, test_fraction {test:g}, split_seed {seed})"
+        parts = self._parts(images, splits)
+        counts = tuple(int((splits == split).sum()) for split in (TRAIN, VAL, TEST))
+        here = splits != LEFT_OUT
+        listed = [file for file, kept in zip(files, here, strict=True) if kept]
+        self._keep(drawn_split.digest(listed, splits[here].tolist()), counts, *shares)
+        said = [name for name, kept in zip(names, here, strict=True) if kept]
+        origin += self._write(table, listed, said, splits[here])
+        self._say(f"split    {counts[0]} training, {counts[1]} validation and {counts[2]} test images, {origin}")
+        self._name_absent(np.asarray(classes), splits, [split for split in (VAL, TEST) if counts[split]])
+        self.train_set = parts[TRAIN]
+        self.val_set = parts[VAL] or self.val_set
+        self.test_set = parts[TEST] or self.test_set
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a split that was made here is known by, for a checkpoint."""
+        return {"split": self.split_facts} if self.split_facts else {}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Refuse another split than the checkpoint's.
+
+        Raises:
+            InputError: saying what differs and how to go on.
+        """
+        then, now = state_dict.get("split"), self.split_facts
+        if not then or not now:
+            return
+        verb = None if self.trainer is None else self.trainer.state.fn
+        trains = verb == "fit"
+        if verb in ("test", "predict") and self.test_set is not None and not then["test"]:
+            return  # what validated has no part in it
+        if self.split_file is not None and not trains and then["digest"] != now["digest"]:
+            rank_zero_info(f"--data.split_file {self.split_file} is another split than the checkpoint's")
+            return
+        changed = [
+            f"--data.{name} {getattr(self, name)} (the checkpoint's: {then[name]})"
+            for name in SETTINGS
+            if None not in (getattr(self, name), then[name]) and getattr(self, name) != then[name]
+        ]
+        if then["digest"] == now["digest"] and not changed:
+            return
+        what = " and ".join(changed) or (
+            f"{_counts(now)} here, {_counts(then)} in the checkpoint, so files were added, removed or renamed, or the "
+            "split was drawn with other flags"
+        )
+        drawn = " ".join(f"--data.{name} {then[name]}" for name in SETTINGS if then[name] is not None)
+        raise InputError(
+            f"the checkpoint was trained with another split: {what}; give {drawn or 'the same --data.split_file'} and "
+            f"the same files, or the run's {TABLE} as --data.split_file" + "; or begin a new run" * trains
+        )
+
+    def _table(self) -> Path | None:
+        """Return the table to divide by: the one that was named, else the run's own; None: draw."""
+        if self.split_file is not None:
+            if not self.split_file.exists():
+                raise InputError(f"--data.split_file {self.split_file} is missing (no such file)")
+            return self.split_file
+        own = None if self.run_folder is None else self.run_folder / TABLE
+        return own if own is not None and own.is_file() else None
+
+    def _write(self, table: Path | None, files: list[str], names: list[str], splits: np.ndarray) -> str:
+        """Keep the split in the run folder while a run begins there; say where."""
+        begins = self.trainer is not None and self.trainer.state.fn == "fit"
+        if self.run_folder is None or not begins or not self.run_folder.is_dir():
+            return ""
+        own = self.run_folder / TABLE
+        if self.trainer is not None and self.trainer.is_global_zero:
+            drawn_split.write(own, files, names, splits.tolist())
+        return "" if table == own else f", kept in {own}"
+
+    def _parts(self, images: ImageSet, splits: np.ndarray) -> list[Subset | None]:
+        places = [np.flatnonzero(splits == split) for split in (TRAIN, VAL, TEST)]
+        if not len(places[TRAIN]):
+            raise InputError(f"the split of the {len(splits)} images of {self.root} leaves no training images")
+        return [Subset(images, some) if len(some) else None for some in places]
+
+    def _keep(
+        self, digest: str, counts: tuple[int, ...], val_fraction: float | None, test_fraction: float | None
+    ) -> None:
+        seed = None if val_fraction is None else self.split_seed or 0
+        self.split_facts = {
+            "digest": digest,
+            **dict(zip(NAMES, counts, strict=True)),
+            **dict(zip(SETTINGS, (val_fraction, test_fraction, seed), strict=True)),
+        }
+
+    def _name_absent(self, classes: np.ndarray, splits: np.ndarray, drawn: Sequence[int]) -> None:
+        """Say which classes a split does not show, where a class per image is known."""
+        known = self.class_names
+        for split in drawn:
+            shown = set(classes[splits == split].tolist())
+            absent = [name for number, name in enumerate(known) if number in set(classes.tolist()) - shown]
+            if absent:
+                kind = "validation" if split == VAL else "test"
+                some = ", ".join(absent[:5]) + ", ..." * (len(absent) > 5)
+                self.notice(f"{len(absent)} of {len(known)} classes have no {kind} image, since they are small: {some}")
+
+    def _say(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            rank_zero_info(text)
+
+
+def _counts(facts: dict[str, Any]) -> str:
+    return " + ".join(str(facts[name]) for name in NAMES) + " images"

@@ -1,0 +1,152 @@
+"""Drawing a split: by class, whole groups at a time, the same one on every machine; and the table that keeps it."""
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+
+from datamodules.reading.damaged_files import read_whole, reading
+from datamodules.reading.splits import KNOWN, SPLIT_OF, SPLITS
+from vit_lightning.errors import InputError
+from vit_lightning.files import FORMULA, spreadsheet_cell, write_atomically
+
+NAMES = tuple(SPLITS)
+TRAIN, VAL, TEST = range(3)
+LEFT_OUT = -1
+"""Place of an image that a table does not list."""
+
+
+def draw(groups: Sequence[str], classes: Sequence[int], shares: tuple[float, float, float], seed: int) -> np.ndarray:
+    """Divide images into training, validation and test images, of which each class has the same shares.
+
+    Groups come in the order of their size, equal ones in that of a hash of their names. Each goes where most of its
+    classes' images are still wanted, and each class has a training image.
+
+    Args:
+        groups: a name per image; images of one name stay together.
+        classes: a class per image, or anything else whose shares are to be kept.
+        shares: of training, validation and test images, which sum to 1.
+        seed: another number gives another split.
+
+    Returns:
+        TRAIN, VAL or TEST for each image.
+    """
+    members: dict[str, list[int]] = {}
+    for image, group in enumerate(groups):
+        members.setdefault(group, []).append(image)
+    order = sorted(members, key=lambda group: (-len(members[group]), _hash(group, seed)))
+    totals = Counter(classes)
+    wanted = [{label: share * count for label, count in totals.items()} for share in shares]
+    missing = [share * len(classes) for share in shares]
+    empty = [split for split, share in enumerate(shares) if share > 0]
+    untrained = set(totals)
+    groups_left = Counter(label for some in members.values() for label in {classes[image] for image in some})
+    found = np.zeros(len(classes), dtype=np.int8)
+    for left, group in zip(range(len(order), 0, -1), order, strict=True):
+        counts = Counter(classes[image] for image in members[group])
+
+        def need(split: int, counts: Counter = counts) -> tuple[float, float]:
+            of_classes = sum(count * wanted[split][label] / totals[label] for label, count in counts.items())
+            return round(of_classes, 9), round(missing[split], 9)
+
+        if any(label in untrained and groups_left[label] == 1 for label in counts):
+            split = TRAIN
+        else:
+            split = max(empty if 0 < len(empty) >= left else (TRAIN, VAL, TEST), key=need)
+        found[members[group]] = split
+        missing[split] -= len(members[group])
+        for label, count in counts.items():
+            wanted[split][label] -= count
+            groups_left[label] -= 1
+        if split == TRAIN:
+            untrained -= counts.keys()
+        if split in empty:
+            empty.remove(split)
+    return found
+
+
+def _hash(name: str, seed: int) -> bytes:
+    return blake2b(f"{seed} {name}".encode(errors="surrogateescape"), digest_size=8).digest()
+
+
+def digest(files: Iterable[str], splits: Iterable[int]) -> str:
+    """Return what is the same where the same files are in the same splits, in whatever order."""
+    lines = sorted(f"{split} {file}" for file, split in zip(files, splits, strict=True))
+    return blake2b("\n".join(lines).encode(errors="surrogateescape"), digest_size=16).hexdigest()
+
+
+def write(table: Path, files: Iterable[str], classes: Iterable[str], splits: Iterable[int]) -> None:
+    """Write the split of each file, where there is no such table yet."""
+    if table.exists():
+        return
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(("file", "class", "split"))
+    for file, label, split in zip(files, classes, splits, strict=True):
+        rows.writerow((spreadsheet_cell(file), spreadsheet_cell(label), NAMES[split]))
+    write_atomically(table, text.getvalue().encode(errors="surrogateescape"))
+
+
+def read(table: Path) -> dict[str, int]:
+    """Return the split of each file that a table with the columns file and split lists.
+
+    Raises:
+        InputError: naming the row that cannot be understood.
+    """
+    found: dict[str, int] = {}
+    with reading(table):
+        rows = csv.DictReader(io.StringIO(read_whole(table).decode("utf-8-sig", errors="surrogateescape"), newline=""))
+        for number, row in enumerate(rows, start=1):
+            file, split = row.get("file"), row.get("split")
+            if not file or not split:
+                raise InputError(f"{table} lacks file or split in row {number}; the columns file and split are needed")
+            file = file[1:] if file.startswith("'") and FORMULA.match(file) else file
+            place = split_number(split, f"{table} has in row {number} ({file})")
+            if found.setdefault(file, place) != place:
+                raise InputError(f"{table} has {file} in two splits, the second in row {number}")
+    return found
+
+
+def split_number(name: str, where: str) -> int:
+    """Return which split a name stands for.
+
+    Raises:
+        InputError: it stands for none; the sentence begins with `where`.
+    """
+    split = SPLIT_OF.get(name.strip().lower())
+    if split is None:
+        raise InputError(f"{where} the split {name!r}, expected one of {KNOWN}")
+    return NAMES.index(split)
+
+
+def by_table(table: Path, files: Sequence[str], source: str, is_of_run: bool) -> tuple[np.ndarray, int]:
+    """Return the split of each file as a table has it, and how many files it does not list.
+
+    Args:
+        table: the table.
+        files: those that are there.
+        source: what to call the place where they are.
+        is_of_run: whether nobody named the table, which then must list every file.
+
+    Raises:
+        InputError: naming what was added or removed.
+    """
+    listed = read(table)
+    there = set(files)
+    gone = sorted(listed.keys() - there)
+    new = sorted(there - listed.keys())
+    if gone:
+        raise InputError(
+            f"{source} lacks {len(gone)} of the {len(listed)} images that {table} lists, such as {gone[0]}; "
+            + ("put them back, or begin a new run" if is_of_run else "put them back, or remove their rows")
+        )
+    if new and is_of_run:
+        raise InputError(
+            f"{source} has {len(new)} image{'s' * (len(new) > 1)} in no split of {table}, such as {new[0]}; "
+            f"give --data.split_file {table} to leave them out, take them away, or begin a new run"
+        )
+    return np.array([listed.get(file, LEFT_OUT) for file in files], dtype=np.int8), len(new)

@@ -1,0 +1,52 @@
+"""The end of a program: what is held back is written, what waits is done, and no library speaks after it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DYING = """
+import os
+import sys
+
+
+class Lock:
+    def __del__(self):
+        os.getpid()  # None by the time that Python takes this module apart
+
+
+itself = sys.modules[__name__]
+lock = Lock()
+"""
+PROGRAM = """
+import atexit
+import sys
+import threading
+
+import dying
+from vit_lightning.cli.ending import leave, prepare_ending
+
+prepare_ending()
+go = threading.Event()
+threading.Thread(target=lambda: go.wait() and print("thread")).start()
+atexit.register(print, "handler")
+dying.file = open("left_open.txt", "w")
+dying.file.write("held back")
+leave(int(sys.argv[1]))
+go.set()
+sys.exit(int(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_nothing_is_lost_and_nothing_is_said_at_the_end(tmp_path, status):
+    """The module stands for filelock 4.1, of which torch's compiler leaves locks behind."""
+    (tmp_path / "dying.py").write_text(DYING)
+    (tmp_path / "program.py").write_text(PROGRAM)
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    words = [sys.executable, "program.py", str(status)]
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (status, "thread\nhandler\n", "")
+    assert (tmp_path / "left_open.txt").read_text() == "held back"

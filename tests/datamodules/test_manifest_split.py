@@ -1,0 +1,136 @@
+"""Manifest's splits: a column of them, groups that are never divided, and labels that are hidden or missing."""
+
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from datamodules.manifest import Manifest
+from vit_lightning.augment import Augment
+from vit_lightning.data.sampling import IGNORE
+from vit_lightning.errors import InputError
+from vit_lightning.testing import check_datamodule
+
+
+@pytest.fixture
+def root(tmp_path) -> Path:
+    folder = tmp_path / "set"
+    folder.mkdir()
+    for number in range(40):
+        Image.new("RGB", (8, 8), (number, 0, 0)).save(folder / f"{number}.png")
+    return folder
+
+
+def write(table: Path, header: str, rows: list[str]) -> None:
+    table.write_text("\n".join([header, *rows]) + "\n")
+
+
+def manifest(root: Path, **options) -> Manifest:
+    options = {"image_size": 8, "batch_size": 2, "num_workers": 0, "cache": root.parent / "cache", **options}
+    return Manifest(root=root, augment=Augment(crop="none"), **options)
+
+
+def ready(root: Path, stage: str = "fit", **options) -> Manifest:
+    data = manifest(root, **options)
+    data.prepare_data()
+    data.setup(stage)
+    return data
+
+
+def keys(data: Manifest) -> list[list[str]]:
+    return [list(part.keys) if part is not None else [] for part in (data.train_set, data.val_set, data.test_set)]
+
+
+def test_a_column_of_splits(root):
+    splits = ["train"] * 4 + ["Valid"] * 2 + ["test"] * 2
+    write(root / "train.csv", "path,label,fold", [f"{n}.png,{'ab'[n % 2]},{fold}" for n, fold in enumerate(splits)])
+    data = ready(root, split_column="fold")
+    assert keys(data) == [[f"{n}.png" for n in part] for part in (range(4), range(4, 6), range(6, 8))]
+    assert data.test_set.labels.tolist() == [0, 1]
+    check_datamodule(manifest(root, split_column="fold"))
+    write(root / "train.csv", "path,label,fold", ["0.png,a,train", "1.png,b,train", "2.png,a,3"])
+    with pytest.raises(InputError, match=r"train\.csv has for 2\.png the split '3', expected one of train, training"):
+        ready(root, split_column="fold")
+    write(root / "train.csv", "path,label,fold", ["0.png,a,train", "1.png,b,"])
+    with pytest.raises(InputError, match=r"train\.csv has nothing in the column 'fold' in row 2 \(1\.png\)"):
+        ready(root, split_column="fold")
+    with pytest.raises(InputError, match=r"has no column 'part' but path, label, fold; give --data\.split_column"):
+        ready(root, split_column="part")
+    with pytest.raises(InputError, match=r"--data\.split_column fold divides the table; drop --data\.val"):
+        ready(root, split_column="fold", val="val.csv")
+
+
+def test_groups_are_drawn_whole(root):
+    write(root / "train.csv", "path,label,patient", [f"{n}.png,{'ab'[n // 4 % 2]},{n // 4}.0" for n in range(40)])
+    data = ready(root, group_column="patient", test_fraction=0.2, val_fraction=0.2)
+    patients = [{int(key.removesuffix(".png")) // 4 for key in part} for part in keys(data)]
+    assert [len(part) for part in keys(data)] == [24, 8, 8]
+    assert sum(map(len, patients)) == 10
+    only = ready(root, group_column="patient")
+    assert (len(only.train_set), len(only.val_set), only.test_set) == (36, 4, None)
+    assert len({int(key.removesuffix(".png")) // 4 for key in only.val_set.keys}) == 1
+
+
+def test_groups_in_two_given_splits_are_refused(root):
+    rows = [f"{n}.png,{'ab'[n % 2]},{'train' if n < 4 else 'val'},{n // 3}" for n in range(6)]
+    write(root / "train.csv", "path,label,fold,patient", rows)
+    said = r"1 values of --data\.group_column patient have train and val images, such as 1; leave all images of one"
+    with pytest.raises(InputError, match=said):
+        ready(root, split_column="fold", group_column="patient")
+    write(root / "train.csv", "path,label,patient", ["0.png,a,0", "1.png,b,1"])
+    write(root / "val.csv", "path,label,patient", ["2.png,a,2", "3.png,b,1"])
+    with pytest.raises(InputError, match=said):
+        ready(root, val="val.csv", group_column="patient")
+
+
+def test_several_labels_are_divided_by_the_rarest(root):
+    write(root / "train.csv", "path,label", [f"{n}.png,{'a;b' if n < 10 else 'a'}" for n in range(40)])
+    data = ready(root, multi_label=True, test_fraction=0.2, val_fraction=0.2)
+    assert [sum(int(key.removesuffix(".png")) < 10 for key in part) for part in keys(data)] == [6, 2, 2]
+
+
+@pytest.mark.parametrize("hidden", ["", "-1", "-1.0", "nan", "NaN", "<NA>"])
+def test_hidden_labels_of_test_images(root, hidden):
+    write(root / "train.csv", "path,label", ["0.png,a", "1.png,b"])
+    write(root / "test.csv", "path,label", ["2.png,b", f"3.png,{hidden}", "4.png,a"])
+    for stage in ("fit", "predict", "test"):
+        data = ready(root, stage, test="test.csv", val_fraction=0.0)
+        assert data.test_set.labels.tolist() == [1, IGNORE, 0]
+    write(root / "test.csv", "path,label", [f"2.png,{hidden}", f"3.png,{hidden}"])
+    for stage in ("fit", "predict"):
+        assert ready(root, stage, test="test.csv", val_fraction=0.0).test_set.labels.tolist() == [IGNORE, IGNORE]
+    with pytest.raises(InputError, match=r"test\.csv has no labels, which test needs; predict does without"):
+        ready(root, "test", test="test.csv", val_fraction=0.0)
+
+
+def test_minus_one_is_a_class_where_training_images_have_it(root):
+    write(root / "train.csv", "path,label", ["0.png,-1", "1.png,1"])
+    write(root / "test.csv", "path,label", ["2.png,1", "3.png,-1"])
+    data = ready(root, test="test.csv", val_fraction=0.0)
+    assert [data.class_names[label] for label in data.test_set.labels] == ["1", "-1"]
+
+
+@pytest.mark.parametrize("missing", ["", "nan", "NaN", "<NA>"])
+def test_missing_training_labels_name_the_row(root, missing):
+    write(root / "train.csv", "path,label", ["0.png,a", f"1.png,{missing}", "2.png,b"])
+    with pytest.raises(InputError, match=r"train\.csv has .* in row 2 \(1\.png\)"):
+        ready(root)
+
+
+def test_isics_columns(root):
+    names = ["MEL", "NV", "UNK"]
+    write(root / "train.csv", "image,MEL,NV,UNK", ["0,1.0,0.0,0.0", "1,0.0,1.0,0.0", "2,1.0,0.0,0.0"])
+    data = ready(root, label_column=names, image_ending=".png", val_fraction=0.0)
+    assert [data.class_names[label] for label in data.train_set.labels] == ["MEL", "NV", "MEL"]
+    write(root / "train.csv", "image,MEL,NV,UNK", ["0,1.0,0.0,0.0", "1,0.0,,0.0"])
+    with pytest.raises(InputError, match=r"has '' in the column of class NV, expected 0 or 1, in row 2 \(1\)"):
+        ready(root, label_column=names, image_ending=".png")
+
+
+def test_paths_of_windows(root):
+    write(root / "train.csv", "path,label", ["C:\\photos\\0.png,a", "C:\\photos\\1.png,b"])
+    with pytest.raises(InputError, match=r"begins at a drive of Windows: .* --data\.image_prefix 'C:\\photos\\'"):
+        ready(root)
+    for prefix in ("C:\\photos\\", "C:/photos/"):
+        data = ready(root, image_prefix=prefix, val_fraction=0.0)
+        assert [data.train_set[row][0] for row in (0, 1)] == [root / "0.png", root / "1.png"]

@@ -1,0 +1,39 @@
+"""What was written is compared with the net: every tensor, and what it computes."""
+
+import copy
+
+import pytest
+import torch
+
+from vit_lightning.errors import InputError
+from vit_lightning.models import Net, NetConfig, build
+from vit_lightning.weights.save import compare
+
+TINY = {"variant": "Ti/4", "width": 16, "depth": 1, "heads": 2, "mlp": 24}
+
+
+def filled(randomise, head: bool = True, **fields: object) -> Net:
+    torch.manual_seed(0)
+    net = randomise(build(NetConfig(**TINY | fields), 8, 3))
+    if not head:
+        torch.nn.init.zeros_(net.head.weight)
+    return net
+
+
+@pytest.mark.parametrize("head", [True, False], ids=["a head", "a head of zeros"])
+@pytest.mark.parametrize("fields", [{"gelu": "exact"}, {"norm_eps": 1e-1}, {"heads": 4}])
+def test_a_net_of_the_same_tensors_that_computes_something_else_is_no_copy(randomise, head, fields):
+    """A head of zeros gives every image the same logits, which say nothing."""
+    net, other = filled(randomise, head), filled(randomise, head, **fields)
+    other.load_state_dict(net.state_dict())
+    assert compare(net, copy.deepcopy(net), "npz") == 0
+    with pytest.raises(InputError, match=rf"cannot say all of this net \(net\.{next(iter(fields))}="):
+        compare(net, other, "npz")
+
+
+def test_a_tensor_that_was_lost_or_changed_is_named(randomise):
+    net, other = filled(randomise), filled(randomise)
+    with torch.no_grad():
+        other.head.bias[1] += 1e-7
+    with pytest.raises(InputError, match=r"cannot say all of this net \(head\.bias\)"):
+        compare(net, other, "npz")

@@ -1,0 +1,48 @@
+"""What the plan says of the data: images per split, classes, normalisation, and sets that are small for their net."""
+
+from collections.abc import Sized
+
+from lightning.pytorch import LightningModule, Trainer
+
+from vit_lightning.data import ImageDataModule
+from vit_lightning.errors import listing
+from vit_lightning.models.variants import described
+from vit_lightning.training.recipe import RecipeModel
+
+LARGE, PER_IMAGE = 5_000_000, 1_000
+"""Parameters of a net, and per training image, above which weights from elsewhere are advised."""
+SPLITS = ("train", "val", "test")
+
+
+def data_facts(trainer: Trainer, model: LightningModule) -> list[str]:
+    """Return the lines about the data of a run, as far as they are known."""
+    data, lines = trainer.datamodule, []  # type: ignore[attr-defined]  # set by Lightning from outside
+    if isinstance(data, ImageDataModule):
+        sets = {split: getattr(data, f"{split}_set") for split in SPLITS}
+        counts = [f"{split} {len(images):,}" for split, images in sets.items() if images is not None]
+        lines.append(f"images   {', '.join(counts)}")
+        if names := data.class_names:
+            lines.append(f"classes  {len(names):,}: {listing(names, most=8, longest=30)}")
+    if isinstance(model, RecipeModel):
+        given = isinstance(data, ImageDataModule) and not (data.mean is None and data.std is None)
+        source = "--data.mean and --data.std" if given else model.normalised_by
+        mean, std = (", ".join(f"{value:.4g}" for value in model.hparams[name]) for name in ("mean", "std"))
+        lines.append(f"pixels   mean {mean}, std {std}, from {source}")
+        if said := _few_images(trainer, model):
+            lines.append(f"warning  {said}")
+    return lines
+
+
+def _few_images(trainer: Trainer, model: RecipeModel) -> str | None:
+    """The sentence for a large net that begins at random on few images."""
+    records = trainer.train_dataloader.dataset
+    if "weights" not in model.hparams or model.weights or trainer.ckpt_path or not isinstance(records, Sized):
+        return None
+    parameters = sum(parameter.numel() for parameter in model.net.parameters())
+    if parameters < LARGE or parameters < PER_IMAGE * len(records):
+        return None
+    net = described(model.config.variant, vars(model.config))
+    return (
+        f"{len(records):,} images are few for {net} from scratch; begin with --model.weights (a file, https:// or "
+        "hf://) and --model.weights_head reset, or take a smaller --model.net.variant"
+    )
