@@ -94,7 +94,7 @@ def test_snippets_run(code):
 
 
 def test_the_snippet_of_a_run_runs(app):
-    assert app(*words(FIRST_PAGE[0]), "--trainer.max_epochs", 1, "--trainer.accelerator", "cpu").code == 0
+    assert app(*words(FIRST_PAGE[0]), "--trainer.max_epochs", 2, "--trainer.accelerator", "cpu").code == 0
     for name in ("x.jpg", "y.jpg"):
         Image.new("RGB", (20, 16), "grey").save(name)
     made: dict[str, Any] = {}

@@ -18,6 +18,7 @@ from vit_lightning.callbacks.monitors import Monitors
 from vit_lightning.callbacks.plan import RunPlan
 from vit_lightning.callbacks.predictions import Predictions
 from vit_lightning.callbacks.progress import PlainProgress
+from vit_lightning.callbacks.score_file import ScoreFile
 from vit_lightning.callbacks.skipped_images import SkippedImages
 from vit_lightning.callbacks.throughput import Throughput
 from vit_lightning.callbacks.timely_end import TimelyEnd
@@ -85,6 +86,11 @@ DEFAULTS = (
     Default(lambda s: SkippedImages(), lambda s: True, "says how many images could not be read"),
     Default(
         lambda s: Predictions(s.predictions, s.checkpoint), lambda s: s.verb == "predict", "writes predictions.csv"
+    ),
+    Default(
+        lambda s: ScoreFile(s.folder, s.checkpoint),
+        lambda s: s.verb in ("validate", "test") and s.folder is not None,
+        "writes validate.json or test.json into the run folder",
     ),
     Default(
         lambda s: Monitors(s.watching, s.undirected), lambda s: s.trains, "refuses a metric that nobody logs, at once"

@@ -1,5 +1,6 @@
 """ViTCLI: LightningCLI with our links, defaults, plug-ins, checkpoint rules and short errors."""
 
+import json
 import sys
 from pathlib import Path
 from pkgutil import resolve_name
@@ -22,12 +23,23 @@ from vit_lightning.cli.config_files import (
     DATA_FACTS,
     chooses_data,
     config_files,
+    data_named,
     models_named,
     nested_files,
     refuse_data_facts,
 )
 from vit_lightning.cli.exceptions import trainer_error
 from vit_lightning.cli.garbage_collection import resume_after_building
+from vit_lightning.cli.named_run import (
+    NAMING,
+    SCORING,
+    NamedRun,
+    config_of,
+    experiment_name,
+    leave_to,
+    named_run,
+    take_files,
+)
 from vit_lightning.cli.parser import ViTParser
 from vit_lightning.cli.parser_errors import bare_flag, shorten
 from vit_lightning.cli.plugins import MODELS, check_help, data_flags, datamodule_names, import_class, load_plugins
@@ -52,7 +64,6 @@ from vit_lightning.training.construction import nets_built_by_trainers
 set_parsing_settings(docstring_parse_attribute_docstrings=True)
 
 DEFAULT_DATA = "datamodules.digits.Digits"
-SCORING = ("validate", "test", "predict")
 
 
 class ViTCLI(LightningCLI):
@@ -104,6 +115,10 @@ class ViTCLI(LightningCLI):
         parser.set_defaults({"checkpoint.mode": "auto"})
         parser.add_lightning_class_args(LastCheckpoint, "last")
         parser.add_lightning_class_args(EarlyStopping, "early_stopping")
+        about = (
+            "Experiment that the run belongs to: the folder of its run folder. Unset: the name of the first -c file."
+        )
+        parser.add_argument("--name", type=str | None, default=None, help=about)
         for name in DATA_FACTS:
             parser.link_arguments(f"data.{name}", f"model.init_args.{name}", apply_on="instantiate")
 
@@ -113,6 +128,9 @@ class ViTCLI(LightningCLI):
         So flags beat YAML, YAML beats the checkpoint, and the checkpoint beats the code.
         """
         verb, line = self.line.verb, self.line
+        run = named_run(line)
+        if run is not None:
+            take_files(line)
         configs = config_files(line)
         contents = [*configs.values(), *nested_files(line)]
         load_plugins(" ".join(line.words()) + "\n".join(map(str, contents)))
@@ -124,21 +142,50 @@ class ViTCLI(LightningCLI):
         refuse_data_facts(line, contents)
         if file := next((path for path, content in configs.items() if verb in content), None):
             raise InputError(f"-c {file} has the key {verb!r}; write model, data and trainer without it")
-        self.experiment = next((path.stem for path in configs if path.parent.name != "hardware"), "default")
+        self.experiment = experiment_name(line, configs, run)
         self.root = Path(line.value("--trainer.default_root_dir") or "runs")
         self.trained: dict[str, Any] = {}
-        if checkpoint := find_checkpoint(verb, line.value("--ckpt_path"), self.root, self.experiment):
+        typed = str(run.checkpoint) if run else line.value("--ckpt_path")
+        checkpoint = find_checkpoint(verb, typed, self.root, self.experiment)
+        own = self._settings_of(run, checkpoint, list(configs.values()))
+        load_plugins(json.dumps(own))
+        if checkpoint:
             line.set("--ckpt_path", str(checkpoint))
-            self.trained = read_facts(checkpoint, models_named(line, contents))
+            self.trained = read_facts(
+                checkpoint, models_named(line, [*contents, own] if run and run.is_folder else contents)
+            )
             self._parser(verb).set_defaults(as_defaults(self.trained))
-        if not chooses_data(line, configs.values()):
+        if not chooses_data(line, [*configs.values(), own]):
             # No parser default: the values of its arguments would leak into those of the class chosen instead.
             line.set_first("--data", DEFAULT_DATA)
+        if own:
+            line.set_first("--config", json.dumps(own))
         try:
             self.config = parser.parse_args(line.words())
         except InputError as error:
             raise InputError(self._sentence(str(error))) from None
         check_values(self.config[verb])
+
+    def _settings_of(self, run: NamedRun | None, checkpoint: Path | None, configs: list[dict[str, Any]]) -> dict:
+        """Return what a named run was told; of a checkpoint without data, the data of its run.
+
+        Raises:
+            InputError: nothing says which data a checkpoint is for; a default would score it on something else.
+        """
+        verb, line = str(self.line.verb), self.line
+        needs_data = verb in NAMING and bool(checkpoint or line.value("--model.weights"))
+        chosen = data_named(line, configs)
+        if run is None and (chosen or not needs_data or not (checkpoint or verb in SCORING)):
+            return {}
+        config = config_of(folders.folder_of(checkpoint) if checkpoint else None, verb)
+        if run is None:
+            config = {"data": config["data"]} if config.get("data") else {}
+        if chosen:
+            leave_to(line, config, chosen)
+        elif not config.get("data"):
+            where = f"{checkpoint} lies in no run folder that says them" if checkpoint else "weights say none"
+            raise InputError(f"{verb} needs data: give --data NAME, or -c FILE; {where}")
+        return config
 
     def _sentence(self, message: str) -> str:
         """What the parser reports, in one sentence that names the flag."""

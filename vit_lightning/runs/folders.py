@@ -10,6 +10,7 @@
         previous.ckpt   the state before it                                             runs/checkpoints.py
         new.ckpt        only where a run was killed between two renames                 runs/checkpoints.py
         best.ckpt       the best by the model's monitor                                 Lightning's ModelCheckpoint
+      test.json         scores of the last test; validate.json, of the last validation  callbacks/score_file.py
       nonfinite.json    what was not finite in the step that ended the run              callbacks/finite_guard.py
 
 A checkpoint is a file, or a folder where it is sharded. Files without config.yaml are of a run that was refused.
