@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vit_lightning.cli.arguments import CommandLine
-from vit_lightning.cli.config_files import read_config
+from vit_lightning.cli.config_files import data_named, read_config
 from vit_lightning.errors import InputError
 from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoint_names import is_sharded
@@ -80,6 +80,35 @@ def take_files(line: CommandLine) -> None:
     line.set("--data.files", json.dumps(files))
 
 
+def settings_of(
+    line: CommandLine, run: NamedRun | None, checkpoint: Path | None, configs: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return what a named run was told; of a checkpoint without data, the data of its run; else nothing.
+
+    Args:
+        line: The command line, which takes how a run's images are brought to size where it chooses other data.
+        run: What stands behind the verb.
+        checkpoint: The checkpoint that the verb opens.
+        configs: What the files given hold.
+
+    Raises:
+        InputError: nothing says which data a checkpoint is for; a default would score it on something else.
+    """
+    verb, chosen = str(line.verb), data_named(line, configs)
+    needs_data = (verb in NAMING and checkpoint) or (verb in SCORING and line.value("--model.weights"))
+    if run is None and (chosen or not needs_data):
+        return {}
+    config = config_of(folders.folder_of(checkpoint) if checkpoint else None, verb)
+    if run is None:
+        config = {"data": config["data"]} if config.get("data") else {}
+    if chosen:
+        leave_to(line, config, chosen)
+    elif not config.get("data"):
+        where = f"{checkpoint} lies in no run folder that says them" if checkpoint else "weights say none"
+        raise InputError(f"{verb} needs data: give --data NAME, or -c FILE; {where}")
+    return config
+
+
 def config_of(folder: Path | None, verb: str) -> dict[str, Any]:
     """Return what a run was told last, as a verb needs it; empty without a run folder."""
     configs = folders.configs(folder) if folder else []
@@ -103,7 +132,7 @@ def leave_to(line: CommandLine, config: dict[str, Any], chosen: Iterable[str]) -
     """
     data = config.get("data") or {}
     own = str(data.get("class_path")).rpartition(".")[2]
-    if all(name.rpartition(".")[2] == own for name in chosen):
+    if not data or all(name.rpartition(".")[2] == own for name in chosen):
         return
     del config["data"]
     augment = (data.get("init_args") or {}).get("augment") or {}

@@ -23,23 +23,14 @@ from vit_lightning.cli.config_files import (
     DATA_FACTS,
     chooses_data,
     config_files,
-    data_named,
     models_named,
     nested_files,
     refuse_data_facts,
 )
 from vit_lightning.cli.exceptions import trainer_error
 from vit_lightning.cli.garbage_collection import resume_after_building
-from vit_lightning.cli.named_run import (
-    NAMING,
-    SCORING,
-    NamedRun,
-    config_of,
-    experiment_name,
-    leave_to,
-    named_run,
-    take_files,
-)
+from vit_lightning.cli.help import OUR_SENTENCES
+from vit_lightning.cli.named_run import SCORING, experiment_name, named_run, settings_of, take_files
 from vit_lightning.cli.parser import ViTParser
 from vit_lightning.cli.parser_errors import bare_flag, shorten
 from vit_lightning.cli.plugins import MODELS, check_help, data_flags, datamodule_names, import_class, load_plugins
@@ -115,10 +106,7 @@ class ViTCLI(LightningCLI):
         parser.set_defaults({"checkpoint.mode": "auto"})
         parser.add_lightning_class_args(LastCheckpoint, "last")
         parser.add_lightning_class_args(EarlyStopping, "early_stopping")
-        about = (
-            "Experiment that the run belongs to: the folder of its run folder. Unset: the name of the first -c file."
-        )
-        parser.add_argument("--name", type=str | None, default=None, help=about)
+        parser.add_argument("--name", type=str | None, default=None, help=OUR_SENTENCES["name"][0])
         for name in DATA_FACTS:
             parser.link_arguments(f"data.{name}", f"model.init_args.{name}", apply_on="instantiate")
 
@@ -147,7 +135,7 @@ class ViTCLI(LightningCLI):
         self.trained: dict[str, Any] = {}
         typed = str(run.checkpoint) if run else line.value("--ckpt_path")
         checkpoint = find_checkpoint(verb, typed, self.root, self.experiment)
-        own = self._settings_of(run, checkpoint, list(configs.values()))
+        own = settings_of(line, run, checkpoint, list(configs.values()))
         load_plugins(json.dumps(own))
         if checkpoint:
             line.set("--ckpt_path", str(checkpoint))
@@ -165,27 +153,6 @@ class ViTCLI(LightningCLI):
         except InputError as error:
             raise InputError(self._sentence(str(error))) from None
         check_values(self.config[verb])
-
-    def _settings_of(self, run: NamedRun | None, checkpoint: Path | None, configs: list[dict[str, Any]]) -> dict:
-        """Return what a named run was told; of a checkpoint without data, the data of its run.
-
-        Raises:
-            InputError: nothing says which data a checkpoint is for; a default would score it on something else.
-        """
-        verb, line = str(self.line.verb), self.line
-        needs_data = verb in NAMING and bool(checkpoint or line.value("--model.weights"))
-        chosen = data_named(line, configs)
-        if run is None and (chosen or not needs_data or not (checkpoint or verb in SCORING)):
-            return {}
-        config = config_of(folders.folder_of(checkpoint) if checkpoint else None, verb)
-        if run is None:
-            config = {"data": config["data"]} if config.get("data") else {}
-        if chosen:
-            leave_to(line, config, chosen)
-        elif not config.get("data"):
-            where = f"{checkpoint} lies in no run folder that says them" if checkpoint else "weights say none"
-            raise InputError(f"{verb} needs data: give --data NAME, or -c FILE; {where}")
-        return config
 
     def _sentence(self, message: str) -> str:
         """What the parser reports, in one sentence that names the flag."""
