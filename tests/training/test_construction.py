@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import torch
 from lightning.pytorch import Trainer
 from lightning.pytorch.strategies import ModelParallelStrategy
+from PIL import Image
 from torch.distributed.fsdp import FSDPModule
 
+from datamodules.images import Images
 from datamodules.synthetic import Synthetic
 from vit_lightning.classifier import Classifier
 from vit_lightning.errors import InputError
@@ -117,6 +120,21 @@ def test_one_model_serves_several_trainers(tmp_path):
     assert trainer(tmp_path).validate(model, datamodule=data(), verbose=False)
     assert len(trainer(tmp_path).predict(model, datamodule=data())) == 1
     trainer(tmp_path, max_steps=1).fit(model, datamodule=images)
+
+
+def test_a_models_classes_stay_what_they_were(tmp_path):
+    """Unlabelled images take nothing from them, and data of other classes are not scored by them."""
+    Image.new("RGB", (20, 20)).save(tmp_path / "x.png")
+    model, images = Classifier(NET), data()
+    trainer(tmp_path).fit(model, datamodule=images)
+    trainer(tmp_path).predict(model, datamodule=Images(str(tmp_path / "x.png"), num_workers=0))
+    assert model.class_names == images.class_names
+    with pytest.raises(InputError, match="class 0 is 'other' in the data but 'stripes at 0 degrees' in the model"):
+        trainer(tmp_path).test(model, datamodule=Others(image_size=16, num_workers=0))
+
+
+class Others(Synthetic):
+    class_names: ClassVar[list[str]] = ["other"] * data().num_classes
 
 
 def test_a_subclass_keeps_its_own_arguments(tmp_path):
