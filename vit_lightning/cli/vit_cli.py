@@ -30,7 +30,7 @@ from vit_lightning.cli.config_files import (
 from vit_lightning.cli.exceptions import trainer_error
 from vit_lightning.cli.garbage_collection import resume_after_building
 from vit_lightning.cli.help import OUR_SENTENCES
-from vit_lightning.cli.named_run import SCORING, experiment_name, named_run, settings_of, take_files
+from vit_lightning.cli.named_run import SCORING, config_of, experiment_name, named_run, settings_of, take_files
 from vit_lightning.cli.parser import ViTParser
 from vit_lightning.cli.parser_errors import bare_flag, shorten
 from vit_lightning.cli.plugins import MODELS, check_help, data_flags, datamodule_names, import_class, load_plugins
@@ -135,14 +135,13 @@ class ViTCLI(LightningCLI):
         self.trained: dict[str, Any] = {}
         typed = str(run.checkpoint) if run else line.value("--ckpt_path")
         checkpoint = find_checkpoint(verb, typed, self.root, self.experiment)
+        if checkpoint:
+            named = [*contents, config_of(run.folder, verb)] if run and run.is_folder else contents
+            line.set("--ckpt_path", str(checkpoint))
+            self.trained = read_facts(checkpoint, models_named(line, named))
+            self._parser(verb).set_defaults(as_defaults(self.trained))
         own = settings_of(line, run, checkpoint, list(configs.values()))
         load_plugins(json.dumps(own))
-        if checkpoint:
-            line.set("--ckpt_path", str(checkpoint))
-            self.trained = read_facts(
-                checkpoint, models_named(line, [*contents, own] if run and run.is_folder else contents)
-            )
-            self._parser(verb).set_defaults(as_defaults(self.trained))
         if not chooses_data(line, [*configs.values(), own]):
             # No parser default: the values of its arguments would leak into those of the class chosen instead.
             line.set_first("--data", DEFAULT_DATA)
