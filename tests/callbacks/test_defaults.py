@@ -28,9 +28,14 @@ def test_a_fit_has_all_but_predictions():
     assert names("fit") == FIT
 
 
-@pytest.mark.parametrize("verb", ["validate", "test", "doctor", "benchmark", "prepare"])
+@pytest.mark.parametrize("verb", ["doctor", "benchmark", "prepare"])
 def test_what_does_not_train_has_progress_and_skipped_images(verb):
     assert names(verb) == ["PlainProgress", "TimelyEnd", "SkippedImages"]
+
+
+@pytest.mark.parametrize("verb", ["validate", "test"])
+def test_scoring_leaves_its_scores(verb):
+    assert names(verb) == ["PlainProgress", "TimelyEnd", "SkippedImages", "ScoreFile"]
 
 
 def test_predict_writes_predictions():
