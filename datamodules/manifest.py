@@ -2,7 +2,7 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
@@ -12,11 +12,12 @@ from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import array_cache, table_columns
 from datamodules.reading.array_cache import MappedStrings
-from datamodules.reading.class_map import class_numbers, classes_of, read_class_map, whole_number
+from datamodules.reading.class_map import HIDDEN, WrongLabelsError, class_numbers, classes_of, first_of, read_class_map
 from datamodules.reading.divided_data import DividedData
 from datamodules.reading.drawn_split import TEST, TRAIN, VAL, split_number
 from datamodules.reading.image_files import windows_advice, without_prefix
 from datamodules.reading.image_index import IndexedImages
+from datamodules.reading.label_text import check_told, look_alike, whole_number
 from datamodules.reading.multihot import MultiHot
 from datamodules.reading.shared_sequences import Ragged, Strings
 from datamodules.reading.splits import SPLITS
@@ -27,9 +28,7 @@ from vit_lightning.data.sampling import IGNORE
 from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 
-VERSION = "manifest 3"
-HIDDEN = "-1"
-"""Label of a test image that its publisher keeps back, unless training images have it too."""
+VERSION = "manifest 4"
 LOOKED_FOR = 8
 """Images of each table whose files are looked for before the first step."""
 
@@ -41,10 +40,11 @@ class Manifest(DividedData):
         2019/a.jpg,cat
         2019/b.jpg,dog
 
-    Labels are names, whose sorted text is the order of the classes, or whole numbers from 0. Labels of all tables are
-    matched by name. With `multi_label` an image may have any number of them: `cat;dog` in text, or a list; they become
-    float vectors. CSV, TSV and JSON lines may be compressed (.csv.gz). JSON is a list of objects, or COCO's with
-    images, annotations and categories. A table called _classes.csv (Roboflow's) has a column for each class.
+    Labels are names, whose sorted text is the order of the classes, or whole numbers from 0; 01 and 1e3 are names.
+    Labels of all tables are matched by name. Errors count rows from 1, without the header. With `multi_label` an image
+    may have any number of them: `cat;dog` in text, or a list; they become float vectors. CSV, TSV and JSON lines may be
+    compressed (.csv.gz). JSON is a list of objects, or COCO's with images, annotations and categories. A table called
+    _classes.csv (Roboflow's) has a column for each class.
 
     Images with one value in `group_column`, such as a patient's, are never divided. What `test_fraction` and
     `group_column` draw is kept in split.csv in the run folder, and read again by test, validate, predict and a resumed
@@ -54,7 +54,7 @@ class Manifest(DividedData):
 
     Args:
         root: folder that the tables' names and the paths in them start from; paths may also start from their table's
-            folder.
+            folder. A path that leads to two different files is an error.
         train: table of the training images.
         val: table of the validation images; unset: part of the training images is held out.
         test: table of the test images; without a column of labels they serve predict alone.
@@ -69,7 +69,7 @@ class Manifest(DividedData):
         image_ending: ending of the files, as .jpg, where the paths lack it.
         multi_label: whether an image may have several labels, or none.
         separator: what stands between several labels in text.
-        class_map: file with one class per line, or JSON, in the order of the labels; unset: those of the training
+        class_map: file with one class per line, JSON or .csv, in the order of the labels; unset: those of the training
             table.
         cache: folder for what was read; unset: vit_lightning in the user's cache folder.
     """
@@ -114,9 +114,12 @@ class Manifest(DividedData):
 
     @cached_property
     def class_names(self) -> list[str]:
-        if self.class_map is None:
-            return classes_of(list(MappedStrings(self._file("train"), "names")), self.root / self.tables["train"])
-        return read_class_map(self.class_map)
+        if self.class_map is not None:
+            return read_class_map(self.class_map)
+        try:
+            return classes_of(list(MappedStrings(self._file("train"), "names")))
+        except WrongLabelsError as error:
+            raise self._wrong("train", error.labels, error.why) from error
 
     def prepare_data(self) -> None:
         for split, table in self.tables.items():
@@ -250,6 +253,7 @@ class Manifest(DividedData):
             "splits": np.array(splits, dtype=np.int8),
             "groups": Strings(groups),
             "has_labels": np.array([bool(columns.labels)]),
+            "one_hot": np.array([columns.one_hot]),
         }
 
     def _read(self, split: str, needs_labels: bool = True) -> ImageSet | None:
@@ -259,14 +263,16 @@ class Manifest(DividedData):
         file = self._file(split)
         arrays = array_cache.load(file)
         rows = Ragged(arrays["labels.values"], arrays["labels.ends"])
-        paths = Paths(file, [self.root, table.parent] if self.image_folder is None else [self.root / self.image_folder])
+        paths = Paths(file, [table.parent, self.root] if self.image_folder is None else [self.root / self.image_folder])
         self._check_files(paths, table)
         names = list(MappedStrings(file, "names"))
         if not names:
             return self._unlabelled(
                 paths, table, needs_labels, "labels" if arrays["has_labels"] else "column of labels"
             )
-        numbers = self._numbers(names, rows, split, paths)
+        numbers = self._numbers(names, rows, split)
+        if self.multi_label and split == "train" and not arrays["one_hot"]:
+            check_told(str(table), names, rows.ends, self.num_classes)
         if not np.array_equal(numbers, np.arange(len(numbers))):
             rows = Ragged(numbers[rows.values], rows.ends)
         if not self.multi_label:
@@ -274,7 +280,7 @@ class Manifest(DividedData):
         return MultiHot(IndexedImages(paths, np.zeros(len(paths), np.int8)), rows, range(len(rows)), self.num_classes)
 
     def _check_files(self, paths: Paths, table: Path) -> None:
-        """Report a table none of whose paths leads to a file."""
+        """Report a table none of whose paths leads to a file, or some to two."""
         some = np.unique(np.linspace(0, len(paths) - 1, LOOKED_FOR).astype(int)).tolist()
         faults = []
         for number in some:
@@ -282,7 +288,9 @@ class Manifest(DividedData):
                 paths.image(number)
             except BrokenImage as error:
                 faults.append(error.reason)
-        if len(faults) == len(some):
+        if doubtful := [reason for reason in faults if not reason.startswith("No such file")]:
+            self.report(InputError(f"{table}: {doubtful[0]}; or give --data.image_folder"))
+        elif len(faults) == len(some):
             self.report(
                 InputError(
                     f"{table}: no path leads to a file. {faults[0]}; give --data.image_folder, --data.image_prefix or "
@@ -308,22 +316,28 @@ class Manifest(DividedData):
         rank_zero_info(f"{table} has no {what}: its images serve predict alone")
         return IndexedImages(paths, np.full(len(paths), IGNORE))
 
-    def _numbers(self, names: Sequence[str], rows: Ragged, split: str, paths: Paths) -> np.ndarray:
+    def _numbers(self, names: Sequence[str], rows: Ragged, split: str) -> np.ndarray:
         """Return the class of each name in a table."""
         numbers = class_numbers(names, self.class_names, or_numbers=self.class_map is not None)
         if split == "test" and not self.multi_label:
             hidden = [whole_number(name) == HIDDEN and HIDDEN not in self.class_names for name in names]
             numbers = np.where(hidden, IGNORE, numbers).astype(numbers.dtype)
-        unknown = np.intersect1d(np.flatnonzero((numbers < 0) & (numbers != IGNORE)), rows.values)
-        if len(unknown):
-            first = np.argmax(rows.values == unknown[0])
-            row = int(np.searchsorted(rows.ends, first, side="right")) - 1
+        named = zip(names, numbers.tolist(), strict=True)
+        unknown = {name for name, number in named if number < 0 and number != IGNORE}
+        if unknown & {names[place] for place in np.unique(rows.values)}:  # a column for each class may be empty
+            source = self.class_map or self.root / self.tables["train"]
             split_at = f"; labels are split at --data.separator {self.separator!r}" if self.multi_label else ""
-            raise InputError(
-                f"{self.root / self.tables[split]} has the label {names[unknown[0]]!r} in row {row + 1} "
-                f"({paths[row]}), which {self.class_map or self.root / self.tables['train']} lacks{split_at}"
-            )
+            raise self._wrong(split, unknown, f", which {source} lacks{split_at}", self.class_names)
         return numbers
+
+    def _wrong(self, split: str, labels: Collection[str], why: str, known: Sequence[str] = ()) -> InputError:
+        """Say which is the first row with one of some labels that cannot be, and which known one it resembles."""
+        file = self._file(split)
+        arrays = array_cache.load(file)
+        rows = Ragged(arrays["labels.values"], arrays["labels.ends"])
+        row, label = first_of(labels, MappedStrings(file, "names"), rows)
+        place = f"{label!r:.60} in row {row + 1} ({MappedStrings(file, 'paths')[row]})"
+        return InputError(f"{self.root / self.tables[split]} has the label {place}{why}{look_alike(label, known)}")
 
 
 class WebScale(Manifest):

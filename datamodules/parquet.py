@@ -8,6 +8,7 @@ import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading.class_map import read_class_map
+from datamodules.reading.label_text import check_told
 from datamodules.reading.multihot import MultiHot
 from datamodules.reading.parquet_labels import FileLabels, class_list, listed_classes, match, read_labels
 from datamodules.reading.parquet_rows import Rows, number_of_rows, open_table
@@ -35,7 +36,8 @@ class Parquet(ImageDataModule):
 
     The image column holds encoded bytes, paths, or a struct with the fields `bytes` and `path`. Paths start from the
     folder of their own file, else from root. The label column holds text, or whole numbers, whose names are taken from
-    Hugging Face's schema metadata where there are any. Labels of all files are matched by name. Needs pyarrow:
+    Hugging Face's schema metadata where there are any. Labels of all files are matched by name. Errors count the rows
+    of a file from 1; the names of images, as train.parquet:0, count from 0. Needs pyarrow:
     `pip install 'vit-lightning[parquet]'`.
 
     Args:
@@ -43,7 +45,7 @@ class Parquet(ImageDataModule):
         image_column: column with the images; unset: image, else img.
         label_column: column with the labels; unset: label, else the one of labels and fine_label that is there.
         multi_label: whether a row has a list of labels; they become float vectors.
-        class_map: file with one class per line, or JSON, in the order of the labels; unset: those of the training
+        class_map: file with one class per line, JSON or .csv, in the order of the labels; unset: those of the training
             files.
         val_fraction: share of the training images held out for validation if there is no val file; 0: none.
     """
@@ -131,6 +133,8 @@ class Parquet(ImageDataModule):
         for file in self._files[split]:
             there = open_table(file).schema_arrow.names
             for column in (self._image, self._label)[: 1 + label]:
+                if there.count(column) > 1:
+                    raise InputError(f"{file} has the column {column!r} twice; give each column a name of its own")
                 if column not in there:
                     raise InputError(
                         f"{file} has no column {column!r} but {', '.join(there)}; "
@@ -149,9 +153,11 @@ class Parquet(ImageDataModule):
             self._check_columns(split, label=False)
             return Rows(files, self._image, np.full(number_of_rows(files), IGNORE), self.root)
         classes, ends = [], [np.zeros(1, dtype=np.int64)]
+        told = False
         for labels in self._labels(split):
-            if split != "test":
+            if split != "test" or (self.multi_label and needs_labels):
                 labels.check_complete(self._label)
+            told = told or labels.listed or not set(labels.names) <= {"0", "1"}
             classes.append(match(labels, self.class_names, self.class_map or "train", self.class_map is not None))
             ends.append(labels.ends[1:] + ends[-1][-1])
         if hidden := sum(int((each == IGNORE).sum()) for each in classes):
@@ -159,8 +165,11 @@ class Parquet(ImageDataModule):
                 f"{hidden} of the {sum(map(len, classes))} labels in test*.parquet are hidden: they do not count"
             )
         rows = Ragged(np.concatenate(classes), np.concatenate(ends))
+        if self.multi_label and split == "train" and not told:
+            check_told(str(files[0].parent), ("0", "1"), rows.ends, self.num_classes)
         if not self.multi_label:
             return Rows(files, self._image, rows.values, self.root)
+        rows = _shown(rows)
         images = Rows(files, self._image, np.zeros(len(rows), dtype=np.int64), self.root)
         return MultiHot(images, rows, range(len(rows)), self.num_classes)
 
@@ -172,6 +181,12 @@ class Parquet(ImageDataModule):
             raise InputError(f"{files[0]} has no column {self._label!r}, which test needs; predict does without it")
         rank_zero_info(f"{files[0].name} has no column {self._label!r}: its images serve predict alone")
         return True
+
+
+def _shown(rows: Ragged) -> Ragged:
+    """Return rows without the labels that are hidden."""
+    shown = rows.values != IGNORE
+    return rows if shown.all() else Ragged(rows.values[shown], np.append(0, np.cumsum(shown))[rows.ends])
 
 
 def _check_format(root: Path) -> None:

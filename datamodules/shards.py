@@ -12,11 +12,14 @@ import torch
 from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor
 
+from datamodules.reading.chunk_labels import check_labels, read_labels
 from datamodules.reading.class_map import read_class_map
 from datamodules.reading.damaged_files import reading, reason
 from datamodules.reading.remote_files import RemoteFile, RemoteFiles, cache_folder, content, is_remote, sha256
+from datamodules.reading.shared_sequences import Ragged
 from vit_lightning.data import ImageDataModule, chunks
 from vit_lightning.data.images import BrokenImage
+from vit_lightning.data.sampling import IGNORE
 from vit_lightning.data.subsets import hold_out
 from vit_lightning.errors import InputError, listing
 
@@ -60,11 +63,11 @@ class ChunkRecords:
     def __getitem__(self, number: int) -> tuple[bytes, int | Tensor]:
         fields = self.fields(number)
         label = np.frombuffer(fields[self.layout.label], np.int32 if self.layout.several else np.int64)
+        outside = label[((label < 0) | (label >= self.num_classes)) & (label != IGNORE)]
+        if len(outside):
+            raise InputError(f"{self.name(number)} has label {outside[0]}, outside the {self.num_classes} classes")
         if not self.layout.several:
             return fields[self.layout.image], int(label[0])
-        if label.size and not 0 <= label.min() <= label.max() < self.num_classes:
-            wrong = label.max() if label.min() >= 0 else label.min()
-            raise InputError(f"{self.name(number)} has label {wrong}, outside the {self.num_classes} classes")
         target = torch.zeros(self.num_classes)
         target[torch.from_numpy(label.astype(np.int64))] = 1
         return fields[self.layout.image], target
@@ -140,7 +143,7 @@ class Shards(ImageDataModule):
     environment (AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID ...). S3 needs `pip install 'vit-lightning[s3]'`, GCS `[gcs]`.
 
     Sets that LitData's own `optimize` wrote can be read too, if a record is one encoded image (bytes, jpeg, or
-    litdata's Image) and a class, they are not compressed, and not the Arrow rows that it makes of a dict with bytes;
+    litdata's Image) and a class in a tuple, they are not compressed, and not the Arrow rows that it makes of a dict;
     name their classes in a class_map. MosaicML Streaming's shards (MDS) are refused.
 
     Args:
@@ -177,7 +180,12 @@ class Shards(ImageDataModule):
     @cached_property
     def class_names(self) -> list[str]:
         if self.class_map is not None:
-            return read_class_map(self.class_map)
+            names = read_class_map(self.class_map)
+            if self._manifest.get("classes", names) != names:
+                raise InputError(
+                    f"--data.class_map {self.class_map} and {self.address}/manifest.json differ in classes; drop it"
+                )
+            return names
         if "classes" not in self._manifest:
             self._check_whole()
             self._check_layout()
@@ -262,13 +270,17 @@ class Shards(ImageDataModule):
         sizes = [int(entry["chunk_size"]) for entry in index["chunks"]]
         if min(sizes, default=0) < 0:
             raise ValueError(f"a chunk_size of {min(sizes)}")
-        return ChunkRecords(
-            RemoteFiles(files, cache_folder(self.cache, self.address), self.cache_limit),
-            sizes,
-            layout,
-            self.num_classes,
-            _read_labels(f"{folder}/labels.npy", sum(sizes)),
-        )
+        kept = _read_labels(f"{folder}/labels.npy", sum(sizes))
+        labels = None if kept is None else Ragged(kept, np.arange(len(kept) + 1))
+        if labels is None and not ours and not is_remote(folder):
+            labels = read_labels([Path(file.url) for file in files], layout)
+        if labels is not None and not layout.several and len(labels) == sum(sizes):
+            kept = labels.values
+        remote = RemoteFiles(files, cache_folder(self.cache, self.address), self.cache_limit)
+        records = ChunkRecords(remote, sizes, layout, self.num_classes, kept)
+        if labels is not None and len(labels) == len(records):
+            check_labels(labels, layout.several, self.num_classes, folder, records.name)
+        return records
 
     def _check_layout(self) -> None:
         """Say what the folder itself holds in place of train, val and test."""

@@ -1,7 +1,6 @@
 """WebDataset tars: samples of an image file and a label file that share their name."""
 
-import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
@@ -10,8 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from datamodules.reading import array_cache
-from datamodules.reading.class_map import class_numbers, classes_of, read_class_map
+from datamodules.reading.class_map import WrongLabelsError, class_numbers, classes_of, first_of, read_class_map
 from datamodules.reading.downloads import file_system
+from datamodules.reading.label_text import check_told, look_alike
 from datamodules.reading.remote_files import (
     MissingFile,
     RemoteFile,
@@ -28,9 +28,7 @@ from vit_lightning.data import ImageDataModule
 from vit_lightning.data.subsets import hold_out
 from vit_lightning.errors import InputError
 
-VERSION = "webshards 2"
-WHOLE = re.compile(r"(\d+)(\.0*)?")
-"""Whole numbers, which other tools also write as 3.0."""
+VERSION = "webshards 3"
 THREADS = 8
 """Tars that are asked for at once."""
 
@@ -103,15 +101,13 @@ class WebShards(ImageDataModule):
         if self.class_map is not None:
             return read_class_map(self.class_map)
         names = set(array_cache.MappedStrings(self._indexed("train")[1], "names"))
-        if all(map(WHOLE.fullmatch, names)):
-            names = set(map(_whole, names))
         if not names:
             empty = InputError(f"{self.address}/{self.patterns['train']} hold no samples; give other --data.train")
             raise next(iter(self._damage["train"]), empty)
-        source = f"{self.address}/{self.patterns['train']}"
-        if negative := next((name for name in names if name[:1] == "-" and name[1:].isdecimal()), None):
-            raise InputError(f"{source} has the label {negative}, which is no class; take such samples out")
-        return classes_of(sorted(names), source)
+        try:
+            return classes_of(names)
+        except WrongLabelsError as error:
+            raise self._wrong("train", error.labels, error.why) from error
 
     def setup(self, stage: str) -> None:
         self.train_set = self._read("train")
@@ -127,22 +123,31 @@ class WebShards(ImageDataModule):
         for fault in self._damage[split]:
             self.report(fault)
         names = list(array_cache.MappedStrings(file, "names"))
-        known = set(self.class_names)
-        numbered = self.class_map is not None or all(map(str.isdecimal, known))
-        sought = [name if name in known else _whole(name) for name in names]
-        numbers = class_numbers(sought, self.class_names, or_numbers=numbered)
-        unknown = np.flatnonzero(numbers < 0)
-        if len(unknown):
-            raise InputError(
-                f"the {split} tars under {self.address} have the label {names[unknown[0]]!r}, which "
-                f"{self.class_map or 'train'} lacks"
-            )
+        numbers = class_numbers(names, self.class_names, or_numbers=self.class_map is not None)
+        if (numbers < 0).any():
+            unknown = {name for name, number in zip(names, numbers.tolist(), strict=True) if number < 0}
+            raise self._wrong(split, unknown, f", which {self.class_map or 'train'} lacks", self.class_names)
         arrays = array_cache.load(file)
         if self.form.multi_label:
             labels = Ragged(numbers[arrays["labels.values"]], arrays["labels.ends"])
+            if split == "train":
+                check_told(f"{self.address}/{self.patterns['train']}", names, labels.ends, self.num_classes)
         else:
             labels = numbers[arrays["labels"]]
         return TarSamples(files, file, labels, self.num_classes)
+
+    def _wrong(self, split: str, labels: Collection[str], why: str, known: Sequence[str] = ()) -> InputError:
+        """Say which is the first sample with one of some labels that cannot be, and which known one it resembles."""
+        files, file = self._indexed(split)
+        arrays = array_cache.load(file)
+        if self.form.multi_label:
+            rows = Ragged(arrays["labels.values"], arrays["labels.ends"])
+        else:
+            rows = Ragged(arrays["labels"], np.arange(len(arrays["labels"]) + 1))
+        sample, label = first_of(labels, array_cache.MappedStrings(file, "names"), rows)
+        key = array_cache.MappedStrings(file, "keys")[sample]
+        url = files[int(arrays["tars"][sample])].url
+        return InputError(f"{url}: sample {key[-80:]} has the label {label!r:.60}{why}{look_alike(label, known)}")
 
     def _indexed(self, split: str) -> tuple[RemoteFiles, Path]:
         if split not in self._tars:
@@ -187,11 +192,6 @@ class WebShards(ImageDataModule):
             f"{first} is missing ({len(missing)} of {len(urls)} {split} tars are); {remedy}, or name in "
             f"--data.{split} only those that are there"
         )
-
-
-def _whole(label: str) -> str:
-    found = WHOLE.fullmatch(label)
-    return found[1] if found else label
 
 
 def _exists(url: str) -> bool:

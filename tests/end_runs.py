@@ -25,7 +25,7 @@ from uuid import uuid4
 MARK = "VIT_LIGHTNING_TEST_MARK"
 LIMIT = 10.0
 """Seconds after which nothing may be left."""
-TIMEOUT = 300
+TIMEOUT = 1800
 DATA = "--data Synthetic --data.train_size 512 --data.eval_size 64 --data.batch_size 4 --data.image_size 32"
 READ = f"{DATA} --data.num_workers 2 --data.in_memory false"
 FIT = f"fit {READ} --model.net.variant mu/8 --trainer.accelerator cpu --trainer.max_epochs 4"

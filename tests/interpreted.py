@@ -15,6 +15,6 @@ def interpret(code: str) -> str:
     pytest.importorskip("triton")
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, "-c", code], check=True, env=environment, timeout=120, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", code], check=True, env=environment, timeout=1800, stdout=subprocess.PIPE, text=True
     )
     return done.stdout

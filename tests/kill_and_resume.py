@@ -47,7 +47,7 @@ EXPERIMENT = {
     },
 }
 COLUMNS = ("train/loss", "lr", "val/loss", "val/top1")
-TIMEOUT = 300
+TIMEOUT = 1800
 
 
 class End(NamedTuple):

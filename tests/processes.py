@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-TIMEOUT = 90
+TIMEOUT = 1800
 
 
 class Outcome(NamedTuple):

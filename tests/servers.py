@@ -70,7 +70,7 @@ def _serving(module: str, *words: str) -> Iterator[str]:
 
 
 def _wait(port: int, process: subprocess.Popen) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 1800
     while True:
         assert process.poll() is None and time.monotonic() < deadline, "the server did not start"
         with socket.socket() as probe:

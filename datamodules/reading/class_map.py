@@ -1,21 +1,31 @@
 """Class lists: read from --data.class_map, made of whole numbers, and looked up by name."""
 
-import ast
-import json
+import csv
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from datamodules.reading import strict_json
 from datamodules.reading.damaged_files import read_whole
+from datamodules.reading.label_text import NUMBER, check_name, difference, is_whole, nested, twins, whole_number
+from datamodules.reading.shared_sequences import Ragged
 from vit_lightning.data.datamodule import MOST_CLASSES
 from vit_lightning.errors import InputError
 from vit_lightning.files import looked_for_in
 
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+REFUSED = (".yaml", ".yml", ".jsonl", ".pbtxt", ".toml", ".xml")
+NUMBER_FIRST = re.compile(r"([0-9]+)[\s,:;|=]+(\S.*)")
+NUMBER_LAST = re.compile(r"(.*[^\s,:;|=])[\s,:;|=]+([0-9]+)")
+SEPARATED = re.compile(r"[,;:|=\t]")
+HEADERS = ("name", "names", "class", "classes", "class_name", "label", "labels", "category")
+HIDDEN = "-1"
+"""What stands for the label that an image has not got."""
+LONGEST = 10
+"""Digits that no number of a class has."""
 
 
 def read_lines(path: str | Path) -> list[str]:
@@ -31,42 +41,99 @@ def read_class_map(path: Path) -> list[str]:
     """Return the names in the file behind --data.class_map, in the order of the labels.
 
     Args:
-        path: text with one name per line; or JSON: a list of names, an object from names to numbers, or one from
-            numbers to names.
-    """
-    try:
-        return _names_in_json(_read_text(path)) if Path(path).suffix == ".json" else read_lines(path)
-    except ValueError as error:
-        raise InputError(f"--data.class_map {path} cannot be read: {error}") from error
-
-
-def classes_of(labels: Sequence[str], source: str | Path) -> list[str]:
-    """Return the classes that sorted labels stand for: themselves, or all whole numbers up to the greatest.
+        path: text with one name per line; JSON: a list of names, an object from names to numbers, or one from numbers
+            to names; or .csv or .tsv: names alone, or a column of names and one of numbers, with a header or without.
 
     Raises:
-        InputError: naming the source, if all labels are numbers and one of them is not whole.
+        InputError: it cannot be read, names a class twice, or may be meant otherwise.
     """
-    if not all(map(NUMBER.fullmatch, labels)):
-        return list(labels)
-    whole = sorted(set(map(whole_number, labels)))
-    if fraction := next((label for label in whole if not label.removeprefix("-").isdecimal()), None):
-        raise InputError(
-            f"{source} has the label {fraction}, expected names or whole numbers; give --data.class_map if it is a name"
+    kind = Path(path).suffix.lower()
+    try:
+        if kind in REFUSED:
+            raise ValueError(f"{kind} is not read, but text with a name per line, .csv, .tsv and .json")
+        text = _read_text(path)
+        if kind in DELIMITERS:
+            names = _names_in_table(text, DELIMITERS[kind])
+        else:
+            names = _names_in_json(text) if kind == ".json" else _names_in_lines(text)
+        for name in names:
+            if nested(name) is not None:
+                raise ValueError(f"it has the list or object {name!r:.60}, expected a name")
+            check_name(name)
+        if twice := [name for name, count in Counter(names).items() if count > 1]:
+            raise ValueError(f"it has the name {twice[0]!r} twice; give each class a name of its own")
+    except (ValueError, csv.Error) as error:
+        raise InputError(f"--data.class_map {path} cannot be read: {error}") from error
+    return names
+
+
+class WrongLabelsError(Exception):
+    """Training labels that cannot be classes.
+
+    Args:
+        labels: those.
+        why: the rest of a sentence that begins with file, label and row.
+    """
+
+    def __init__(self, labels: Collection[str], why: str) -> None:
+        super().__init__(why)
+        self.labels = frozenset(labels)
+        self.why = why
+
+
+def classes_of(labels: Collection[str]) -> list[str]:
+    """Return the classes that different labels stand for: themselves, or all whole numbers up to the greatest.
+
+    Raises:
+        WrongLabelsError: all are numbers and one of them is no class, or two are one label in two spellings.
+    """
+    if all(map(is_whole, labels)):
+        if negative := [label for label in labels if label.startswith("-") and whole_number(label) != "0"]:
+            raise WrongLabelsError(negative, ", which is no class; take out what has it, or give --data.class_map")
+        return numbered_classes(labels)
+    if all(map(NUMBER.fullmatch, labels)) and (fractions := [label for label in labels if float(label) % 1]):
+        raise WrongLabelsError(fractions, ", expected names or whole numbers; give --data.class_map if it is a name")
+    check_names(labels)
+    return sorted(labels)
+
+
+def check_names(labels: Collection[str]) -> None:
+    """Refuse names of classes that are one name in two spellings, or stand for a missing one.
+
+    Raises:
+        WrongLabelsError: naming them.
+    """
+    if hidden := [label for label in labels if whole_number(label) == HIDDEN]:
+        raise WrongLabelsError(
+            hidden, ", which stands for a missing one; take out what has it, or give --data.class_map"
         )
-    if not all(map(str.isdecimal, whole)):
-        return whole
-    return numbered_classes(max(map(int, whole), default=-1), source, "; give --data.class_map for names")
+    if pair := twins(sorted(labels)):
+        raise WrongLabelsError(pair, f"; {difference(*pair)}; write both alike, or give --data.class_map")
 
 
-def numbered_classes(greatest: int, source: str | Path, remedy: str = "") -> list[str]:
+def first_of(wrong: Collection[str], names: Sequence[str], labels: Ragged) -> tuple[int, str]:
+    """Return the row and the name of the first of some wrong labels.
+
+    Args:
+        wrong: those.
+        names: all different labels.
+        labels: their places in names, for each row.
+    """
+    first = int(np.argmax(np.array([name in wrong for name in names])[labels.values]))
+    return int(np.searchsorted(labels.ends, first, side="right")) - 1, names[labels.values[first]]
+
+
+def numbered_classes(labels: Collection[str]) -> list[str]:
     """Return the names of classes that have numbers only, from 0 to the greatest.
 
     Raises:
-        InputError: naming the source of the labels, if the number is too great for one of a class.
+        WrongLabelsError: a number is too great for one of a class.
     """
-    if greatest >= MOST_CLASSES:
-        raise InputError(f"{source} has the label {greatest}, which is no class below {MOST_CLASSES}{remedy}")
-    return [str(label) for label in range(greatest + 1)]
+    large = [label for label in labels if len(whole_number(label)) > len(str(MOST_CLASSES))]
+    large = large or [label for label in labels if int(whole_number(label)) >= MOST_CLASSES]
+    if large:
+        raise WrongLabelsError(large, f", which is no class below {MOST_CLASSES}; give --data.class_map for names")
+    return [str(number) for number in range(max(map(int, map(whole_number, labels)), default=-1) + 1)]
 
 
 def class_numbers(labels: Iterable[str], class_names: Sequence[str], or_numbers: bool = False) -> np.ndarray:
@@ -77,47 +144,25 @@ def class_numbers(labels: Iterable[str], class_names: Sequence[str], or_numbers:
     Args:
         labels: names of classes.
         class_names: all names, in the order of the numbers.
-        or_numbers: whether a label that is no name may be the number of a class, unless all names are numbers.
+        or_numbers: whether a label that is no name may be the number of a class, unless a name is another number.
 
     Raises:
         InputError: if a label is the name of two classes.
     """
     twice = {name for name, count in Counter(class_names).items() if count > 1}
     numbers = {name: number for number, name in enumerate(class_names)}
-    all_numbers = all(map(str.isdecimal, class_names))
-    counted = all_numbers and list(class_names) == [str(number) for number in range(len(class_names))]
-    by_number = counted or (or_numbers and not all_numbers)
+    in_place = all(whole_number(name) == str(place) for place, name in enumerate(class_names) if NUMBER.fullmatch(name))
+    by_number = in_place and (or_numbers or all(map(NUMBER.fullmatch, class_names)))
 
     def number(label: str) -> int:
         whole = label if label in numbers else whole_number(label)
         if whole in twice:
             raise InputError(f"the label {label!r} is the name of several classes; give each class a name of its own")
-        if whole not in numbers and by_number and whole.isdecimal() and int(whole) < len(class_names):
-            return int(whole)
+        if whole not in numbers and by_number and whole[:1] != "-" and is_whole(whole) and len(whole) < LONGEST:
+            return int(whole) if int(whole) < len(class_names) else -1
         return numbers.get(whole, -1)
 
     return np.fromiter(map(number, labels), np.int32)
-
-
-def whole_number(label: str) -> str:
-    """Return a whole number that is written as a float without its point, and any other label as it is."""
-    if label.isdecimal() or not NUMBER.fullmatch(label):
-        return label
-    value = float(label)
-    return str(int(value)) if value.is_integer() else label
-
-
-def nested(text: str) -> list[Any] | dict[Any, Any] | None:
-    """Return the list or object that a label holds as JSON or as Python prints it, None if it is plain text."""
-    if text[:1] + text[-1:] not in ("[]", "{}"):
-        return None
-    for parse in (json.loads, ast.literal_eval):
-        try:
-            found = parse(text)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
-        return found if isinstance(found, list | dict) else None
-    return None
 
 
 def _read_text(path: str | Path) -> str:
@@ -131,24 +176,72 @@ def _read_text(path: str | Path) -> str:
 
 
 def not_utf8(data: bytes) -> str:
-    """Say what the beginning of a file that is no UTF-8 text shows."""
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return "it is not UTF-8 text but UTF-16; save it as UTF-8"
-    return "it is not UTF-8 text"
+    """Say what the beginning of a file that is no UTF-8 text shows, and what to do."""
+    kind = " but UTF-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else ""
+    return f"it is not UTF-8 text{kind}; save it as UTF-8"
+
+
+def _names_in_lines(text: str) -> list[str]:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    found = _numbered_lines(lines)
+    if lines and SEPARATED.search(lines[0]):  # it may be a header
+        found = found or _numbered_lines(lines[1:])
+    if found:
+        raise ValueError(
+            f"its line {found!r:.60} holds a number and a name; write the names alone in the order of their numbers, "
+            "or both as .csv or .json"
+        )
+    return lines
+
+
+def _numbered_lines(lines: Sequence[str]) -> str:
+    """Return the first line if all of them hold a name and its number."""
+    for form, name, number in ((NUMBER_FIRST, 2, 1), (NUMBER_LAST, 1, 2)):
+        found = [match for line in lines if (match := form.fullmatch(line))]
+        numbers = sorted(int(match[number]) for match in found)
+        if not len(found) == len(lines) == len({match[name] for match in found}) == len(set(numbers)) > 0:
+            continue
+        in_turn = numbers[-1] - numbers[0] == len(numbers) - 1
+        if form is NUMBER_FIRST or in_turn or all(map(SEPARATED.search, lines)):
+            return lines[0]
+    return ""
+
+
+def _names_in_table(text: str, delimiter: str) -> list[str]:
+    """Return the names of a table with a column of names and perhaps one of numbers."""
+    rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines(), delimiter=delimiter, strict=True)]
+    rows = [row for row in rows if any(row)]
+    widths = {len(row) for row in rows}
+    if widths == {1}:
+        if rows[0][0].lower() in HEADERS:
+            raise ValueError(
+                f"its first line {rows[0][0]!r} may be a header; remove it, or save it as .txt if it is a class"
+            )
+        return _names_in_lines("\n".join(row[0] for row in rows))
+    if widths != {2}:
+        raise ValueError("expected a column of names, and perhaps one of numbers")
+    rows = rows if any(map(str.isdecimal, rows[0])) else rows[1:]
+    numbered = [place for place in range(2) if rows and all(row[place].isdecimal() for row in rows)]
+    if len(numbered) != 1:
+        raise ValueError("expected a column of names and one of whole numbers")
+    return _in_order([(int(row[numbered[0]]), row[1 - numbered[0]]) for row in rows])
 
 
 def _names_in_json(text: str) -> list[str]:
-    found = json.loads(text)
+    found = strict_json.loads(text)
     if isinstance(found, list) and all(isinstance(name, str) for name in found):
         return found
     if not isinstance(found, dict):
         raise ValueError("expected a list of names, or an object of names and numbers")
     if all(str(name).isdecimal() for name in found) and all(isinstance(name, str) for name in found.values()):
-        pairs = {int(number): name for number, name in found.items()}
-    elif all(isinstance(number, int) for number in found.values()):
-        pairs = {number: name for name, number in found.items()}
-    else:
-        raise ValueError("expected an object of names and numbers")
-    if len(pairs) != len(found) or sorted(pairs) != list(range(len(pairs))):
-        raise ValueError(f"expected the numbers 0 to {len(found) - 1}, each once")
-    return [pairs[number] for number in range(len(pairs))]
+        return _in_order([(int(number), name) for number, name in found.items()])
+    if all(type(number) is int for number in found.values()):
+        return _in_order([(number, name) for name, number in found.items()])
+    raise ValueError("expected an object of names and numbers")
+
+
+def _in_order(pairs: Sequence[tuple[int, str]]) -> list[str]:
+    """Return names in the order of their numbers."""
+    if sorted(number for number, _ in pairs) != list(range(len(pairs))):
+        raise ValueError(f"expected the numbers 0 to {len(pairs) - 1}, each once")
+    return [name for _, name in sorted(pairs)]

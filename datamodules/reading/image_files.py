@@ -1,6 +1,7 @@
 """Image files: which files count as images, and those of a folder with their labels."""
 
 import difflib
+import filecmp
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PureWindowsPath
@@ -59,16 +60,19 @@ def find_image(path: str, folders: Sequence[Path], name: str) -> Path:
 
     Args:
         path: its path as a table gives it, with either kind of slash.
-        folders: where the path may start; the first in which there is a file counts.
+        folders: where the path may start.
         name: what to call the image in an error.
 
     Raises:
-        BrokenImage: naming the nearest file that is there.
+        BrokenImage: naming the nearest file that is there, or two different files that the path may mean.
     """
     for form in dict.fromkeys((path, path.replace("\\", "/"))):
-        for folder in folders:
-            if (folder / form).is_file():
-                return folder / form
+        found = [folder / form for folder in dict.fromkeys(folders) if (folder / form).is_file()]
+        for other in found[1:]:
+            if not filecmp.cmp(found[0], other, shallow=False):
+                raise BrokenImage(name, f"{path} may be {found[0]} or {other}, which differ; remove one")
+        if found:
+            return found[0]
     places = " or ".join(map(str, dict.fromkeys(folders)))
     raise BrokenImage(name, f"No such file as {path} in {places}{_near(path, folders)}")
 

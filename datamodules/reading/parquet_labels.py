@@ -1,15 +1,16 @@
 """Labels of Parquet files as text, so that files of one set are matched by name and not by number."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from datamodules.reading.class_map import NUMBER, class_numbers, classes_of, nested
+from datamodules.reading.class_map import WrongLabelsError, check_names, class_numbers, classes_of
 from datamodules.reading.damaged_files import reading
+from datamodules.reading.label_text import NUMBER, check_name, has_vectors, look_alike, nested
 from datamodules.reading.parquet_rows import open_table, read_columns
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
@@ -28,6 +29,7 @@ class FileLabels:
         places: which of them each label is, or MISSING.
         ends: 0, and where the labels of each row end; one label per row without `multi_label`.
         numbered: whether the labels are numbers without names.
+        listed: whether the file's metadata name its classes.
     """
 
     file: Path
@@ -35,6 +37,7 @@ class FileLabels:
     places: np.ndarray
     ends: np.ndarray
     numbered: bool
+    listed: bool = False
 
     def check_complete(self, column: str) -> None:
         """Raise InputError if a label is missing."""
@@ -44,9 +47,14 @@ class FileLabels:
                 f"{self.file} has {missing.sum()} rows without a {column}, the first is row {self.row(missing)}"
             )
 
+    def first(self, wanted: Collection[str]) -> tuple[int, str] | None:
+        """Return row and name of the first label that is one of some names, None if none is."""
+        found = np.isin(self.places, [place for place, name in enumerate(self.names) if name in wanted])
+        return (self.row(found), self.names[self.places[np.argmax(found)]]) if found.any() else None
+
     def row(self, wanted: np.ndarray) -> int:
-        """Return the row of the first label for which `wanted` is true."""
-        return int(np.searchsorted(self.ends, np.argmax(wanted), side="right")) - 1
+        """Return the row, counted from 1, of the first label for which `wanted` is true."""
+        return int(np.searchsorted(self.ends, np.argmax(wanted), side="right"))
 
 
 def features_of(file: Path) -> dict[str, Any]:
@@ -95,17 +103,27 @@ def read_labels(file: Path, column: str, multi_label: bool = False) -> FileLabel
             )
         ends = np.arange(len(values) + 1)
         if is_list:
-            ends = np.cumsum([0, *pc.fill_null(pc.list_value_length(values), 0).to_pylist()])
-            values = values.flatten()
+            lengths = pc.fill_null(pc.list_value_length(values), 1)  # a list that is null is a label that is missing
+            ends = np.append(0, np.cumsum(lengths.to_numpy(zero_copy_only=False), dtype=np.int64))
+            values = _items(values)
+            if pa.types.is_boolean(values.type):
+                raise InputError(
+                    f"{file} has lists of truth values in its column {column!r}, expected those of classes"
+                )
         if pa.types.is_dictionary(values.type):
             values = values.dictionary_decode()
+        if multi_label and not is_list and (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+            raise InputError(
+                f"{file} has text in its column {column!r}, expected lists of labels; leave out --data.multi_label, or "
+                "give --data Manifest and its --data.separator for paths and labels in a table"
+            )
         if pa.types.is_nested(values.type):
             raise InputError(f"{file} has {values.type} in its column {column!r}; expected whole numbers or text")
         encoded = values.dictionary_encode()
         different = encoded.dictionary.to_pylist()
         places = pc.fill_null(encoded.indices, MISSING).to_numpy(zero_copy_only=False).astype(np.int64)
     listed = listed_classes(file, column)
-    found = FileLabels(file, [], places, ends, listed is None and _all_numbers(different))
+    found = FileLabels(file, [], places, ends, listed is None and _all_numbers(different), listed is not None)
     names = []
     for place, value in enumerate(different):
         try:
@@ -117,7 +135,24 @@ def read_labels(file: Path, column: str, multi_label: bool = False) -> FileLabel
     known = sorted({name for name in names if name})
     place_of = {name: place for place, name in enumerate(known)}
     lookup = np.array([MISSING, *(place_of.get(name, MISSING) for name in names)])
-    return replace(found, names=known, places=lookup[places - MISSING])
+    found = replace(found, names=known, places=lookup[places - MISSING])
+    if is_list and listed is None and (vectors := has_vectors(found.places, ends, known)).any():
+        raise InputError(
+            f"{file} has in row {np.argmax(vectors) + 1} a list with a 0 or 1 for each class, expected the classes "
+            "that show; write their names or numbers"
+        )
+    return found
+
+
+def _items(values: Any) -> Any:
+    """Return the items of all lists, and null for a list that is null."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not values.null_count:
+        return values.flatten()
+    nothing = pa.scalar([None], values.type)
+    return pc.if_else(pc.is_valid(values), values, nothing).flatten()
 
 
 def class_list(files: Sequence[FileLabels], listed: Iterable[Sequence[str]], source: Path) -> list[str]:
@@ -129,14 +164,21 @@ def class_list(files: Sequence[FileLabels], listed: Iterable[Sequence[str]], sou
         source: what to call the files in messages.
 
     Raises:
-        InputError: if the labels are numbers that cannot be classes.
+        InputError: if labels cannot be classes, naming the first.
     """
     known = dict.fromkeys(name for names in listed for name in names)
-    texts = {name for file in files if not file.numbered for name in file.names}
+    texts = {name for file in files if not file.numbered for name in file.names} - known.keys()
     numbers = {name for file in files if file.numbered for name in file.names}
-    if known or not all(map(NUMBER.fullmatch, texts)):  # numbers among named classes are errors of their rows
-        return [*known, *sorted(texts - known.keys())]
-    return classes_of(sorted(texts | numbers), source)
+    try:
+        if known or not all(map(NUMBER.fullmatch, texts)):  # numbers among named classes are errors of their rows
+            check_names([*known, *sorted(texts)] if texts else ())
+            return [*known, *sorted(texts)]
+        return classes_of(texts | numbers)
+    except WrongLabelsError as error:
+        for file in files:
+            if first := file.first(error.labels):
+                raise InputError(f"{file.file} has in row {first[0]} the label {first[1]!r:.60}{error.why}") from error
+        raise InputError(f"{source} has the label {min(error.labels)!r}{error.why}") from error
 
 
 def match(found: FileLabels, class_names: Sequence[str], source: str | Path, or_numbers: bool) -> np.ndarray:
@@ -152,13 +194,13 @@ def match(found: FileLabels, class_names: Sequence[str], source: str | Path, or_
         InputError: naming file, row and label of the first that is no class.
     """
     numbers = class_numbers(found.names, class_names, or_numbers and found.numbered)
-    if (numbers < 0).any():
-        wrong = int(np.argmax(numbers < 0))
-        rows = found.places == wrong
+    unknown = {name for name, number in zip(found.names, numbers.tolist(), strict=True) if number < 0}
+    if first := found.first(unknown):
+        row, label = first
         fix = "; it is a number among named classes: give --data.class_map" if found.numbered else ""
         raise InputError(
-            f"{found.file} has in row {found.row(rows)} the label {found.names[wrong]!r}, which {source} lacks "
-            f"({len(class_names)} classes: {shortened(class_names)}){fix}"
+            f"{found.file} has in row {row} the label {label!r:.60}, which {source} lacks "
+            f"({len(class_names)} classes: {shortened(class_names)}){fix}{look_alike(label, class_names)}"
         )
     return np.append(numbers, IGNORE).astype(np.int64)[found.places]
 
@@ -178,7 +220,14 @@ def _name(value: Any, listed: Sequence[str] | None) -> str | None:
         return None
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, bool) or (isinstance(value, str) and nested(value) is None):
+    if isinstance(value, str):
+        try:
+            if nested(value.strip()) is None:
+                return check_name(value) or None
+        except ValueError as error:
+            raise ValueError(f", {error}" if str(error).startswith("which") else "") from error
+        raise ValueError("")
+    if isinstance(value, bool):
         return str(value)
     if isinstance(value, int) and value >= 0 and listed is None:
         return str(value)

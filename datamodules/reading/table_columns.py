@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import table_rows
-from datamodules.reading.class_map import nested, whole_number
+from datamodules.reading.coco import Annotated
+from datamodules.reading.label_text import LabelKinds, nested, plain_text, refuse_vector, whole_number
 from datamodules.reading.splits import SPLIT_OF
 from vit_lightning.errors import InputError
 
@@ -82,6 +83,8 @@ def choose(
     given = {"path_column": paths, "label_column": labels, "split_column": _given(split), "group_column": _given(group)}
     for flag, names in given.items():
         for name in names:
+            if there.count(name) > 1 or names.count(name) > 1:
+                raise InputError(f"{table} has the column {name!r} twice; give each column a name of its own")
             if name not in there:
                 raise InputError(f"{table} has no column {name!r} but {', '.join(there) or 'none'}; give --data.{flag}")
     return Columns(paths, labels, one_hot, split, group)
@@ -104,20 +107,21 @@ def read(
     """
     count, ends = len(columns.paths), len(columns.paths) + len(columns.labels)
     further = [name for name in (columns.split, columns.group) if name]
+    kinds = LabelKinds()
     for row, cells in enumerate(table_rows.values(table, [*columns.paths, *columns.labels, *further]), start=1):
-        path = "/".join(
-            str(part).strip("/") if place else str(part) for place, part in enumerate(cells[:count]) if part
-        )
-        if not path:
-            raise InputError(f"{table} has no path in row {row}")
         try:
+            path = _path(cells[:count])
+        except ValueError as error:
+            raise InputError(f"{table} has {error} in row {row}") from error
+        try:
+            split, group = _further(columns, cells[ends:])
+            is_hidden = may_lack_labels or SPLIT_OF.get(split.lower()) == "test"
             if columns.one_hot:
                 found = zip(columns.labels, cells[count:ends], strict=True)
                 labels = [name for name, cell in found if _is_set(cell, name)]
             else:
-                labels = [label for cell in cells[count:ends] for label in _labels(cell, multi_label, separator)]
-            split, group = _further(columns, cells[ends:])
-            is_hidden = may_lack_labels or SPLIT_OF.get(split.lower()) == "test"
+                given = [cell for cell in cells[count:ends] if not (is_hidden and cell is None)]
+                labels = [label for cell in given for label in _labels(cell, multi_label, separator, kinds)]
             if is_hidden:
                 labels = [label for label in labels if label.lower() not in MISSING]
             elif missing := next((label for label in labels if label.lower() in MISSING), None):
@@ -166,18 +170,53 @@ def _is_set(cell: Any, name: str) -> bool:
     return YES_OR_NO[text]
 
 
-def _labels(cell: Any, multi_label: bool, separator: str) -> list[str]:
+def _path(cells: Sequence[Any]) -> str:
+    """Return the path that some cells make up."""
+    parts = []
+    for cell in cells:
+        if cell is None or cell != cell or cell == "":
+            continue
+        if not isinstance(cell, str | int | float):
+            raise ValueError(f"the path {cell!r:.60}, expected text,")
+        parts.append(whole_number(str(cell)) if isinstance(cell, float) else str(cell))
+    if not parts:
+        raise ValueError("no path")
+    return "/".join([parts[0], *(part.strip("/") for part in parts[1:])])
+
+
+def _labels(cell: Any, multi_label: bool, separator: str, kinds: LabelKinds) -> list[str]:
     """Return the labels in a cell."""
     if isinstance(cell, str) and (found := nested(cell.strip())) is not None:
         cell = found
     if isinstance(cell, dict) and list(cell) == ["choices"]:  # Label Studio's
         cell = cell["choices"]
-    if isinstance(cell, list) and not multi_label:
+    if isinstance(cell, Annotated) and not multi_label:
+        return _annotated(cell)
+    if isinstance(cell, list) and cell and not multi_label:
         raise ValueError(f"the list {cell!r:.60} as a label; give --data.multi_label true if it is one,")
-    parts = (
-        cell if isinstance(cell, list) else cell.split(separator) if isinstance(cell, str) and multi_label else [cell]
-    )
+    if isinstance(cell, list):
+        parts = cell
+    elif not multi_label:
+        parts = [cell]
+    else:
+        parts = [part for part in cell.split(separator) if part.strip()] if isinstance(cell, str) else [cell]
     for part in parts:
-        if isinstance(part, dict | list | bytes):
-            raise ValueError(f"the label {part!r:.60}, expected a name or a number,")
-    return [name for part in parts if part is not None and part == part and (name := str(part).strip())]
+        kinds.check(part)
+    labels = [plain_text(part) for part in parts]
+    if not multi_label:
+        return list(filter(None, labels))
+    if "" in labels:
+        nothing = "nothing in its list" if isinstance(cell, list) else "nothing, not even an empty list,"
+        raise ValueError(f"{nothing} where a label is expected; write [] for an image without any,")
+    if isinstance(cell, list) and any(isinstance(part, bool) for part in parts):
+        raise ValueError(f"the list {cell!r:.60}, expected the names or the numbers of classes,")
+    refuse_vector(labels)
+    return labels
+
+
+def _annotated(classes: Annotated) -> list[str]:
+    """Return the class of an image with annotations of one class."""
+    if len(classes) != 1:
+        found = f"annotations of {len(classes)} classes" if classes else "no annotation"
+        raise ValueError(f"{found}, expected one class; give --data.multi_label true for several or none,")
+    return list(classes)

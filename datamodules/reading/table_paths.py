@@ -12,7 +12,7 @@ class Paths(MappedStrings):
 
     Args:
         file: where they are kept.
-        folders: the folders; the first in which there is a file counts.
+        folders: the folders; a path that leads to different files from two of them is an error.
     """
 
     def __init__(self, file: Path, folders: Sequence[Path]) -> None:

@@ -2,20 +2,21 @@
 
 import csv
 import io
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from gzip import GzipFile
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
 
-from datamodules.reading.class_map import not_utf8
+from datamodules.reading import coco, strict_json
+from datamodules.reading.class_map import DELIMITERS, not_utf8
 from datamodules.reading.damaged_files import check_regular, reading
 from datamodules.reading.parquet_labels import listed_classes
 from datamodules.reading.parquet_rows import open_table
 from vit_lightning.errors import InputError
 
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
+OTHER_DELIMITERS = {";": "semicolons", "|": "bars", "\t": "tabs", ",": "commas"}
 ENDINGS = ".csv, .tsv or .parquet, or in .jsonl, .json, .csv.gz, .tsv.gz or .jsonl.gz"
 
 
@@ -24,28 +25,44 @@ def header(table: Path) -> list[str]:
     kind = _kind(table)
     if kind == ".parquet":
         return list(open_table(table).schema_arrow.names)
-    with reading(table):
+    with _reading(table):
         if kind in DELIMITERS:
-            with _open(table) as file:
-                return [name.strip() for name in next(csv.reader(file, delimiter=DELIMITERS[kind]), [])]
+            names = [name.strip() for name in next(_cells(table, kind), [])]
+            _check_delimiter(table, names, kind)
+            return names
         return list(dict.fromkeys(name for row in islice(_objects(table, kind), 1) for name in row))
 
 
 def values(table: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     """Yield what each row has in some columns, None where it has nothing."""
     kind = _kind(table)
-    with reading(table):
+    with _reading(table):
         if kind == ".parquet":
             yield from _parquet(table, columns)
         elif kind in DELIMITERS:
-            places = [header(table).index(name) for name in columns]
-            with _open(table) as file:
-                for row in islice(csv.reader(file, delimiter=DELIMITERS[kind]), 1, None):
-                    if row:
-                        yield tuple(row[place] if place < len(row) else None for place in places)
+            names = header(table)
+            places = [names.index(name) for name in columns]
+            for number, row in enumerate(filter(None, islice(_cells(table, kind), 1, None)), start=1):
+                if len(row) > len(names):
+                    raise InputError(
+                        f"{table} has {len(row)} cells in row {number} ({row[places[0]]:.80}), but {len(names)} "
+                        "columns; put a cell that holds the delimiter in quotation marks"
+                    )
+                yield tuple(row[place] if place < len(row) else None for place in places)
         else:
             for found in _objects(table, kind):
                 yield tuple(found.get(name) for name in columns)
+
+
+@contextmanager
+def _reading(table: Path) -> Iterator[None]:
+    """Name the table in what goes wrong inside, and what to do where its text has another encoding."""
+    with reading(table):
+        try:
+            yield
+        except UnicodeDecodeError as error:
+            byte = f"the byte 0x{error.object[error.start]:02X}"
+            raise InputError(f"{table} is not UTF-8 text, but has {byte}; save it as UTF-8") from error
 
 
 def _kind(table: Path) -> str:
@@ -56,10 +73,31 @@ def _kind(table: Path) -> str:
     raise InputError(f"{table} must end in {ENDINGS}")
 
 
+def _cells(table: Path, kind: str) -> Iterator[list[str]]:
+    """Yield the cells of all lines, the header's first."""
+    with _open(table) as file:
+        try:
+            yield from csv.reader(file, delimiter=DELIMITERS[kind], strict=True)
+        except csv.Error as error:
+            raise InputError(f"{table} cannot be read ({error}); is there a lone quotation mark?") from error
+
+
+def _check_delimiter(table: Path, names: Sequence[str], kind: str) -> None:
+    """Refuse a header that other delimiters divide."""
+    if len(names) != 1:
+        return
+    if other := next((sign for sign in OTHER_DELIMITERS if sign in names[0]), None):
+        raise InputError(
+            f"{table} has one column {names[0]!r}, which {OTHER_DELIMITERS[other]} divide, expected "
+            f"{OTHER_DELIMITERS[DELIMITERS[kind]]}; save it with commas as .csv, or with tabs as .tsv"
+        )
+
+
 def _open(table: Path) -> TextIO:
     with _bytes(table) as file:
-        if not_utf8(file.read(2)).endswith("as UTF-8"):
-            raise InputError(f"{table} is UTF-16 text; save it as UTF-8")
+        start = file.read(2)
+    if "UTF-16" in not_utf8(start):
+        raise InputError(f"{table} is UTF-16 text; save it as UTF-8")
     return io.TextIOWrapper(_bytes(table), encoding="utf-8-sig", newline="")
 
 
@@ -70,35 +108,42 @@ def _bytes(table: Path) -> BinaryIO:
 
 def _parquet(table: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     listed = [listed_classes(table, name) for name in columns]
+    row = 0
     for batch in open_table(table).iter_batches(columns=list(columns)):
-        cells = (batch.column(name).to_pylist() for name in columns)
-        named = (
-            found if names is None else [_named(value, names, table) for value in found]
-            for found, names in zip(cells, listed, strict=True)
-        )
-        yield from zip(*named, strict=True)
+        for cells in zip(*(batch.column(name).to_pylist() for name in columns), strict=True):
+            row += 1
+            yield tuple(
+                cell if names is None else _named(cell, names, f"{table} has in row {row}")
+                for cell, names in zip(cells, listed, strict=True)
+            )
 
 
-def _named(value: Any, names: Sequence[str], table: Path) -> Any:
+def _named(value: Any, names: Sequence[str], place: str) -> Any:
     """Return the names of the classes that numbers stand for."""
     if isinstance(value, list):
-        return [_named(item, names, table) for item in value]
-    if not isinstance(value, int) or value == -1:
-        return None
-    if not 0 <= value < len(names):
-        raise InputError(f"{table} has the label {value}, outside its {len(names)} classes")
-    return names[value]
+        return [_named(item, names, place) for item in value]
+    if value is None or value != value or value == -1 or isinstance(value, str):
+        return None if value == -1 else value
+    if not 0 <= value < len(names) or value != int(value):
+        raise InputError(f"{place} the label {value}, outside its {len(names)} classes")
+    return names[int(value)]
 
 
 def _objects(table: Path, kind: str) -> Iterator[dict[str, Any]]:
     with _open(table) as file:
-        rows = (
-            (json.loads(line) for line in file if line.strip()) if kind == ".jsonl" else _json(json.load(file), table)
-        )
+        rows = _lines(file, table) if kind == ".jsonl" else _json(strict_json.loads(file.read()), table)
         for number, row in enumerate(rows, start=1):
             if not isinstance(row, dict):
                 raise InputError(f"{table} has no object in row {number}, expected one with a path and a label")
             yield row
+
+
+def _lines(file: Iterable[str], table: Path) -> Iterator[Any]:
+    for number, line in enumerate(filter(str.strip, file), start=1):
+        try:
+            yield strict_json.loads(line)
+        except ValueError as error:
+            raise InputError(f"{table} has in row {number} no JSON that can be read ({error})") from error
 
 
 def _is_task(item: Any) -> bool:
@@ -119,8 +164,8 @@ def _task(task: dict[str, Any], where: str) -> dict[str, Any]:
     ]
     if any(sorted(choices) != sorted(given[0]) for choices in given):
         raise InputError(f"{where} annotations that disagree: {given!r:.100}; keep one of them")
-    choices = given[0] if given else []
-    return {**task["data"], "label": choices[0] if len(choices) == 1 else choices or None}
+    choices = given[0] if given else None
+    return {**task["data"], "label": choices[0] if choices and len(choices) == 1 else choices}
 
 
 def _json(content: Any, table: Path) -> Iterator[Any]:
@@ -129,12 +174,6 @@ def _json(content: Any, table: Path) -> Iterator[Any]:
         for row, item in enumerate(content, start=1):
             yield _task(item, f"{table} has in row {row}") if _is_task(item) else item
         return
-    if not isinstance(content, dict) or not {"images", "annotations", "categories"} <= content.keys():
+    if not isinstance(content, dict) or not set(coco.PARTS) <= content.keys():
         raise InputError(f"{table} is no list of objects and has no images, annotations and categories, as COCO's has")
-    names = {category["id"]: category["name"] for category in content["categories"]}
-    classes: dict[Any, dict[str, None]] = {image["id"]: {} for image in content["images"]}
-    for annotation in content["annotations"]:
-        classes[annotation["image_id"]][names[annotation["category_id"]]] = None
-    for image in content["images"]:
-        found = list(classes[image["id"]])
-        yield {"file_name": image["file_name"], "label": found[0] if len(found) == 1 else found}
+    yield from coco.rows(content, table)

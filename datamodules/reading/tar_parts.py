@@ -1,14 +1,15 @@
 """Samples of a WebDataset tar: which of its files belong together, which is the image, and which says the class."""
 
-import json
 import re
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, NamedTuple
 
+from datamodules.reading import strict_json
 from datamodules.reading.damaged_files import reason
 from datamodules.reading.image_files import ENDINGS
+from datamodules.reading.label_text import LabelKinds, check_name, nested, plain_text, refuse_vector
 from vit_lightning.errors import InputError, listing
 
 META = re.compile(r"__[^/]*__($|/)")
@@ -42,6 +43,7 @@ class SampleForm:
     image_part: str | None = None
     label_part: str | None = None
     multi_label: bool = False
+    _kinds: LabelKinds = field(default_factory=LabelKinds, init=False, repr=False)
     _beside: set[str] = field(default_factory=set, init=False, repr=False)
     """Endings such as depth.png of files that stood beside an image."""
     _taken: set[str] = field(default_factory=set, init=False, repr=False)
@@ -88,10 +90,10 @@ class SampleForm:
             ValueError: saying what is wrong with it.
         """
         if not f".{ending}".endswith(".json"):
-            lines = [line.strip() for line in data.decode().splitlines() if line.strip()]
-            return self._checked(lines, f".{ending} holds {len(lines)} lines")
+            lines = [line.strip() for line in data.decode("utf-8-sig").splitlines() if line.strip()]
+            return self._checked([_line(line, ending) for line in lines], f".{ending} holds {len(lines)} lines")
         try:
-            content = json.loads(data)
+            content = strict_json.loads(data)
         except (ValueError, RecursionError) as error:
             raise UnicodeError(error) from error  # of those that say what is wrong, this one is of the file
         value = content.get(self.label_field) if isinstance(content, dict) else None
@@ -99,11 +101,18 @@ class SampleForm:
             return None
         values = value if isinstance(value, list) else [value]
         where = f"the field {self.label_field!r} of .{ending} holds"
-        return self._checked([_name(one, where) for one in values], f"{where} a list of {len(values)}")
+        names = [_name(one, where, self._kinds) for one in values]
+        if isinstance(value, list) and any(isinstance(one, bool) for one in values):
+            raise ValueError(f"has no class: {where} {value!r:.80}, expected the names or the numbers of classes")
+        return self._checked(names, f"{where} a list of {len(values)}")
 
     def _checked(self, names: Sequence[str], what: str) -> tuple[str, ...]:
         if len(names) != 1 and not self.multi_label:
             raise ValueError(f"has no single class: {what}; give --data.multi_label true for several or none")
+        try:
+            refuse_vector(names)
+        except ValueError as error:
+            raise ValueError(f"has {error} in its label") from error
         return tuple(dict.fromkeys(names))
 
 
@@ -200,10 +209,24 @@ def _named(endings: Sequence[str] | Mapping[str, Any]) -> str:
     return listing(f".{ending}" for ending in endings)
 
 
-def _name(value: Any, where: str) -> str:
+def _line(line: str, ending: str) -> str:
+    """Return the class that a line of a text file names."""
+    try:
+        if nested(line) is None:
+            return check_name(line)
+    except ValueError as error:
+        raise ValueError(f"has no class: .{ending} holds {line!r:.80}, expected a name or a whole number") from error
+    raise ValueError(f"has no class: .{ending} holds the list or object {line!r:.80}; write one name a line")
+
+
+def _name(value: Any, where: str, kinds: LabelKinds) -> str:
     """Return the class that a value of a .json names."""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    if isinstance(value, (str, int)) and str(value).strip():
-        return str(value).strip()
+    fraction = isinstance(value, float) and not value.is_integer()
+    try:
+        plain = not isinstance(value, str) or nested(value.strip()) is None
+        kinds.check(value)
+        if plain and not fraction and (name := plain_text(value)):
+            return name
+    except ValueError as error:
+        raise ValueError(f"has no class: {where} {str(error).rstrip(',')}") from error
     raise ValueError(f"has no class: {where} {value!r:.80}, expected a name or a whole number")

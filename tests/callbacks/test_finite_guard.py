@@ -166,7 +166,7 @@ def test_all_processes_end_and_the_file_tells_each(tmp_path, strategy):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=1800,
     )
     assert done.returncode == 1, done.stderr
     report = json.loads((tmp_path / "runs/default/0/nonfinite.json").read_text())

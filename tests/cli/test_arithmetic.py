@@ -61,6 +61,12 @@ def test_a_run_goes_on_in_its_precision_on_a_cpu_and_is_scored_in_fp32(monkeypat
     assert default_precision("fit", {"accelerator": "auto"}, TRAINED) is None
 
 
+def test_nvidias_variable_keeps_fp32(gpu, monkeypatch):
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
+    default_precision("fit", {"accelerator": "auto"}, {})
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
 def test_less_than_tf32_stays_as_it_was_asked_for(gpu):
     torch.set_float32_matmul_precision("medium")
     default_precision("fit", {"accelerator": "auto"}, {})

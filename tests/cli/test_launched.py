@@ -65,7 +65,7 @@ def test_torchrun_alone_makes_one_run_of_two_processes(tmp_path):
         start_new_session=True,
     )
     try:
-        said = process.communicate(timeout=300)[0]
+        said = process.communicate(timeout=1800)[0]
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

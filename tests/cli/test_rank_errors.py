@@ -112,7 +112,7 @@ def test_what_one_alone_meets_ends_the_other_with_one_line(tmp_path):
         for rank in range(2)
     ]
     try:
-        errors = [process.communicate(timeout=120)[1] for process in processes]
+        errors = [process.communicate(timeout=1800)[1] for process in processes]
     finally:
         for process in processes:
             process.kill()

@@ -96,7 +96,8 @@ def test_whole_numbers_are_class_numbers(root):
     assert data.train_set.labels.tolist() == [10, 2]
     write(root / "train.csv", [("images/0.png", "20190101"), ("images/1.png", "2")])
     with pytest.raises(
-        InputError, match=r"train\.csv has the label 20190101, which is no class below 1000000; give --data\.class_map"
+        InputError,
+        match=r"train\.csv has the label '20190101' in row 1 .*, which is no class below 1000000; give --data\.class",
     ):
         ready(root)
 
@@ -221,7 +222,7 @@ def test_missing_files(root):
 NUMBERS = ["0", "2", "10"]
 
 
-@pytest.mark.parametrize("train", ["{}", "{}.0", "{}.", "0{}"])
+@pytest.mark.parametrize("train", ["{}", "{}.0", "{}."])
 @pytest.mark.parametrize("val", ["{}", "{}.0"])
 def test_whole_numbers_are_the_same_classes_however_they_are_written(root, train, val):
     write(root / "train.csv", [(f"images/{row}.png", train.format(number)) for row, number in enumerate(NUMBERS)])
@@ -239,9 +240,13 @@ def test_whole_numbers_are_the_same_classes_however_they_are_written(root, train
             ["cat", "0"],
             r"val\.csv has the label '0' in row 2 \(images/1\.png\), which .* lacks",
         ),
-        (["cat", "dog"], ["1.0", "0.0"], r"val\.csv has the label '0\.0' in row 2 .* lacks"),
+        (["cat", "dog"], ["1.0", "0.0"], r"val\.csv has the label '1\.0' in row 1 .* lacks"),
         (["0", "1"], ["0", "2"], r"val\.csv has the label '2' in row 2 .* lacks"),
-        (["0", "0.5"], ["0", "0"], r"train\.csv has the label 0\.5, expected names or whole numbers"),
+        (
+            ["0", "0.5"],
+            ["0", "0"],
+            r"train\.csv has the label '0\.5' in row 2 .*, expected names or whole numbers",
+        ),
         (
             ['"[""cat"", ""dog""]"', "dog"],
             ["dog", "dog"],

@@ -103,10 +103,13 @@ def test_hidden_labels_of_test_images(root, hidden):
         ready(root, "test", test="test.csv", val_fraction=0.0)
 
 
-def test_minus_one_is_a_class_where_training_images_have_it(root):
+def test_minus_one_is_a_class_where_a_class_map_has_it(root):
     write(root / "train.csv", "path,label", ["0.png,-1", "1.png,1"])
     write(root / "test.csv", "path,label", ["2.png,1", "3.png,-1"])
-    data = ready(root, test="test.csv", val_fraction=0.0)
+    with pytest.raises(InputError, match=r"train\.csv has the label '-1' in row 1 \(0\.png\), which is no class; take"):
+        ready(root, test="test.csv", val_fraction=0.0)
+    (root / "classes.txt").write_text("-1\n1\n")
+    data = ready(root, test="test.csv", val_fraction=0.0, class_map=root / "classes.txt")
     assert [data.class_names[label] for label in data.test_set.labels] == ["1", "-1"]
 
 

@@ -112,7 +112,7 @@ def test_other_columns(tmp_path):
 def test_wrong_labels(tmp_path):
     write(tmp_path / "train.parquet", [0, 1, 7], ["cat", "dog"])
     write(tmp_path / "test.parquet", [-1, -1, 0])
-    with pytest.raises(InputError, match=r"train\.parquet has in row 2 the label 7, outside its 2 classes"):
+    with pytest.raises(InputError, match=r"train\.parquet has in row 3 the label 7, outside its 2 classes"):
         ready(tmp_path, val_fraction=0.0)
     write(tmp_path / "train.parquet", [0, 1, 1])
     data = ready(tmp_path, val_fraction=0.0)
@@ -273,21 +273,21 @@ def test_numbers_are_the_same_classes_in_every_type(numbers, train_type, test_ty
 @pytest.mark.parametrize(
     ("train", "names", "val", "message"),
     [
-        ([0, 1], ["cat", "dog"], [0, 1], r"val\.parquet has in row 0 the label '0', .*a number among named classes"),
+        ([0, 1], ["cat", "dog"], [0, 1], r"val\.parquet has in row 1 the label '0', .*a number among named classes"),
         (
             ["cat", "dog"],
             None,
             [1],
-            r"val\.parquet has in row 0 the label '1', which train lacks \(2 classes: cat, dog\)",
+            r"val\.parquet has in row 1 the label '1', which train lacks \(2 classes: cat, dog\)",
         ),
-        ([0, 1], None, ["0", "cat"], r"val\.parquet has in row 1 the label 'cat', which train lacks"),
-        ([0, 1], None, [1, 2], r"val\.parquet has in row 1 the label '2', which train lacks"),
-        ([0.0, 0.5], None, [0], r"expected whole numbers or text, but has in row 1 the label 0\.5"),
-        ([0, -1], None, [0], r"train\.parquet has 1 rows without a label, the first is row 1"),
+        ([0, 1], None, ["0", "cat"], r"val\.parquet has in row 2 the label 'cat', which train lacks"),
+        ([0, 1], None, [1, 2], r"val\.parquet has in row 2 the label '2', which train lacks"),
+        ([0.0, 0.5], None, [0], r"expected whole numbers or text, but has in row 2 the label 0\.5"),
+        ([0, -1], None, [0], r"train\.parquet has 1 rows without a label, the first is row 2"),
         ([[0], [1]], None, [0], r"train\.parquet has lists in its column 'label'; give --data\.multi_label true"),
-        (['["cat"]', "dog"], None, ["dog"], r"train\.parquet has .* in row 0 the label '\[\"cat\"\]'"),
+        (['["cat"]', "dog"], None, ["dog"], r"train\.parquet has .* in row 1 the label '\[\"cat\"\]'"),
         ([{"a": 1}], None, [0], r"train\.parquet has struct<a: int64> in its column 'label'"),
-        ([b"cat"], None, [0], r"train\.parquet has binary .* in row 0 the label b'cat'"),
+        ([b"cat"], None, [0], r"train\.parquet has binary .* in row 1 the label b'cat'"),
     ],
 )
 def test_labels_that_cannot_be_matched_are_named_with_file_and_row(tmp_path, train, names, val, message):
@@ -300,7 +300,7 @@ def test_labels_that_cannot_be_matched_are_named_with_file_and_row(tmp_path, tra
 def test_numbers_in_one_training_file_and_names_in_another(tmp_path):
     write(tmp_path / "train-0.parquet", [0, 1])
     write(tmp_path / "train-1.parquet", ["cat", "dog"])
-    with pytest.raises(InputError, match=r"train-0\.parquet has in row 0 the label '0', which train lacks"):
+    with pytest.raises(InputError, match=r"train-0\.parquet has in row 1 the label '0', which train lacks"):
         ready(tmp_path)
 
 
@@ -319,7 +319,7 @@ def test_doctor_finds_what_cannot_be_matched(app, tmp_path):
     words = ("--data", "Parquet", "--data.root", tmp_path, "--data.image_size", 8, "--data.batch_size", 2)
     words += ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--data.num_workers", 0)
     done = app("doctor", *words)
-    assert done.code == 1 and "val.parquet has in row 0 the label '0', which train lacks" in done.out
+    assert done.code == 1 and "val.parquet has in row 1 the label '0', which train lacks" in done.out
 
 
 def write_paths(path, paths, as_struct):
@@ -365,11 +365,11 @@ def test_several_configs_and_files_that_are_no_split_are_named(tmp_path):
 
 def test_lists_of_labels(tmp_path):
     names = ["cat", "dog", "owl"]
-    write(tmp_path / "train.parquet", [[0], [2, 1], [], None], names)
+    write(tmp_path / "train.parquet", [[0], [2, 1], [], [1]], names)
     write(tmp_path / "val.parquet", [[1, 2]], names[::-1])
     write(tmp_path / "test.parquet", [["owl", "cat"]])
     data = ready(tmp_path, multi_label=True)
-    assert [data.train_set[row][1].tolist() for row in range(4)] == [[1, 0, 0], [0, 1, 1], [0, 0, 0], [0, 0, 0]]
+    assert [data.train_set[row][1].tolist() for row in range(4)] == [[1, 0, 0], [0, 1, 1], [0, 0, 0], [0, 1, 0]]
     assert data.val_set[0][1].tolist() == [1, 1, 0]
     assert data.test_set[0][1].tolist() == [1, 0, 1]
     check_datamodule(module(tmp_path, multi_label=True))

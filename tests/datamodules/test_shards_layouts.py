@@ -3,6 +3,7 @@
 import io
 import json
 import pickle
+import re
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +69,62 @@ def test_what_litdata_writes_is_read_as_litdata_reads_it(tmp_path, form):
             assert ours == image
         else:  # two decoders
             assert (images.decode(ours, name="").int() - image.int()).abs().max() <= 3
+
+
+def labelled(root: Path, labels: list) -> Path:
+    """A set of LitData whose records have these labels, and a class_map of x, y and z."""
+    writer = pytest.importorskip("litdata.streaming.writer").BinaryWriter(str(root / "set/train"), chunk_size=2)
+    content = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(content, "PNG")
+    for number, label in enumerate(labels):
+        writer[number] = (content.getvalue(), label)
+    writer.done()
+    writer.merge()
+    (root / "classes").write_text("x\ny\nz\n")
+    return root / "set"
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([0, 1, 2, -1, 3], r"record 1 of .*chunk-0-1\.bin has label -1, outside the 3 classes"),
+        ([0, 3, -1], r"record 1 of .*chunk-0-0\.bin has label 3, outside the 3 classes"),
+        ([[0], [1, 3]], r"record 1 of .* has label 3, outside the 3 classes"),
+        ([[0, 1], [1, 0, 0]], r"record 1 of .* has a 0 or 1 for each class, expected the numbers"),
+    ],
+)
+def test_labels_of_litdata_that_are_no_classes(app, tmp_path, labels, message):
+    several = isinstance(labels[0], list)
+    root = labelled(tmp_path, [np.array(label, np.int32) for label in labels] if several else labels)
+    with pytest.raises(InputError, match=message):
+        ready(root, class_map=tmp_path / "classes", val_fraction=0)
+    words = ("--data", "Shards", "--data.root", root, "--data.class_map", tmp_path / "classes", "--data.image_size", 8)
+    done = app("doctor", *NET[:4], *words, "--data.batch_size", 2, "--data.num_workers", 0)
+    assert done.code == 1 and re.search(message, done.out + done.err)
+
+
+def test_lists_of_litdata_that_may_be_vectors(tmp_path):
+    root = labelled(tmp_path, [np.array(label, np.int32) for label in ([1, 0], [0, 1])])
+    (tmp_path / "classes").write_text("x\ny\n")
+    with pytest.raises(InputError, match=r"train has the list 0, 1 or 1, 0 for every image, which may name both"):
+        ready(root, class_map=tmp_path / "classes", val_fraction=0)
+    (tmp_path / "classes").write_text("x\ny\nz\n")
+    found = ready(root, class_map=tmp_path / "classes", val_fraction=0).train_set
+    assert found[0][1].tolist() == found[1][1].tolist() == [1, 1, 0]
+
+
+def test_labels_beside_the_shards_are_compared_with_the_classes(root):
+    np.save(root / "val/labels.npy", np.array([0, 1, 2] * 3 + [-100, 7, 0], np.int32))
+    with pytest.raises(InputError, match=r"record 2 of .*val/chunk-0-1\.bin has label 7, outside the 3 classes"):
+        ready(root)
+
+
+def test_a_class_map_beside_a_manifest_names_the_same_classes(root, tmp_path):
+    (tmp_path / "classes").write_text("a\nb\nc\n")
+    assert ready(root, class_map=tmp_path / "classes").class_names == ["a", "b", "c"]
+    (tmp_path / "classes").write_text("b\na\nc\n")
+    with pytest.raises(InputError, match=r"classes and .*manifest\.json differ in classes; drop it"):
+        ready(root, class_map=tmp_path / "classes")
 
 
 @pytest.mark.parametrize("folder", ["train", "."])

@@ -207,7 +207,7 @@ def test_named_classes(tmp_path, shards):
     data = ready(shards(tmp_path, train="train.tar", label_field="species", val_fraction=0, class_map=tmp_path / "map"))
     assert data.train_set.labels.tolist() == [0, 1]
     (tmp_path / "map").write_text("cat\n")
-    with pytest.raises(InputError, match=r"the train tars under .* have the label 'ant', which .*map lacks"):
+    with pytest.raises(InputError, match=r"train\.tar: sample b has the label 'ant', which .*map lacks"):
         ready(shards(tmp_path, train="train.tar", label_field="species", class_map=tmp_path / "map"))
 
 

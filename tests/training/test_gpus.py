@@ -42,23 +42,43 @@ def losses(run: str) -> dict[str, list[float]]:
     return {name: [value for _, value in logged(f"{run}/0", name)] for name in ("train/loss", "val/loss", "lr")}
 
 
-def test_two_gpus_do_the_mathematics_of_one(app, together):
+@pytest.fixture
+def exact(monkeypatch):
+    """Flags of a run that multiplies in fp32."""
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
+    torch.set_float32_matmul_precision("highest")
+    return "--trainer.precision", "32-true"
+
+
+@pytest.mark.parametrize("pool", ["token", "gap"])
+def test_the_fast_path_trains_sharded_as_the_plain_one_does(together, pool):
+    """A block's output waits for the next one's norm with a bias whose layer is by then sharded again."""
+    words = (*FIT, *STRATEGIES["fsdp"], "--data.batch_size", 4)
+    words += ("--model.net.variant", "Ti/16", "--model.net.depth", 3, "--model.net.pool", pool)
+    for precision in ("32-true", "bf16-mixed"):
+        together(*words, "--trainer.precision", precision, *experiment(precision))
+    for loss, ours in losses("bf16-mixed").items():
+        assert ours == pytest.approx(losses("32-true")[loss], rel=2e-2)
+
+
+def test_two_gpus_do_the_mathematics_of_one(app, together, exact):
     """A single device and DDP draw their weights on the GPU, FSDP on the host."""
     for device in ("gpu", "cpu"):
-        words = (*FIT, "--trainer.accelerator", device, "--trainer.devices", 1, "--data.batch_size", 8)
+        words = (*FIT, *exact, "--trainer.accelerator", device, "--trainer.devices", 1, "--data.batch_size", 8)
         alone = app(*words, *experiment(device))
         assert alone.code == 0, alone.err
     for name, strategy, device in (("ddp", "ddp", "gpu"), ("fsdp", "fsdp", "cpu")):
-        together(*FIT, *STRATEGIES[strategy], "--data.batch_size", 4, *experiment(name))
+        together(*FIT, *exact, *STRATEGIES[strategy], "--data.batch_size", 4, *experiment(name))
         for loss, ours in losses(name).items():
             assert ours == pytest.approx(losses(device)[loss], abs=1e-5)
 
 
 @pytest.mark.parametrize("accumulated", [1, 2])
-def test_graphs_on_two_gpus_do_the_mathematics_of_ddp(together, accumulated):
+def test_graphs_on_two_gpus_do_the_mathematics_of_ddp(together, exact, accumulated):
     """Five batches an epoch: the last one is stepped on alone where two are accumulated."""
-    words = (*FIT, *STRATEGIES["ddp"], "--data.batch_size", 4, "--trainer.accumulate_grad_batches", accumulated)
-    together(*words, *experiment("plain"))
+    words = (*FIT, *exact, *STRATEGIES["ddp"], "--data.batch_size", 4)
+    words += ("--trainer.accumulate_grad_batches", accumulated)
+    together(*words, "--model.cuda_graph", "false", *experiment("plain"))
     together(*words, "--model.cuda_graph", "true", *experiment("graphs"))
     for loss, ours in losses("graphs").items():
         assert len(ours) > 1 and ours == pytest.approx(losses("plain")[loss], abs=1e-5)

@@ -51,7 +51,7 @@ def test_recomputing_blocks_works_on_two_processes(app, strategy):
         | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=1800,
     )
     assert done.returncode == 0, done.stderr
     close(trained(0), trained(1), 1e-5)

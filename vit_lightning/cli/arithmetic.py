@@ -1,5 +1,6 @@
 """The precision of a run where no flag names one."""
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,8 +36,8 @@ def default_precision(verb: str, trainer: Mapping[str, Any], trained: Mapping[st
 
 
 def allow_tf32() -> None:
-    """Let a GPU multiply what stays fp32 in TF32, unless the process has asked for less."""
-    if torch.get_float32_matmul_precision() == "highest":
+    """Let a GPU multiply what stays fp32 in TF32, unless the process or NVIDIA's own variable says otherwise."""
+    if torch.get_float32_matmul_precision() == "highest" and os.environ.get("NVIDIA_TF32_OVERRIDE") != "0":
         torch.set_float32_matmul_precision("high")
 
 

@@ -168,7 +168,7 @@ def test_a_killed_run_goes_on(tmp_path, monkeypatch, app):
     process = subprocess.Popen(command, cwd=tmp_path, env=environment, start_new_session=True)
     journal = tmp_path / "out/train/prepared.jsonl"
     try:
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 1800
         while not journal.exists() or journal.read_text().count("\n") < 4:
             assert process.poll() is None and time.monotonic() < deadline
             time.sleep(0.01)

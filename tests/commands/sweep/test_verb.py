@@ -83,7 +83,7 @@ def rows(name: str = "rates") -> list[dict[str, str]]:
 
 
 def until(true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 1800
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -49,6 +49,34 @@ def compare(device: str, dtype: torch.dtype) -> None:
             assert error < (1e-4 if dtype == torch.float32 else 3e-2), (name, ours.shape, error)
 
 
+def compare_sharded() -> None:
+    """Blocks that take their weights back after each pass, as FSDP2's do, give what whole ones give."""
+    from torch.distributed import destroy_process_group, init_process_group
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    from vit_lightning.models.fast import fused
+
+    fused.attend = attend_on_cpu
+    init_process_group("gloo", rank=0, world_size=1, store=torch.distributed.HashStore())
+    results = []
+    for sharded in (False, True):
+        torch.manual_seed(0)
+        net = build(NetConfig(**SIZE | {"depth": 3, "pool": "gap"}), 24, 7).train()
+        for parameter in net.parameters():
+            torch.nn.init.normal_(parameter, std=0.2)
+        for block in net.blocks if sharded else ():
+            fully_shard(block, mesh=init_device_mesh("cpu", (1,)), reshard_after_forward=True)
+        tokens = torch.randn(2, 9, SIZE["width"])
+        encoded = fused.encode(*of(net, tokens))
+        encoded.square().mean().backward()
+        gradients = (parameter.grad for parameter in net.blocks.parameters())
+        results.append([encoded, *(grad.full_tensor() if sharded else grad for grad in gradients)])
+    for whole, ours in zip(*results, strict=True):
+        assert torch.allclose(whole, ours, atol=1e-6)
+    destroy_process_group()
+
+
 def of(net: nn.Module, tokens: Tensor) -> tuple[Tensor, nn.ModuleList, nn.Module | None, nn.Dropout]:
     """What the fast path's `encode` takes of a net."""
     return tokens, net.blocks, None if net.config.norm_after_pool else net.norm, net.dropout
@@ -118,3 +146,7 @@ def test_the_fast_path_is_the_plain_net_on_a_gpu(monkeypatch: pytest.MonkeyPatch
 
 def test_the_fast_path_is_the_plain_net_in_the_interpreter() -> None:
     interpret("from tests.models.fast.test_fused import compare; import torch; compare('cpu', torch.float32)")
+
+
+def test_the_fast_path_holds_no_weights_of_a_sharded_block_in_the_interpreter() -> None:
+    interpret("from tests.models.fast.test_fused import compare_sharded; compare_sharded()")

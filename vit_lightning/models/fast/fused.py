@@ -14,6 +14,7 @@ from einops import rearrange
 from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
+from torch.distributed.fsdp import FSDPModule
 from torch.nn import functional as F
 
 from vit_lightning.models.blocks import Block, Norm
@@ -45,6 +46,8 @@ class ResidualStream(NamedTuple):
         stream = ResidualStream(tokens, branch, bias, block.skip.factor(tokens), drop.later(1))
         tokens, normed = stream.normed(block.norm2)
         down, bias = _scaled(mlp.down, block.scale2)
+        if isinstance(block, FSDPModule):  # whose own bias is gone when the next norm adds it
+            bias = bias.clone()
         exact = mlp.activation.approximate == "none"
         branch = FusedMLP.apply(normed, mlp.up.weight, mlp.up.bias, down, exact, drop.later(2))
         return ResidualStream(tokens, branch, bias, block.skip.factor(tokens), drop.later(3))

@@ -1,0 +1,386 @@
+"""Labels that may be meant in two ways are errors in every reader, and never another class."""
+
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from PIL import Image
+from pyarrow import parquet
+
+from datamodules.manifest import Manifest
+from datamodules.parquet import Parquet
+from datamodules.webshards import WebShards
+from vit_lightning.data.images import BrokenImage
+from vit_lightning.errors import InputError
+
+READERS = ("csv", "jsonl", "parquet table", "Parquet", "WebShards json", "WebShards cls")
+
+
+def picture(shade: int = 0) -> bytes:
+    buffer = io.BytesIO()
+    Image.new("RGB", (8, 8), (shade, 0, 0)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def root(tmp_path) -> Path:
+    folder = tmp_path / "set"
+    folder.mkdir()
+    for number in range(6):
+        (folder / f"{number}.png").write_bytes(picture(number))
+    return folder
+
+
+def setup(data):
+    data.prepare_data()
+    data.setup("fit")
+    return data
+
+
+def manifest(root: Path, train: str = "train.csv", **options) -> Manifest:
+    options = {"val_fraction": 0.0, "image_size": 8, "num_workers": 0, "cache": root.parent / "cache", **options}
+    return setup(Manifest(root=root, train=Path(train), **options))
+
+
+def csv_cell(label) -> str:
+    text = label if isinstance(label, str) else json.dumps(label)
+    return '"' + text.replace('"', '""') + '"'
+
+
+def write_tar(file: Path, labels: list, ending: str) -> None:
+    with tarfile.open(file, "w") as tar:
+        for number, label in enumerate(labels):
+            text = json.dumps({"label": label}) if ending == "json" else label
+            if isinstance(text, list):
+                text = "\n".join(map(str, text))
+            for name, data in ((f"{number}.png", picture()), (f"{number}.{ending}", str(text).encode())):
+                member = tarfile.TarInfo(name)
+                member.size = len(data)
+                tar.addfile(member, io.BytesIO(data))
+
+
+def read(root: Path, reader: str, multi_label: bool = False, class_map=None, **splits: list):
+    """Write the labels of some splits as a reader has them, and read them."""
+    options = {"multi_label": multi_label, "class_map": class_map, "image_size": 8, "num_workers": 0}
+    for split, labels in splits.items():
+        paths = [f"{number}.png" for number in range(len(labels))]
+        if reader == "csv":
+            lines = [f"{path},{csv_cell(label)}" for path, label in zip(paths, labels, strict=True)]
+            (root / f"{split}.csv").write_text("\n".join(["path,label", *lines]) + "\n", encoding="utf-8")
+        elif reader == "jsonl":
+            rows = [{"path": path, "label": label} for path, label in zip(paths, labels, strict=True)]
+            (root / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        elif reader == "parquet table":
+            parquet.write_table(pa.table({"path": paths, "label": labels}), root / f"{split}.parquet")
+        elif reader == "Parquet":
+            parquet.write_table(
+                pa.table({"image": [picture()] * len(paths), "label": labels}), root / f"{split}.parquet"
+            )
+        else:
+            write_tar(root / f"{split}.tar", labels, reader.split()[1])
+    if reader == "Parquet":
+        return setup(Parquet(root=root, val_fraction=0.0, **options))
+    if reader.startswith("WebShards"):
+        names = {split: f"{split}.tar" for split in splits}
+        return setup(WebShards(root=str(root), val_fraction=0.0, cache=root.parent / "cache", **names, **options))
+    ending = "parquet" if reader == "parquet table" else reader
+    return manifest(root, **{split: f"{split}.{ending}" for split in splits}, **options)
+
+
+def shown(data, count: int) -> list[set[str]]:
+    """The names of each training image's classes."""
+    found = []
+    for number in range(count):
+        label = data.train_set[number][1]
+        numbers = [label] if isinstance(label, int) else label.nonzero().flatten().tolist()
+        found.append({data.class_names[one] for one in numbers})
+    return found
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_lists_of_a_0_or_1_for_each_class(root, reader):
+    with pytest.raises(InputError, match=r"0 or 1 for each class, expected the classes"):
+        read(root, reader, multi_label=True, train=[[2], [1, 0, 0], [0, 1, 0]])
+    with pytest.raises(InputError, match=r"the list 0, 1 or 1, 0 for every image, which may name both classes"):
+        read(root, reader, multi_label=True, train=[[1, 0], [0, 1]])
+    data = read(root, reader, multi_label=True, train=[[1, 0], [0, 1], [2]])
+    assert shown(data, 3) == [{"0", "1"}, {"0", "1"}, {"2"}]
+    data = read(root, reader, multi_label=True, train=[[1, 0], [0], [1]], val=[[0, 1]])
+    assert shown(data, 3) == [{"0", "1"}, {"0"}, {"1"}]
+    (root / "names.txt").write_text("cat\ndog\nowl\n")
+    if reader not in ("WebShards cls", "csv"):
+        data = read(root, reader, multi_label=True, train=[[1, 0], [0, 1]], class_map=root / "names.txt")
+        assert shown(data, 2) == [{"cat", "dog"}, {"cat", "dog"}]
+
+
+@pytest.mark.parametrize("reader", [reader for reader in READERS if reader != "WebShards cls"])
+def test_lists_of_truth_values(root, reader):
+    with pytest.raises(InputError, match=r"truth values|expected the names or the numbers of classes"):
+        read(root, reader, multi_label=True, train=[[True, False], [False, True]])
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("labels", [["1", "01", "2"], ["+1", "1"], ["1e3", "1000", "0"], ["\u0661", "1"]])
+def test_two_spellings_of_one_number_are_an_error_that_names_the_first_row(root, reader, labels):
+    place = r"sample 0 has the label" if reader.startswith("WebShards") else r"in row 1 "
+    with pytest.raises(InputError, match=rf"{place}.*are one number in two spellings; write both alike"):
+        read(root, reader, train=labels)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_numbers_in_another_form_are_names(root, reader):
+    data = read(root, reader, train=["001", "002", "010"], val=["010"])
+    assert data.class_names == ["001", "002", "010"] and data.val_set[0][1] == 2
+    with pytest.raises(InputError, match=r"the label '10'.*, which .*lacks.*'10' and '010' are one number in"):
+        read(root, reader, train=["001", "002", "010"], val=["10"])
+    data = read(root, reader, train=["2.0", "0", "10.0"], val=["10"])
+    assert data.num_classes == 11 and shown(data, 3) == [{"2"}, {"0"}, {"10"}]
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("labels", [["0", "-1", "1"], ["cat", "-1"]])
+def test_minus_one_is_no_class(root, reader, labels):
+    place = "sample 1 has the label '-1'" if reader.startswith("WebShards") else "in row 2 "
+    with pytest.raises(InputError, match=rf"{place}.*take out what has it"):
+        read(root, reader, train=labels)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_the_first_row_that_cannot_be_matched_is_named(root, reader):
+    place = "sample 1 has the label 'zebra'" if reader.startswith("WebShards") else "in row 2 "
+    with pytest.raises(InputError, match=rf"val\.\w+.* {place}") as caught:
+        read(root, reader, train=["cat", "dog"], val=["cat", "zebra", "ant"])
+    assert "'zebra'" in str(caught.value) and "lacks" in str(caught.value)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_labels_that_look_alike(root, reader):
+    with pytest.raises(InputError, match=r"look alike, but their code points U\+0065 U\+0301 and U\+00E9 differ"):
+        read(root, reader, train=["caf\u00e9", "cafe\u0301"])
+    with pytest.raises(InputError, match=r"lacks.* look alike, but their code points U\+0065 U\+0301 and U\+00E9"):
+        read(root, reader, train=["caf\u00e9", "dog"], val=["cafe\u0301"])
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_numbers_of_a_class_map_that_has_numbers_among_its_names(root, reader):
+    (root / "names.txt").write_text("1\n2\n3\nnone\n")
+    data = read(root, reader, train=["1", "2", "3"], class_map=root / "names.txt")
+    assert shown(data, 3) == [{"1"}, {"2"}, {"3"}]
+    labels = [0, 1, 2, 3] if reader != "csv" else ["0", "1", "2", "3"]
+    with pytest.raises(InputError, match=r"the label '0'.*, which .*names\.txt lacks"):
+        read(root, reader, train=labels, class_map=root / "names.txt")
+
+
+@pytest.mark.parametrize("reader", ["csv", "jsonl", "parquet table", "Parquet", "WebShards json"])
+def test_control_characters(root, reader):
+    with pytest.raises(InputError, match=r"a line break or another control character"):
+        read(root, reader, train=["cat", "dog\nowl"])
+
+
+@pytest.mark.parametrize("reader", ["jsonl", "parquet table", "Parquet", "WebShards json"])
+def test_infinity_is_no_class(root, reader):
+    with pytest.raises(InputError, match=r"label'? .*inf"):
+        read(root, reader, train=[1.0, float("inf")])
+
+
+def test_text_in_place_of_lists(root):
+    with pytest.raises(InputError, match=r"has text in its column 'label', expected lists of labels; leave out"):
+        read(root, "Parquet", multi_label=True, train=["a;b", "b"])
+
+
+@pytest.mark.parametrize("reader", ["jsonl", "WebShards json"])
+@pytest.mark.parametrize(("labels", "said"), [([1, True], "truth values or numbers"), (["cat", 1], "numbers or names")])
+def test_labels_of_different_kinds(root, reader, labels, said):
+    with pytest.raises(InputError, match=rf"the label \w+ beside .*, expected {said} alone"):
+        read(root, reader, train=labels)
+
+
+FORMS = ["['cat' 'dog']", "['cat'\n 'dog']", "[0 1]", "{cat,dog}", "[cat, dog]", "array(['cat', 'dog'])"]
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("reader", ["csv", "parquet table", "Parquet", "WebShards json"])
+def test_lists_in_other_forms(root, reader, form, multi_label):
+    with pytest.raises(
+        InputError, match=r"list or an object in a form that is not read|in row 2 the label|has text in"
+    ):
+        read(root, reader, multi_label=multi_label, train=["cat", form])
+
+
+def test_lists_as_python_prints_them(root):
+    data = read(root, "csv", multi_label=True, train=["{'cat', 'dog'}", "('cat', 'owl')", "['dog']", "(dog)"])
+    assert shown(data, 4) == [{"cat", "dog"}, {"cat", "owl"}, {"dog"}, {"(dog)"}]
+
+
+@pytest.mark.parametrize("reader", ["jsonl", "parquet table", "Parquet"])
+@pytest.mark.parametrize("label", [None, ["cat", None]])
+def test_nothing_in_or_in_place_of_a_list(root, reader, label):
+    with pytest.raises(InputError, match=r"row 2"):
+        read(root, reader, multi_label=True, train=[["cat", "dog"], label, ["dog"]])
+    data = read(root, reader, multi_label=True, train=[["cat", "dog"], [], ["dog"]])
+    assert shown(data, 3) == [{"cat", "dog"}, set(), {"dog"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("path,label\n0.png,dog\n1.png,cat, big\n", r"has 3 cells in row 2 \(1\.png\), but 2 columns; put a cell"),
+        ("path,label,label\n0.png,cat,dog\n", r"has the column 'label' twice"),
+        ("path,path,label\n0.png,1.png,dog\n", r"has the column 'path' twice"),
+        ("path;label\n0.png;cat\n", r"has one column 'path;label', which semicolons divide, expected commas; save it"),
+        ("path|label\n0.png|cat\n", r"which bars divide, expected commas"),
+        ("path\tlabel\n0.png\tcat\n", r"which tabs divide, expected commas"),
+        ('path,label\n0.png,"cat\n1.png,dog\n', r"is there a lone quotation mark\?"),
+        ('path,label\n0.png,"cat\n1.png,dog"\n2.png,owl\n', r"in row 1 \(0\.png\)"),
+        ('path,label\n0.png,"cat" big\n', r"is there a lone quotation mark\?"),
+    ],
+)
+def test_csv_that_says_something_else(root, text, message):
+    (root / "train.csv").write_text(text)
+    with pytest.raises(InputError, match=message):
+        manifest(root)
+
+
+def test_a_lone_quotation_mark_in_tabs(root):
+    (root / "train.tsv").write_text('path\tlabel\n0.png\t"cat\n1.png\tdog\n2.png\towl"\n')
+    with pytest.raises(InputError, match=r"a line break or another control character.* in row 1 \(0\.png\)"):
+        manifest(root, "train.tsv")
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_columns_of_classes_that_stand_twice(root, multi_label):
+    (root / "train.csv").write_text("path,cat,dog,cat\n0.png,1,0,0\n1.png,0,1,0\n")
+    with pytest.raises(InputError, match=r"has the column 'cat' twice; give each column a name of its own"):
+        manifest(root, label_column=["cat", "dog"], multi_label=multi_label)
+    (root / "_classes.csv").write_text("filename,cat,dog,cat\n0.png,1,0,0\n1.png,0,1,0\n")
+    with pytest.raises(InputError, match=r"has the column 'cat' twice"):
+        manifest(root, "_classes.csv", multi_label=multi_label)
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1"])
+def test_other_encodings(root, encoding):
+    (root / "train.csv").write_text("path,label\n0.png,caf\u00e9\n", encoding=encoding)
+    with pytest.raises(InputError, match=r"train\.csv is not UTF-8 text, but has the byte 0xE9; save it as UTF-8"):
+        manifest(root)
+
+
+def test_columns_that_stand_twice_in_parquet(root):
+    for names in (["image", "label", "label"], ["image", "image", "label"]):
+        columns = {"image": pa.array([picture()]), "label": pa.array(["cat"])}
+        table = pa.Table.from_arrays([columns[name] for name in names], names=names)
+        parquet.write_table(table, root / "train.parquet")
+        with pytest.raises(InputError, match=r"train\.parquet has the column '\w+' twice"):
+            setup(Parquet(root=root, image_size=8))
+
+
+def test_a_path_that_leads_to_two_files(root):
+    (root / "train").mkdir()
+    (root / "train/0.png").write_bytes(picture(100))
+    (root / "train/metadata.csv").write_text("file_name,label\n0.png,cat\n")
+    with pytest.raises(
+        (InputError, BrokenImage), match=r"0\.png may be .*set/train/0\.png or .*set/0\.png, which differ"
+    ):
+        manifest(root, "train/metadata.csv").train_set[0]
+    (root / "0.png").write_bytes(picture(100))
+    assert manifest(root, "train/metadata.csv").train_set[0][0] == root / "train/0.png"
+    table = pa.table({"image": ["1.png"], "label": ["cat"]})
+    parquet.write_table(table, root / "train/0000.parquet")
+    (root / "train/1.png").write_bytes(picture(100))
+    images = setup(Parquet(root=root, image_size=8, val_fraction=0.0)).train_set
+    with pytest.raises(
+        BrokenImage, match=r"1\.png may be .*set/train/1\.png or .*set/1\.png, which differ; remove one"
+    ):
+        images[0]
+
+
+def test_numbers_as_paths(root):
+    (root / "train.jsonl").write_text('{"path": 0, "label": "cat"}\n{"path": 5.0, "label": "dog"}\n')
+    data = manifest(root, "train.jsonl", image_ending=".png")
+    assert [data.train_set[row][0] for row in range(2)] == [root / "0.png", root / "5.png"]
+    parquet.write_table(pa.table({"path": [0, 5], "label": ["cat", "dog"]}), root / "train.parquet")
+    assert list(manifest(root, "train.parquet", image_ending=".png").train_set.keys) == ["0.png", "5.png"]
+
+
+def test_keys_that_stand_twice(root):
+    (root / "train.jsonl").write_text(
+        '{"path": "0.png", "label": "a"}\n{"path": "1.png", "label": "a", "label": "b"}\n'
+    )
+    with pytest.raises(InputError, match=r"train\.jsonl has in row 2 no JSON that can be read \(an object has the key"):
+        manifest(root, "train.jsonl")
+    (root / "train.json").write_text('[{"path": "1.png", "label": "a", "label": "b"}]')
+    with pytest.raises(InputError, match=r"has the key 'label' twice"):
+        manifest(root, "train.json")
+
+
+COCO = {
+    "images": [{"id": 1, "file_name": "0.png"}, {"id": "2", "file_name": "1.png"}],
+    "annotations": [{"id": 7, "image_id": "1", "category_id": 3}, {"id": 8, "image_id": 2, "category_id": "4"}],
+    "categories": [{"id": "3", "name": "cat"}, {"id": 4, "name": "dog"}, {"id": 5, "name": "cat"}],
+}
+
+
+def test_coco_with_ids_as_text(root):
+    (root / "train.json").write_text(json.dumps(COCO))
+    assert shown(manifest(root, "train.json"), 2) == [{"cat"}, {"dog"}]
+
+
+@pytest.mark.parametrize(
+    ("part", "more", "message"),
+    [
+        ("categories", {"id": 3, "name": "owl"}, r"has two of category id 3; give each an id of its own"),
+        ("images", {"id": "1", "file_name": "2.png"}, r"has two of image id 1; give each an id of its own"),
+        ("annotations", {"id": 9, "image_id": 2, "category_id": 5}, r"two categories 'cat', id 3 and id 5; rename one"),
+        ("annotations", {"id": 9, "image_id": 2, "category_id": 6}, r"annotation 9 has the category_id 6, which none"),
+        ("annotations", {"id": 9, "image_id": 3, "category_id": 4}, r"annotation 9 has the image_id 3, which none"),
+        (
+            "annotations",
+            {"id": 9, "image_id": 1, "category_id": 4},
+            r"has annotations of 2 classes, .* in row 1 \(0\.p",
+        ),
+        (
+            "images",
+            {"id": 3, "file_name": "2.png"},
+            r"has no annotation, expected one class; give .* in row 3 \(2\.png",
+        ),
+        ("images", {"id": 3}, r"has no id or no file_name in image 2, counted from 0"),
+    ],
+)
+def test_coco_that_cannot_be_matched(root, part, more, message):
+    (root / "train.json").write_text(json.dumps({**COCO, part: [*COCO[part], more]}))
+    with pytest.raises(InputError, match=message):
+        manifest(root, "train.json")
+
+
+def test_a_mark_of_the_byte_order_is_no_part_of_a_class(root):
+    write_tar(root / "train.tar", ["cat", "\ufeffcat", "dog"], "cls")
+    data = setup(WebShards(root=str(root), train="train.tar", val_fraction=0.0, cache=root / "cache", image_size=8))
+    assert shown(data, 3) == [{"cat"}, {"cat"}, {"dog"}]
+
+
+def test_lists_and_double_keys_in_tars(root):
+    write_tar(root / "train.tar", ["cat", '["cat", "dog"]'], "cls")
+    for multi_label in (False, True):
+        with pytest.raises(InputError, match=r"train\.tar: sample 1 has no class: \.cls holds the list or object"):
+            setup(WebShards(root=str(root), train="train.tar", multi_label=multi_label, cache=root / "c", image_size=8))
+    write_tar(root / "train.tar", ["cat"], "cls")
+    with tarfile.open(root / "train.tar", "w") as tar:
+        for name, data in (("0.png", picture()), ("0.json", b'{"label": "cat", "label": "dog"}')):
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    with pytest.raises(InputError, match=r"sample 0 has a damaged \.json .*has the key 'label' twice"):
+        setup(WebShards(root=str(root), train="train.tar", cache=root / "c", image_size=8))
+
+
+@pytest.mark.parametrize("labels", [["1", "01", "2"], ["0", "-1", "1"], ["caf\u00e9", "cafe\u0301"]])
+def test_doctor_finds_them(app, root, labels):
+    lines = [f"{number}.png,{label}" for number, label in enumerate(labels)]
+    (root / "train.csv").write_text("\n".join(["path,label", *lines]), encoding="utf-8")
+    words = ("--data", "Manifest", "--data.root", root, "--data.cache", root.parent / "cache", "--data.image_size", 8)
+    words += ("--data.batch_size", 2, "--data.num_workers", 0)
+    done = app("doctor", *words, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
+    assert done.code == 1 and f"{root}/train.csv has the label" in done.out + done.err
