@@ -186,3 +186,24 @@ def test_scoring_takes_no_machine_from_a_run(run):
         "precision",
     }
     assert config_of(run, "fit")["trainer"]["devices"] == 8
+
+
+OWN = """
+from vit_lightning.classifier import Classifier
+
+
+class Tilted(Classifier):
+    def __init__(self, tilt: float = 1.0, **kwargs):
+        super().__init__(**kwargs)
+        self.tilt = tilt
+"""
+
+
+def test_a_run_names_its_models_code_and_a_checkpoint_does_not(app, tmp_path, monkeypatch):
+    (tmp_path / "own_tilted.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    Path("own.yaml").write_text(CONFIG)
+    assert app("fit", "-c", "own.yaml", "--model", "own_tilted.Tilted", "--model.tilt", 0.5).code == 0
+    assert app("test", "runs/own/0").code == 0
+    refused = app("test", "runs/own/0/checkpoints/last.ckpt")
+    assert refused.code == 1 and "names the class 'own_tilted.Tilted', whose code would run" in refused.err
