@@ -4,9 +4,11 @@ import re
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from PIL import Image
 
 from vit_lightning.cli.vit_cli import ViTCLI
 from vit_lightning.commands import named
@@ -17,7 +19,10 @@ BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, flags=re.S)
 LINES = "\n".join(body for kind, body in BLOCKS if kind == "bash").replace("\\\n", " ").splitlines()
 DOOR = "python -m vit_lightning "
 COMMANDS = [line.partition(DOOR)[2].partition("#")[0] for line in LINES if DOOR in line]
+SNIPPETS = [body for kind, body in BLOCKS if kind == "python"]
+OF_A_RUN = next(code for code in SNIPPETS if "Predictor(" in code)
 INLINE = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", README, flags=re.S))
+OF_THE_RUN = [command for command in COMMANDS if command.split()[1].startswith("runs/digits")]
 FIRST_PAGE = [command for command in COMMANDS if "-c experiments/digits.yaml" in command]
 READING_PATH = re.findall(r"^\| `(\S+)` \| (\d+) \|", README, flags=re.M)
 WITH_OWN_FLAGS = ("CIFAR10", "ImageNet1k", "Images", "Manifest", "Parquet", "Shards", "VTAB", "WebShards")
@@ -62,7 +67,7 @@ def verbs(app) -> list[str]:
     return re.findall(r"^  (\w+)  +\w", app("--help").out, flags=re.M)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command not in OF_THE_RUN])
 def test_a_command_parses(app, command, monkeypatch):
     """By the real parser, required flags included; a run stops before it builds anything."""
     monkeypatch.setattr(ViTCLI, "before_instantiate_classes", lambda cli: sys.exit(0))
@@ -82,11 +87,27 @@ def test_the_first_page_works_in_its_order(app):
         done = app(*words(command), *(longer if command.startswith("fit") else ()))
         assert done.code == 0, done.err
     assert Path("runs/digits/0/predictions.csv").is_file()
+    Image.new("RGB", (20, 16), "grey").save("x.jpg")
+    assert [command.split()[0] for command in OF_THE_RUN] == ["test", "predict", "fit"]
+    for command in OF_THE_RUN:
+        done = app(*words(command))
+        assert done.code == 0, done.err
+    assert Path("runs/digits/0/test.json").is_file() and not Path("runs/digits/1").exists()
 
 
-@pytest.mark.parametrize("code", [body for kind, body in BLOCKS if kind == "python"])
+@pytest.mark.parametrize("code", [code for code in SNIPPETS if code != OF_A_RUN])
 def test_snippets_run(code):
     exec(compile(code, "README.md", "exec"), {})
+
+
+def test_the_snippet_of_a_run_runs(app):
+    assert app(*words(FIRST_PAGE[0]), "--trainer.max_epochs", 2, "--trainer.accelerator", "cpu").code == 0
+    for name in ("x.jpg", "y.jpg"):
+        Image.new("RGB", (20, 16), "grey").save(name)
+    made: dict[str, Any] = {}
+    exec(compile(OF_A_RUN, "README.md", "exec"), made)
+    assert made["features"].shape[0] == 2 and made["attention"][0].shape[0] == 1
+    assert sum(made["predictor"]("x.jpg").values()) == pytest.approx(1)
 
 
 def test_every_flag_that_is_named_exists(app, verbs):

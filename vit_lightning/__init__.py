@@ -2,6 +2,15 @@
 
 Importing this package imports nothing heavy; take what you need from its modules, for example
 `vit_lightning.models.build`, `vit_lightning.classifier.Classifier` or `vit_lightning.data.ImageDataModule`.
+`vit_lightning.Predictor` is imported when it is first asked for.
 """
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> type:
+    if name == "Predictor":
+        from vit_lightning.predictor import Predictor
+
+        return Predictor
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

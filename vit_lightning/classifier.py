@@ -250,9 +250,13 @@ class Classifier(RecipeModel):
     # Checkpoints -----------------------------------------------------------------------------------------------------
 
     def setup(self, stage: str) -> None:
+        super().setup(stage)
         self.has_seen_labels = False
         data = self.trainer.datamodule  # type: ignore[attr-defined]  # set by Lightning from outside
-        self.class_names = list(getattr(data, "class_names", ()))  # those of any LightningDataModule
+        names = list(getattr(data, "class_names", ()))  # those of any LightningDataModule
+        if stage != "fit":
+            self._match_class_names(names, self.class_names, "model")
+        self.class_names = names or self.class_names
         self.further_sets = list(data.further_sets) if isinstance(data, ImageData) else []
         for scores in self.scores.values():
             scores.update({name: WeightedMean() for name in self.further_sets if name not in scores})
@@ -264,17 +268,19 @@ class Classifier(RecipeModel):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_load_checkpoint(checkpoint)
-        self._match_class_names(checkpoint.get("class_names") or [])
+        trained = list(checkpoint.get("class_names") or [])
+        self._match_class_names(self.class_names, trained, "checkpoint")
+        self.class_names = self.class_names or trained
 
-    def _match_class_names(self, trained: list[str]) -> None:
-        """Classes are the checkpoint's; data that has classes of its own must have the same."""
-        names = self.class_names or trained
-        if trained and len(names) != len(trained):
-            raise InputError(f"the data has {len(names)} classes, the checkpoint {len(trained)}; use the data it saw")
-        for index, (ours, theirs) in enumerate(zip(names, trained, strict=False)):
+    def _match_class_names(self, names: list[str], trained: list[str], owner: str) -> None:
+        """Classes are those of the checkpoint, or of the model; data that has classes of its own must have the same."""
+        if not names or not trained:
+            return
+        if len(names) != len(trained):
+            raise InputError(f"the data has {len(names)} classes, the {owner} {len(trained)}; use the data it saw")
+        for index, (ours, theirs) in enumerate(zip(names, trained, strict=True)):
             if ours != theirs:
-                raise InputError(f"class {index} is {ours!r} in the data but {theirs!r} in the checkpoint")
-        self.class_names = names
+                raise InputError(f"class {index} is {ours!r} in the data but {theirs!r} in the {owner}")
 
 
 def _over(config: NetConfig, chosen: NetConfig) -> NetConfig:

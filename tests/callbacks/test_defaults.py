@@ -38,6 +38,11 @@ def test_what_does_not_train_has_progress_and_skipped_images(verb):
     assert names(verb) == ["PlainProgress", "TimelyEnd", "SkippedImages"]
 
 
+@pytest.mark.parametrize("verb", ["validate", "test"])
+def test_scoring_leaves_its_scores(verb):
+    assert names(verb) == ["PlainProgress", "TimelyEnd", "SkippedImages", "ScoreFile"]
+
+
 def test_predict_writes_predictions():
     assert names("predict") == ["PlainProgress", "TimelyEnd", "SkippedImages", "Predictions"]
 

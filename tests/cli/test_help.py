@@ -77,7 +77,8 @@ def test_the_page_loads_no_torch():
 
 def test_all_of_it_is_the_complete_list_without_internals(app):
     text = app("fit", "--help", "all").out
-    assert text.startswith("usage: python -m vit_lightning fit [-c EXPERIMENT.yaml ...] [--flag value ...]\n")
+    run = "[RUN_FOLDER | CHECKPOINT] [-c EXPERIMENT.yaml ...]"
+    assert text.startswith(f"usage: python -m vit_lightning fit {run} [--flag value ...]\n")
     for flag in flags_of("fit"):
         assert flag in text, flag
     said = "".join(text.split())

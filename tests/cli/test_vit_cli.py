@@ -60,7 +60,7 @@ def test_the_plan_comes_first_and_adds_up(app):
 def test_the_saved_config_repeats_the_run(app):
     assert app(*FIT).code == 0
     assert app("fit", "-c", "runs/default/0/config.yaml").code == 0
-    first, second = (load(f"runs/{run}/checkpoints/last.ckpt")["state_dict"] for run in ("default/0", "config/0"))
+    first, second = (load(f"runs/{run}/checkpoints/last.ckpt")["state_dict"] for run in ("default/0", "default/1"))
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 

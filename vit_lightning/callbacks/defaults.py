@@ -16,6 +16,7 @@ from vit_lightning.callbacks.monitors import Monitors
 from vit_lightning.callbacks.plan import RunPlan
 from vit_lightning.callbacks.predictions import Predictions
 from vit_lightning.callbacks.progress import PlainProgress, RunBar
+from vit_lightning.callbacks.score_file import ScoreFile
 from vit_lightning.callbacks.score_table import SPLITS, ScoreTable
 from vit_lightning.callbacks.skipped_images import SkippedImages
 from vit_lightning.callbacks.summary import RunSummary
@@ -92,6 +93,11 @@ DEFAULTS = (
     Default(lambda s: ScoreTable(), lambda s: s.verb in SPLITS, "prints the scores of each set"),
     Default(
         lambda s: Predictions(s.predictions, s.checkpoint), lambda s: s.verb == "predict", "writes predictions.csv"
+    ),
+    Default(
+        lambda s: ScoreFile(s.folder, s.checkpoint),
+        lambda s: s.verb in ("validate", "test") and s.folder is not None,
+        "writes validate.json or test.json into the run folder",
     ),
     Default(
         lambda s: Monitors(s.watching, s.undirected), lambda s: s.trains, "refuses a metric that nobody logs, at once"

@@ -23,6 +23,8 @@ from vit_lightning.files import check_place, spreadsheet_cell, unwritable
 
 PAIR = ("class", "probability")
 """What is written of each of the best classes."""
+FEW = 10
+"""Images whose best class is also printed."""
 
 
 class Predictions(Callback):
@@ -34,6 +36,8 @@ class Predictions(Callback):
 
     The row of an image that was skipped because it cannot be read says why in its column error. A name that is not
     UTF-8 keeps its bytes. A text that a spreadsheet would compute is written behind an apostrophe.
+
+    The best class of each of a few images is printed too.
 
     Args:
         path: The file.
@@ -96,6 +100,8 @@ class Predictions(Callback):
         path = _unused(self.path)
         self._file.finish(path)
         self._file = None  # nothing is left to go on with
+        if self._rows <= FEW:
+            print("".join(_shown(path)), end="")
         print(f"wrote    {path}: {self._rows} images", flush=True)
         if not self._written and self._rows:
             raise InputError(f"none of the {self._rows} images can be read; {path} says why")
@@ -183,6 +189,17 @@ class PartFile:
         if not self._file.closed and not self._file.tell():
             self.path.unlink(missing_ok=True)
         self._file.close()
+
+
+def _shown(path: Path) -> Iterator[str]:
+    """Yield a line for each image of a finished file: its name, and its best class with the probability in percent."""
+    with path.open(newline="", encoding="utf-8", errors="surrogateescape") as file:
+        rows = list(csv.DictReader(file))
+    names = [row["image"].encode(errors="surrogateescape").decode(errors="replace") for row in rows]
+    width = max(map(len, names), default=0)
+    for name, row in zip(names, rows, strict=True):
+        told = row["error"] or f"{row['class1']} {float(row['probability1']):.1%}".replace("%", " %")
+        yield f"{name:{width}}  {told}\n"
 
 
 def _line(row: list[Any]) -> str:

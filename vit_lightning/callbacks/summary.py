@@ -66,8 +66,8 @@ class RunSummary(Callback):
             value = trainer.callback_metrics.get(monitor or "") if self._validated_step == trainer.global_step else None
             lines.append(f"last     {near(last)}{self._score(monitor, None if value is None else float(value))}")
         lines += [f"time     {self._time(trainer)}", f"run      {near(self.folder)}"]
-        if file := best or (last if last.exists() else None):
-            lines.append(f"next     {self._next(trainer, file)}")
+        if scored := self.folder if best else last if last.exists() else None:
+            lines.append(f"next     {self._next(trainer, scored)}")
         return lines
 
     def _score(self, monitor: str | None, value: float | None) -> str:
@@ -89,8 +89,7 @@ class RunSummary(Callback):
             parts += [speed(figures["perf/images_per_s"]), waiting(figures["perf/data_wait"])] if figures else []
         return ", ".join(parts)
 
-    def _next(self, trainer: Trainer, checkpoint: Path) -> str:
+    def _next(self, trainer: Trainer, scored: Path) -> str:
         data = trainer.datamodule  # type: ignore[attr-defined]  # set by Lightning from outside
         untested = isinstance(data, ImageDataModule) and data.test_set is None
-        words = ["validate" if untested else "test", "-c", str(near(self.folder / "config.yaml"))]
-        return shlex.join(["python", "-m", "vit_lightning", *words, "--ckpt_path", str(near(checkpoint))])
+        return shlex.join(["python", "-m", "vit_lightning", "validate" if untested else "test", str(near(scored))])

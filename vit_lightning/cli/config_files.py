@@ -53,8 +53,14 @@ def read_config(path: Path, flag: str = "-c") -> dict[str, Any]:
 
 def chooses_data(line: CommandLine, configs: Iterable[dict[str, Any]]) -> bool:
     """Whether a flag or a file names the class of the data."""
+    return bool(data_named(line, configs))
+
+
+def data_named(line: CommandLine, configs: Iterable[dict[str, Any]]) -> list[str]:
+    """Classes of data that a flag or a file names."""
     chosen = [content.get("data") for content in configs] + [line.value("--data")]
-    return any(isinstance(value, str) or (isinstance(value, dict) and "class_path" in value) for value in chosen)
+    named = [value.get("class_path") if isinstance(value, dict) else value for value in chosen]
+    return [name for name in named if isinstance(name, str)]
 
 
 def models_named(line: CommandLine, configs: Iterable[dict[str, Any]]) -> list[str]:

@@ -24,6 +24,7 @@ OUR_SENTENCES = {
     "config": ("Experiment file (YAML), once or several times; a later file wins, and flags win over all", None),
     "print_config": ("Print the whole config as YAML and exit", None),
     "seed_everything": ("Seed of every random number, 0 to 4294967295; true: a random seed; false: no seed", "0"),
+    "name": ("Experiment that the run belongs to; unset: the name of the first -c file", None),
     "ckpt_path": (
         "Checkpoint to resume or to score, in place of --model.weights: a path, or the word last or best",
         None,
@@ -58,7 +59,7 @@ OUR_SENTENCES = {
 }
 """Sentence and default of a flag that is no class's of ours, or that Lightning describes wrongly for our verbs."""
 GROUPS = {
-    "Experiment": ("config", "data", "model", "seed_everything", "print_config"),
+    "Experiment": ("config", "name", "data", "model", "seed_everything", "print_config"),
     "Data": (
         *("data.root", "data.image_size", "data.batch_size", "data.num_workers", "data.in_memory"),
         *("data.decode_on_device", "data.on_error"),
@@ -145,7 +146,9 @@ def page(verb: str) -> str:
 def usage(verb: str) -> str:
     """The usage line of a verb."""
     needed = [_metavar(verb, flag) for flag in _own(verb)[1].values() if flag.required]
-    experiment = ["[-c EXPERIMENT.yaml ...]"] if verb in named("run") else []
+    run = ["[RUN_FOLDER | CHECKPOINT]"] if verb in LIGHTNING_VERBS else []
+    images = ["[IMAGE ...]"] if verb == "predict" else []
+    experiment = [*run, *images, "[-c EXPERIMENT.yaml ...]"] if verb in named("run") else []
     return " ".join([f"usage: {PROGRAM} {verb}", *experiment, *needed, "[--flag value ...]"])
 
 

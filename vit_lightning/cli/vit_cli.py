@@ -1,5 +1,6 @@
 """ViTCLI: LightningCLI with our links, defaults, plug-ins, checkpoint rules and short errors."""
 
+import json
 import sys
 from pathlib import Path
 from pkgutil import resolve_name
@@ -28,6 +29,8 @@ from vit_lightning.cli.config_files import (
 )
 from vit_lightning.cli.exceptions import trainer_error
 from vit_lightning.cli.garbage_collection import resume_after_building
+from vit_lightning.cli.help import OUR_SENTENCES
+from vit_lightning.cli.named_run import SCORING, config_of, experiment_name, named_run, settings_of, take_files
 from vit_lightning.cli.parser import ViTParser
 from vit_lightning.cli.parser_errors import bare_flag, shorten
 from vit_lightning.cli.plugins import MODELS, check_help, data_flags, datamodule_names, import_class, load_plugins
@@ -47,11 +50,11 @@ from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoints import CheckpointFiles, LastCheckpoint
 from vit_lightning.runs.loggers import MetricsCSV, TensorBoard
 from vit_lightning.runs.record import RunRecord
+from vit_lightning.training.construction import nets_built_by_trainers
 
 set_parsing_settings(docstring_parse_attribute_docstrings=True)
 
 DEFAULT_DATA = "datamodules.digits.Digits"
-SCORING = ("validate", "test", "predict")
 
 
 class ViTCLI(LightningCLI):
@@ -103,6 +106,7 @@ class ViTCLI(LightningCLI):
         parser.set_defaults({"checkpoint.mode": "auto"})
         parser.add_lightning_class_args(LastCheckpoint, "last")
         parser.add_lightning_class_args(EarlyStopping, "early_stopping")
+        parser.add_argument("--name", type=str | None, default=None, help=OUR_SENTENCES["name"][0])
         for name in DATA_FACTS:
             parser.link_arguments(f"data.{name}", f"model.init_args.{name}", apply_on="instantiate")
 
@@ -112,6 +116,9 @@ class ViTCLI(LightningCLI):
         So flags beat YAML, YAML beats the checkpoint, and the checkpoint beats the code.
         """
         verb, line = self.line.verb, self.line
+        run = named_run(line)
+        if run is not None:
+            take_files(line)
         configs = config_files(line)
         contents = [*configs.values(), *nested_files(line)]
         load_plugins(" ".join(line.words()) + "\n".join(map(str, contents)))
@@ -123,16 +130,23 @@ class ViTCLI(LightningCLI):
         refuse_data_facts(line, contents)
         if file := next((path for path, content in configs.items() if verb in content), None):
             raise InputError(f"-c {file} has the key {verb!r}; write model, data and trainer without it")
-        self.experiment = next((path.stem for path in configs if path.parent.name != "hardware"), "default")
+        self.experiment = experiment_name(line, configs, run)
         self.root = Path(line.value("--trainer.default_root_dir") or "runs")
         self.trained: dict[str, Any] = {}
-        if checkpoint := find_checkpoint(verb, line.value("--ckpt_path"), self.root, self.experiment):
+        typed = str(run.checkpoint) if run else line.value("--ckpt_path")
+        checkpoint = find_checkpoint(verb, typed, self.root, self.experiment)
+        if checkpoint:
+            named = [*contents, config_of(run.folder, verb)] if run and run.is_folder else contents
             line.set("--ckpt_path", str(checkpoint))
-            self.trained = read_facts(checkpoint, models_named(line, contents), goes_on=verb == "fit")
+            self.trained = read_facts(checkpoint, models_named(line, named), goes_on=verb == "fit")
             self._parser(verb).set_defaults(as_defaults(self.trained))
-        if not chooses_data(line, configs.values()):
+        own = settings_of(line, run, checkpoint, list(configs.values()))
+        load_plugins(json.dumps(own))
+        if not chooses_data(line, [*configs.values(), own]):
             # No parser default: the values of its arguments would leak into those of the class chosen instead.
             line.set_first("--data", DEFAULT_DATA)
+        if own:
+            line.set_first("--config", json.dumps(own))
         try:
             self.config = parser.parse_args(line.words())
         except InputError as error:
@@ -160,6 +174,11 @@ class ViTCLI(LightningCLI):
         """Lightning lets a checkpoint override flags here; `parse_arguments` has made it the default instead."""
 
     # What is built ---------------------------------------------------------------------------------------------------
+
+    def instantiate_classes(self) -> None:
+        """Leave the net to the Trainer, which builds it on its device once all facts of the data are known."""
+        with nets_built_by_trainers():
+            super().instantiate_classes()
 
     def before_instantiate_classes(self) -> None:
         """A checkpoint replaces the weights a run began with, and the model's own metric chooses the best one."""

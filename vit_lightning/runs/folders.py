@@ -10,6 +10,7 @@
         previous.ckpt   the state before it                                             runs/checkpoints.py
         new.ckpt        only where a run was killed between two renames                 runs/checkpoints.py
         best.ckpt       the best by the model's monitor                                 Lightning's ModelCheckpoint
+      test.json         scores of the last test; validate.json, of the last validation  callbacks/score_file.py
       nonfinite.json    what was not finite in the step that ended the run              callbacks/finite_guard.py
 
 A checkpoint is a file, or a folder where it is sharded. Files without config.yaml are of a run that was refused.
@@ -141,6 +142,23 @@ def checkpoint_of(folder: Path, name: str) -> Path | None:
                 warnings.warn(f"{path.with_name(LAST)} is missing or damaged: going on from {path}", stacklevel=2)
             return path
     return None
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder is that of a run."""
+    return folder.is_dir() and ((folder / CHECKPOINTS).is_dir() or bool(configs(folder)))
+
+
+def trained_checkpoint(folder: Path, name: str = "best") -> Path:
+    """Checkpoint `name` (last or best) of a run; a run without validation has no best one, and gives its last.
+
+    Raises:
+        InputError: it has none.
+    """
+    names = ("best", "last") if name == "best" else ("last",)
+    if path := next(filter(None, (checkpoint_of(folder, each) for each in names)), None):
+        return path
+    raise InputError(f"the run {folder} has no whole {' or '.join(f'{each}.ckpt' for each in names)} yet")
 
 
 def interrupted(root: Path, experiment: str) -> Path | None:

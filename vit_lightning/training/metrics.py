@@ -32,8 +32,9 @@ class WeightedMean(Metric):
 
     def update(self, values: Tensor, weights: Tensor) -> None:
         """Add values `(b,)` with weights `(b,)`; a value of weight 0 counts nothing, even if it is not finite."""
-        self.total += torch.where(weights > 0, values * weights, 0).sum()
-        self.weight += weights.sum()
+        # Not in place: a test leaves inference tensors behind, which a later validation of a fit may not change.
+        self.total = self.total + torch.where(weights > 0, values * weights, 0).sum()
+        self.weight = self.weight + weights.sum()
 
     def compute(self) -> Tensor:
         """Return the mean so far; NaN before the first record."""

@@ -1,7 +1,7 @@
 """What every model shares: a net built from the data's facts, trained by a recipe, compared with its checkpoints."""
 
 import math
-from collections.abc import Sized
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import asdict
 from typing import Any, ClassVar
 
@@ -25,7 +25,9 @@ from vit_lightning.models.vit import ViT
 from vit_lightning.runs.differences import differences
 from vit_lightning.training import resume
 from vit_lightning.training.averaging import Averaging, WeightAverage
+from vit_lightning.training.construction import Completed, may_build, plain
 from vit_lightning.training.cuda_graph import GraphedTraining, graph_steps
+from vit_lightning.training.data_facts import NORMALISATION, take_facts
 from vit_lightning.training.metrics import check_scores
 from vit_lightning.training.optim import Optim, Schedule, parameter_groups
 
@@ -33,10 +35,12 @@ CENTRE = (0.5,)
 """Mean and standard deviation of a channel that map [0, 1] to the paper's [-1, 1]."""
 
 
-class RecipeModel(LightningModule):
+class RecipeModel(LightningModule, metaclass=Completed):
     """A net that a recipe trains.
 
     A subclass names its settings in its own constructor, which are its flags, and hands them on; it writes the steps.
+    Arguments that it does not hand on are kept as hyper-parameters too. The net is there after construction where
+    num_classes and image_size are given, else once a Trainer knows the data.
 
     Args:
         net: Architecture, as a config or its dict.
@@ -49,6 +53,8 @@ class RecipeModel(LightningModule):
 
     fixed: ClassVar[tuple[str, ...]] = ("num_classes", "image_size")
     """Hyper-parameters that a checkpoint's tensors depend on, beside the net's fields."""
+    unsaved: ClassVar[tuple[str, ...]] = ()
+    """Constructor arguments of a subclass that its checkpoints do without."""
     hparams: Any
     """The constructor's arguments in plain types, as items and attributes."""
     mean: Tensor
@@ -77,7 +83,9 @@ class RecipeModel(LightningModule):
         graphed = settings["cuda_graph"]
         self.graphs = GraphedTraining(self, self.batch_loss, graphed) if graphed else None
         self.gradient_norms: Tensor | None = None
-        self.net: Net = None  # type: ignore[assignment]  # until configure_model knows the facts of the data
+        self.net: Net = None  # type: ignore[assignment]  # until the facts of the data are known
+        self.assumed: set[str] = set()
+        """Which of mean and std nobody has stated yet."""
         self.normalised_by = "the default"
         """Where mean and std come from, if not from the data's own flags."""
         self.planned_steps: int | None = None
@@ -86,34 +94,62 @@ class RecipeModel(LightningModule):
 
     # The net ---------------------------------------------------------------------------------------------------------
 
+    def complete(self, arguments: Mapping[str, Any]) -> None:
+        """Keep a subclass's own constructor arguments, and build the net if the facts of the data are known."""
+        for name, value in arguments.items():
+            if name not in self.hparams and name not in self.unsaved:
+                self.hparams[name] = plain(name, value, type(self).__name__)
+        if may_build() and None not in (self.hparams.num_classes, self.hparams.image_size):
+            self._make_net()
+
+    def setup(self, stage: str) -> None:
+        """Take what the data knows and nobody has stated."""
+        take_facts(self, self.trainer.datamodule)  # type: ignore[attr-defined]  # set by Lightning from outside
+
     def configure_model(self) -> None:
         """Build the net once the facts of the data are known; Lightning calls this on the right device."""
-        if self.net is not None:
-            return
+        if self.net is None:
+            missing = [name for name in ("num_classes", "image_size") if self.hparams[name] is None]
+            if missing:
+                raise InputError(
+                    f"{' and '.join(missing)} unknown: give --data, or --ckpt_path to take them from there"
+                )
+            self._make_net()
+        if self.device_mesh is not None and not isinstance(self.net, FSDPModule):
+            self.shard(self.device_mesh["data_parallel"])
+
+    def _make_net(self) -> None:
         # cuDNN's backward pass of attention gives NaN for 64 equal tokens (torch 2.11, cuDNN 9.19 on an H100).
         torch.backends.cuda.enable_cudnn_sdp(False)
-        missing = [name for name in ("num_classes", "image_size") if self.hparams[name] is None]
-        if missing:
-            raise InputError(f"{' and '.join(missing)} unknown: give --data, or --ckpt_path to take them from there")
         given = self.hparams["mean"] or self.hparams["std"]
         self.net = self.build_net()
         taken = self.hparams["mean"] or self.hparams["std"]
         self.normalised_by = "the checkpoint" if given else "the weights" if taken else "the default"
-        for name in ("mean", "std"):
-            values = self.hparams[name] or CENTRE * self.config.channels
-            if len(values) != self.config.channels:
-                raise InputError(
-                    f"{name} has {len(values)} values for a net of {self.config.channels} channels; "
-                    f"give --data.{name} one value per channel"
-                )
-            self.hparams[name] = tuple(values)
-            self.register_buffer(name, torch.tensor(values)[:, None, None], persistent=False)
+        for name in NORMALISATION:
+            if not self.hparams[name]:
+                self.assumed.add(name)
+            self._normalise_by(name, self.hparams[name] or CENTRE * self.config.channels)
         if self.hparams.recompute:
             recompute(self.net)
         if self.hparams.compile:
             self.compile_net()
-        if self.device_mesh is not None:
-            self.shard(self.device_mesh["data_parallel"])
+
+    def _normalise_by(self, name: str, values: Sequence[float]) -> None:
+        """Set mean or std."""
+        if len(values) != self.config.channels:
+            raise InputError(
+                f"{name} has {len(values)} values for a net of {self.config.channels} channels; "
+                f"give --data.{name} one value per channel"
+            )
+        self.hparams[name] = tuple(values)
+        self.register_buffer(name, torch.tensor(values)[:, None, None], persistent=False)
+
+    def state_fact(self, name: str, value: Any) -> None:
+        """Take a fact of the data that nobody had stated."""
+        self.assumed.discard(name)
+        self.hparams[name] = value
+        if name in NORMALISATION and self.net is not None:
+            self._normalise_by(name, value)
 
     def build_net(self) -> Net:
         """Return the new net; a subclass may fill it, freeze parts of it, or add what stands beside it."""
@@ -306,6 +342,8 @@ class RecipeModel(LightningModule):
         self.planned_steps = checkpoint.get("planned_steps")
         trains = self._trainer is not None and self.trainer.state.fn == "fit"
         saved = resume.saved_settings(checkpoint)
+        for name in self.assumed & saved.keys():
+            self.state_fact(name, saved[name])
         self._keep_attention_init(saved["net"]["attention_init"], trains)
         found = differences(saved, dict(self.hparams))
         resume.check_net(found, saved, self.fixed, trains)

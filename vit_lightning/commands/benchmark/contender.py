@@ -15,6 +15,7 @@ from vit_lightning.compute.cost import macs, training_flops
 from vit_lightning.compute.peaks import arithmetic_of, device_name, peak
 from vit_lightning.models import NetConfig
 from vit_lightning.models.config import as_pair, is_timm
+from vit_lightning.training.construction import nets_built_by_trainers
 
 HORIZON = 10**9
 """Optimiser steps that a trainer plans, so that no round reaches the end of the schedule."""
@@ -155,4 +156,5 @@ def check_buildable(model: LightningModule) -> None:
 def rebuild(model: LightningModule, net: NetConfig | None = None, **facts: Any) -> LightningModule:
     """Return a new model of the same class and recipe, with another net or other facts of the data."""
     settings = {**model.hparams, **facts}
-    return type(model)(**settings | ({"net": net} if net else {}))
+    with nets_built_by_trainers():  # several at once would not fit
+        return type(model)(**settings | ({"net": net} if net else {}))

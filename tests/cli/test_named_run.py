@@ -1,0 +1,209 @@
+"""A run is a thing: its folder, or a checkpoint in it, is all that a verb needs."""
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from PIL import Image
+
+from vit_lightning.cli.arguments import CommandLine
+from vit_lightning.cli.named_run import config_of, experiment_name, named_run
+from vit_lightning.errors import InputError
+
+CONFIG = """
+model: {net: {variant: mu/8}, optim: {lr: 0.01}}
+data:
+  class_path: Synthetic
+  init_args:
+    {num_classes: 4, train_size: 32, eval_size: 8, batch_size: 16, num_workers: 0, image_size: 16,
+     augment: {evaluation: center, zoom: 1.5}}
+trainer: {max_epochs: 2, accelerator: cpu}
+"""
+
+
+@pytest.fixture
+def run(app, tmp_path):
+    """A run of the experiment `trial`."""
+    Path("trial.yaml").write_text(CONFIG)
+    done = app("fit", "-c", "trial.yaml")
+    assert done.code == 0, done.err
+    return tmp_path / "runs/trial/0"
+
+
+def scores(path: Path) -> dict:
+    return json.loads(path.read_text())
+
+
+def test_a_run_folder_is_all_that_scoring_needs(app, run):
+    """From another folder, on its own data; each verb leaves what it prints."""
+    plain = app("test", "-c", "trial.yaml", "--ckpt_path", "best")
+    Path("elsewhere").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir("elsewhere")
+        for verb, split in (("test", "test"), ("validate", "val")):
+            done = app(verb, "../runs/trial/0")
+            assert done.code == 0, done.err
+            written = scores(run / f"{verb}.json")
+            assert written["verb"] == verb and written["images"] == 8
+            assert set(written["scores"]) == {f"{split}/loss", f"{split}/top1", f"{split}/top5"}
+            assert str(written["scores"][f"{split}/top1"]) in done.out
+            assert written["checkpoint"] == str(run / "checkpoints/best.ckpt")
+            assert written["data"] == "datamodules.synthetic.Synthetic" and written["date"].endswith("+00:00")
+            assert not list(run.glob(".*"))
+        assert str(scores(run / "test.json")["scores"]["test/loss"]) in plain.out
+        done = app("predict", run)
+        assert done.code == 0 and (run / "predictions.csv").is_file(), done.err
+        assert not list(Path().iterdir())
+
+
+def test_last_can_be_scored_too(app, run):
+    done = app("test", run, "--ckpt_path", "last")
+    assert done.code == 0, done.err
+    assert scores(run / "test.json")["checkpoint"].endswith("last.ckpt")
+
+
+def test_a_checkpoint_takes_the_config_of_its_run(app, run):
+    done = app("test", run / "checkpoints/last.ckpt")
+    assert done.code == 0, done.err
+    assert scores(run / "test.json")["data"] == "datamodules.synthetic.Synthetic"
+    done = app("test", "--ckpt_path", run / "checkpoints/last.ckpt")  # as the flag does, for the data alone
+    assert done.code == 0 and scores(run / "test.json")["images"] == 8, done.err
+
+
+@pytest.mark.parametrize("verb", ["test", "validate", "predict", "fit"])
+@pytest.mark.parametrize("flag", [(), ("--ckpt_path",)])
+def test_a_checkpoint_without_data_is_one_sentence_and_not_digits(app, run, tmp_path, verb, flag):
+    shutil.copy(run / "checkpoints/last.ckpt", "alone.ckpt")
+    done = app(verb, *flag, "alone.ckpt")
+    assert done.code == 1 and not done.out
+    assert f"error: {verb} needs data: give --data NAME, or -c FILE; alone.ckpt lies in no run folder" in done.err
+    assert [each.name for each in (tmp_path / "runs").iterdir()] == ["trial"]
+
+
+def test_weights_without_data_are_not_scored_on_digits(app, run):
+    done = app("test", "--model.weights", run / "checkpoints/last.ckpt")
+    assert done.code == 1 and "test needs data" in done.err
+
+
+def test_fit_goes_on_in_the_same_folder(app, run):
+    words = ("--trainer.max_epochs", 3, "--model.schedule.allow_horizon_change", "true")
+    done = app("fit", run, *words)
+    assert done.code == 0, done.err
+    assert [each.name for each in run.parent.iterdir()] == ["0"]
+    assert torch.load(run / "checkpoints/last.ckpt", weights_only=True)["global_step"] == 6
+    assert (run / "config.resume-1.yaml").is_file()
+    again = app("fit", run)  # which takes what the run was told last
+    assert "nothing was left to train" in again.out and again.code == 0, again.err
+    assert app("fit", run / "checkpoints/last.ckpt").code == 0
+
+
+def test_photographs_behind_a_run_are_predicted_as_its_validation_sees_them(app, run):
+    for name, colour in (("x.jpg", "red"), ("long name.jpg", "blue")):
+        Image.new("RGB", (40, 20), colour).save(name)
+    done = app("predict", run, "x.jpg", "long name.jpg")
+    assert done.code == 0, done.err
+    with (run / "predictions.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row, name in zip(rows, ("x.jpg        ", "long name.jpg"), strict=True):
+        assert f"{name}  {row['class1']} {float(row['probability1']) * 100:.1f} %\n" in done.out
+    crop = ("--data.augment.evaluation", "center", "--data.augment.zoom", 1.5)
+    checkpoint = run / "checkpoints/best.ckpt"
+    done = app(
+        "predict", "--data", "Images", "--data.files", "['x.jpg','long name.jpg']", *crop, "--ckpt_path", checkpoint
+    )
+    assert done.code == 0 and (run / "predictions-2.csv").read_text() == (run / "predictions.csv").read_text()
+
+
+def test_many_images_are_not_printed(app, run):
+    for number in range(11):
+        Image.new("RGB", (20, 20)).save(f"{number}.png")
+    Path("0.png").write_bytes(b"no image")
+    assert " %\n" not in app("predict", run, *(f"{number}.png" for number in range(11))).out
+    done = app("predict", run, "0.png", "1.png")
+    assert "0.png  not an image of a known format" in done.out, done.err
+
+
+def test_a_runs_config_belongs_to_its_experiment(app, run):
+    done = app("fit", "-c", "runs/trial/0/config.yaml")
+    assert done.code == 0, done.err
+    assert sorted(each.name for each in Path("runs").iterdir()) == ["trial"]
+    assert (Path("runs/trial/1") / "checkpoints/last.ckpt").is_file()
+
+
+def test_a_name_names_the_experiment(app, run):
+    done = app("fit", "-c", "trial.yaml", "--name", "other", "--trainer.max_epochs", 1)
+    assert done.code == 0, done.err
+    assert (Path("runs/other/0") / "checkpoints/last.ckpt").is_file()
+    done = app("test", "-c", "trial.yaml", "--name", "other", "--ckpt_path", "last")
+    assert done.code == 0 and Path("runs/other/0/test.json").is_file(), done.err
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", "-x", "a\\b"])
+def test_a_name_that_is_no_folder_is_refused(name):
+    with pytest.raises(InputError, match="an experiment is a folder"):
+        experiment_name(CommandLine(["fit", f"--name={name}"]), [], None)
+
+
+def test_words_that_name_no_run_are_one_sentence(app, run):
+    for words, said in (
+        (("test", "runs/trial"), "the folder of an experiment, whose newest run is runs/trial/0"),
+        (("test", "runs/none/0"), "no such file or folder"),
+        (("test", "none.ckpt"), "no such file or folder"),
+        (("test", "."), "a folder without config.yaml and checkpoints"),
+        (("test", run, "--ckpt_path", "x.ckpt"), "both name a checkpoint"),
+        (("predict", run, "x.jpg", "--data", "Synthetic"), "both say what to predict"),
+    ):
+        done = app(*words)
+        assert done.code == 1 and said in done.err and len(done.err.splitlines()) == 1, done.err
+    assert named_run(CommandLine(["test", "stray"])) is None
+
+
+def test_a_run_that_has_saved_nothing_is_named(app, run):
+    shutil.rmtree(run / "checkpoints")
+    assert "has no whole best.ckpt or last.ckpt yet" in app("test", run).err
+    assert "has no whole last.ckpt yet" in app("fit", run).err
+
+
+def test_scoring_takes_no_machine_from_a_run(run):
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    config["trainer"] |= {
+        "devices": 8,
+        "strategy": "ddp",
+        "accelerator": "gpu",
+        "num_nodes": 2,
+        "precision": "bf16-mixed",
+    }
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    assert not config_of(run, "test")["trainer"].keys() & {
+        "devices",
+        "strategy",
+        "accelerator",
+        "num_nodes",
+        "precision",
+    }
+    assert config_of(run, "fit")["trainer"]["devices"] == 8
+
+
+OWN = """
+from vit_lightning.classifier import Classifier
+
+
+class Tilted(Classifier):
+    def __init__(self, tilt: float = 1.0, **kwargs):
+        super().__init__(**kwargs)
+        self.tilt = tilt
+"""
+
+
+def test_a_run_names_its_models_code_and_a_checkpoint_does_not(app, tmp_path, monkeypatch):
+    (tmp_path / "own_tilted.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    Path("own.yaml").write_text(CONFIG)
+    assert app("fit", "-c", "own.yaml", "--model", "own_tilted.Tilted", "--model.tilt", 0.5).code == 0
+    assert app("test", "runs/own/0").code == 0
+    refused = app("test", "runs/own/0/checkpoints/last.ckpt")
+    assert refused.code == 1 and "names the class 'own_tilted.Tilted', whose code would run" in refused.err

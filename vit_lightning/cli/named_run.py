@@ -1,0 +1,164 @@
+"""`VERB RUN_FOLDER` and `VERB CHECKPOINT`: what a run was told comes from its folder."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from vit_lightning.cli.arguments import CommandLine
+from vit_lightning.cli.config_files import data_named, read_config
+from vit_lightning.errors import InputError
+from vit_lightning.runs import folders
+from vit_lightning.runs.checkpoint_names import is_sharded
+
+SCORING = ("validate", "test", "predict")
+NAMING = ("fit", *SCORING)
+"""Verbs that take a run or a checkpoint as their first word."""
+OF_THE_MACHINE = ("accelerator", "devices", "num_nodes", "strategy", "precision")
+"""Flags of the trainer that suit the machine of a fit, and not that which scores its checkpoint."""
+SEEN = ("evaluation", "zoom")
+"""Fields of --data.augment by which images are brought to size when they are scored."""
+
+
+class NamedRun(NamedTuple):
+    """A run or checkpoint that stands behind a verb: its folder if it has one, and its checkpoint."""
+
+    folder: Path | None
+    checkpoint: Path
+    is_folder: bool
+    """Whether the run folder itself was named, whose config may then name a model's code."""
+
+
+def named_run(line: CommandLine) -> NamedRun | None:
+    """Return what stands behind a verb, if that is a run folder or a checkpoint, and take it off the line.
+
+    Raises:
+        InputError: it is neither, the run has no such checkpoint, or --ckpt_path names another one.
+    """
+    place = next((at for at, argument in enumerate(line) if at and not argument.flag), None)
+    if line.verb not in NAMING or place is None:
+        return None
+    word = str(line.arguments[place].value)
+    path, wanted = Path(word).expanduser(), line.value("--ckpt_path")
+    if not path.exists() and path.suffix != ".ckpt" and len(path.parts) == 1:
+        return None  # the parser knows what to say of a stray word
+    del line.arguments[place]
+    if is_sharded(path) or path.is_file():
+        if wanted:
+            raise InputError(f"{word} and --ckpt_path {wanted} both name a checkpoint; give one of them")
+        return NamedRun(folders.folder_of(path), path, is_folder=False)
+    if not folders.is_run(path):
+        raise InputError(
+            f"{line.verb} {word}: {_not_a_run(path)}; give a run folder, such as runs/digits/0, or a checkpoint"
+        )
+    if wanted not in (None, "last", "best"):
+        raise InputError(f"{word} and --ckpt_path {wanted} both name a checkpoint; give one of them, or last, or best")
+    name = wanted or ("last" if line.verb == "fit" else "best")
+    return NamedRun(path.resolve(), folders.trained_checkpoint(path, name), is_folder=True)
+
+
+def _not_a_run(path: Path) -> str:
+    if not path.exists():
+        return "no such file or folder"
+    runs = sorted(
+        (entry for entry in path.iterdir() if folders.is_run(entry)), key=lambda run: (len(run.name), run.name)
+    )
+    if runs:
+        return f"the folder of an experiment, whose newest run is {runs[-1]}"
+    return "a folder without config.yaml and checkpoints"
+
+
+def take_files(line: CommandLine) -> None:
+    """Read further words behind `predict RUN` as images."""
+    files = [str(argument.value) for argument in line.arguments[1:] if not argument.flag]
+    if line.verb != "predict" or not files:
+        return
+    if given := line.value("--data"):
+        raise InputError(f"{files[0]} and --data {given} both say what to predict; give one of them")
+    line.arguments[1:] = [argument for argument in line.arguments[1:] if argument.flag]
+    line.set("--data", "Images")
+    line.set("--data.files", json.dumps(files))
+
+
+def settings_of(
+    line: CommandLine, run: NamedRun | None, checkpoint: Path | None, configs: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return what a named run was told; of a checkpoint without data, the data of its run; else nothing.
+
+    Args:
+        line: The command line, which takes how a run's images are brought to size where it chooses other data.
+        run: What stands behind the verb.
+        checkpoint: The checkpoint that the verb opens.
+        configs: What the files given hold.
+
+    Raises:
+        InputError: nothing says which data a checkpoint is for; a default would score it on something else.
+    """
+    verb, chosen = str(line.verb), data_named(line, configs)
+    needs_data = (verb in NAMING and checkpoint) or (verb in SCORING and line.value("--model.weights"))
+    if run is None and (chosen or not needs_data):
+        return {}
+    config = config_of(folders.folder_of(checkpoint) if checkpoint else None, verb)
+    if run is None:
+        config = {"data": config["data"]} if config.get("data") else {}
+    if chosen:
+        leave_to(line, config, chosen)
+    elif not config.get("data"):
+        where = f"{checkpoint} lies in no run folder that says them" if checkpoint else "weights say none"
+        raise InputError(f"{verb} needs data: give --data NAME, or -c FILE; {where}")
+    return config
+
+
+def config_of(folder: Path | None, verb: str) -> dict[str, Any]:
+    """Return what a run was told last, as a verb needs it; empty without a run folder."""
+    configs = folders.configs(folder) if folder else []
+    if not configs:
+        return {}
+    config = read_config(configs[-1], "the run's")
+    config.pop("ckpt_path", None)
+    if verb in SCORING:
+        trainer = config.get("trainer") or {}
+        config["trainer"] = {name: value for name, value in trainer.items() if name not in OF_THE_MACHINE}
+    return config
+
+
+def leave_to(line: CommandLine, config: dict[str, Any], chosen: Iterable[str]) -> None:
+    """Leave out a run's data where other data are chosen; how images are brought to size stays the run's.
+
+    Args:
+        line: The command line.
+        config: The run's, which is changed.
+        chosen: Names of the data that flags and files choose.
+    """
+    data = config.get("data") or {}
+    own = str(data.get("class_path")).rpartition(".")[2]
+    if not data or all(name.rpartition(".")[2] == own for name in chosen):
+        return
+    del config["data"]
+    augment = (data.get("init_args") or {}).get("augment") or {}
+    if line.verb in SCORING and "." not in (line.value("--data") or "."):
+        for name in SEEN:
+            if name in augment:
+                line.set_first(f"--data.augment.{name}", str(augment[name]))
+        line.move_behind_class("--data")
+
+
+def experiment_name(line: CommandLine, configs: Iterable[Path], run: NamedRun | None) -> str:
+    """Return the experiment that a run belongs to: --name, that of the run named, or that of its first file.
+
+    Raises:
+        InputError: the name is none for a folder.
+    """
+    name = line.value("--name")
+    if name is not None and (not name.strip() or name.startswith((".", "-")) or set(name) & set("/\\\0\n")):
+        raise InputError(f"--name {name!r}: an experiment is a folder; give a name without slashes, such as digits")
+    if name is None and run is not None and run.folder is not None:
+        return run.folder.parent.name
+    return name or next((_owner(path) for path in configs if path.parent.name != "hardware"), "default")
+
+
+def _owner(config: Path) -> str:
+    """The experiment of a file: its own name, or of a config in a run folder, that of the run."""
+    folder = config.resolve().parent
+    is_runs = config.name.startswith("config") and folder.name.isdigit() and config.resolve() in folders.configs(folder)
+    return folder.parent.name if is_runs else config.stem

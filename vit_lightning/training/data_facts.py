@@ -1,0 +1,57 @@
+"""What the data tells a model that nobody else has told it: classes, image size, mean and std."""
+
+from collections.abc import Collection
+from typing import Any, Protocol
+
+import torch
+
+from vit_lightning.errors import InputError
+from vit_lightning.models.config import as_pair
+
+NORMALISATION = ("mean", "std")
+DATA_FACTS = ("num_classes", "image_size", *NORMALISATION)
+
+
+class TakesFacts(Protocol):
+    """A model whose hyper-parameters hold the facts of the data."""
+
+    hparams: Any
+    assumed: set[str]
+    """Which of mean and std nobody has stated yet."""
+
+    @property
+    def fixed(self) -> Collection[str]:
+        """Hyper-parameters that a checkpoint's tensors depend on."""
+
+    def state_fact(self, name: str, value: Any) -> None:
+        """Take a fact that nobody had stated."""
+
+
+def take_facts(model: TakesFacts, data: Any) -> None:
+    """Let a model take from its data what nobody has stated, as the command line's links do.
+
+    Args:
+        model: the model.
+        data: any LightningDataModule, or None.
+
+    Raises:
+        InputError: model and data state different facts.
+    """
+    for name in DATA_FACTS:
+        ours, theirs = model.hparams[name], getattr(data, name, None)
+        if theirs is None or (name not in NORMALISATION and name not in model.fixed):
+            continue
+        if ours is None or name in model.assumed:
+            model.state_fact(name, theirs)
+        elif not _same(name, ours, theirs):
+            raise InputError(
+                f"the model's {name} is {ours}, but that of {type(data).__name__} is {theirs}; give one of them alone, "
+                "or both the same"
+            )
+
+
+def _same(name: str, ours: Any, theirs: Any) -> bool:
+    """Whether two statements of a fact agree."""
+    if name in NORMALISATION:
+        return len(ours) == len(theirs) and torch.allclose(torch.tensor(ours), torch.tensor(theirs), atol=1e-3)
+    return as_pair(ours) == as_pair(theirs) if name == "image_size" else ours == theirs
