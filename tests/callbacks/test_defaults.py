@@ -30,7 +30,7 @@ def test_a_fit_has_all_but_predictions():
 
 @pytest.mark.parametrize("verb", ["validate", "test"])
 def test_what_scores_prints_a_table(verb):
-    assert names(verb) == ["PlainProgress", "TimelyEnd", "SkippedImages", "ScoreTable"]
+    assert names(verb) == ["PlainProgress", "TimelyEnd", "SkippedImages", "ScoreTable", "ScoreFile"]
 
 
 @pytest.mark.parametrize("verb", ["doctor", "benchmark", "prepare"])
