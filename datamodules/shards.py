@@ -1,5 +1,6 @@
 """Shards of images that the verb `prepare` has written, read from a folder, S3, GCS or HTTP."""
 
+import hashlib
 import io
 import json
 from collections.abc import Iterable, Sequence
@@ -249,14 +250,20 @@ class Shards(ImageDataModule):
                 raise InputError(f"{self.address}: prepare was stopped before its end: run it again")
 
     def _read(self, split: str) -> ChunkRecords | None:
-        folder = f"{self.address}/{self._manifest.get('splits', {}).get(split, {}).get('folder', split)}"
-        index = _read_json(f"{folder}/{chunks.INDEX}")
+        made = self._manifest.get("splits", {}).get(split, {})
+        folder = f"{self.address}/{made.get('folder', split)}"
+        data, labels = (content(f"{folder}/{name}") for name in (chunks.INDEX, chunks.LABELS))
+        index = _parsed(f"{folder}/{chunks.INDEX}", data)
         if index is None:
+            _check_written(f"{folder}/{chunks.INDEX}", data, made.get("index_sha256"))
             return None
         with reading(f"{folder}/{chunks.INDEX}"):
-            return self._open(folder, index)
+            found = self._open(folder, index, labels)
+        _check_written(f"{folder}/{chunks.INDEX}", data, made.get("index_sha256"))
+        _check_written(f"{folder}/{chunks.LABELS}", labels, made.get("labels_sha256"))
+        return found
 
-    def _open(self, folder: str, index: dict[str, Any]) -> ChunkRecords:
+    def _open(self, folder: str, index: dict[str, Any], stored: bytes | None) -> ChunkRecords:
         _refuse_other_layouts(folder, index)
         try:
             layout = chunks.Layout.of(index["config"])
@@ -270,7 +277,7 @@ class Shards(ImageDataModule):
         sizes = [int(entry["chunk_size"]) for entry in index["chunks"]]
         if min(sizes, default=0) < 0:
             raise ValueError(f"a chunk_size of {min(sizes)}")
-        kept = _read_labels(f"{folder}/labels.npy", sum(sizes))
+        kept = _read_labels(f"{folder}/{chunks.LABELS}", stored, sum(sizes))
         labels = None if kept is None else Ragged(kept, np.arange(len(kept) + 1))
         if labels is None and not ours and not is_remote(folder):
             labels = read_labels([Path(file.url) for file in files], layout)
@@ -304,9 +311,15 @@ def _refuse_other_layouts(folder: str, index: dict[str, Any]) -> None:
         )
 
 
-def _read_labels(url: str, count: int) -> np.ndarray | None:
+def _check_written(url: str, data: bytes | None, digest: str | None) -> None:
+    """Refuse a list of shards or labels that is not the one with which the manifest was written."""
+    if digest is not None and (data is None or hashlib.sha256(data).hexdigest() != digest):
+        state = "is missing" if data is None else "is not the one that prepare has written"
+        raise InputError(f"{url} {state}, by the checksum in manifest.json; {COPY}")
+
+
+def _read_labels(url: str, data: bytes | None, count: int) -> np.ndarray | None:
     """Return the labels beside the shards, None if there are none; nothing in them is unpickled."""
-    data = content(url)
     if data is None:
         return None
     try:
@@ -320,7 +333,10 @@ def _read_labels(url: str, count: int) -> np.ndarray | None:
 
 
 def _read_json(url: str) -> dict[str, Any] | None:
-    data = content(url)
+    return _parsed(url, content(url))
+
+
+def _parsed(url: str, data: bytes | None) -> dict[str, Any] | None:
     try:
         found = None if data is None else json.loads(data)
     except (ValueError, RecursionError) as error:

@@ -1,6 +1,7 @@
 """The model's losses, metrics and freezing, held against hand-computed values."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,7 +11,9 @@ from torch import nn
 from vit_lightning.classifier import Classifier
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig
+from vit_lightning.training.metrics import WeightedMean
 from vit_lightning.training.optim import Optim, Schedule
+from vit_lightning.training.recipe import RecipeModel
 from vit_lightning.weights import load
 from vit_lightning.weights.archive import open_archive
 
@@ -267,3 +270,186 @@ def test_mixed_labels_of_one_class_are_no_warning(app):
     for name in ("mixup_alpha", "cutmix_alpha"):
         done = app("fit", *TINY, *SYNTHETIC, f"--data.augment.{name}", 1, "--trainer.fast_dev_run", "true")
         assert done.code == 0 and not warnings(done.out), done.err
+
+
+# Seven classes, of which two are not among the five best -------------------------------------------------------------
+
+RANKS = torch.tensor([[0.0, 3.0, 6.0, 1.0, 5.0, 2.0, 4.0]])
+"""From the best: the classes 2, 4, 6, 1, 5; then 3 and 0."""
+
+
+def evaluated(*batches: tuple, split: str = "val", **settings: object) -> tuple[Classifier, list[tuple]]:
+    model = classifier(num_classes=7, **settings)
+    model.net, model.normalise = nn.Identity(), lambda images: images
+    logged: list[tuple] = []
+    model.log = lambda name, metric, shown, **facts: logged.append((name, shown, tuple(facts.items())))
+    model._trainer = SimpleNamespace(datamodule=None)
+    model.setup("fit")
+    model.further_sets = ["real", "v2"]
+    for scores in model.scores.values():
+        scores.update({name: WeightedMean() for name in model.further_sets})
+    for batch in batches:
+        getattr(model, {"val": "validation_step", "test": "test_step"}[split])(batch[:2], 0, *batch[2:])
+    return model, logged
+
+
+@pytest.mark.parametrize("split", ["val", "test"])
+@pytest.mark.parametrize("loss", ["softmax", "sigmoid"])
+def test_top5_counts_the_five_best_and_top1_the_best(split, loss):
+    labels = torch.tensor([2, 5, 3, 0, 4, -100])
+    model, logged = evaluated((RANKS.expand(6, -1), labels), split=split, loss=loss)
+    scores = model.scores[split]
+    assert scores["top1"].compute().item() == pytest.approx(1 / 5)
+    assert scores["top5"].compute().item() == pytest.approx(3 / 5)
+    if loss == "softmax":
+        losses = -RANKS.log_softmax(-1)[0][labels[:5]]
+    else:
+        targets = F.one_hot(labels[:5], 7).float()
+        losses = F.binary_cross_entropy_with_logits(RANKS.expand(5, -1), targets, reduction="none").sum(-1)
+    assert scores["loss"].compute().item() == pytest.approx(losses.mean().item(), rel=1e-5)
+    facts = (("on_step", False), ("on_epoch", True), ("add_dataloader_idx", False))
+    assert logged == [(f"{split}/{name}", name == "top1", facts) for name in ("loss", "top1", "top5")]
+    other = model.scores["test" if split == "val" else "val"]
+    assert not any(score.update_called for score in other.values())
+
+
+def test_of_several_classes_one_hit_is_enough():
+    labels = torch.tensor(
+        [[0, 0, 1, 1, 0, 0, 0], [1, 0, 0, 1, 0, 0, 0], [1, 0, 0, 0, 0, 1, 0], [0.5, 0, 0.5, 0, 0, 0, 0]]
+    )
+    model, _ = evaluated((RANKS.expand(4, -1), labels.float()), loss="sigmoid")
+    assert model.scores["val"]["top1"].compute().item() == 1 / 4
+    assert model.scores["val"]["top5"].compute().item() == 2 / 4
+
+
+@pytest.mark.parametrize(("number", "name"), [(1, "real"), (2, "v2")])
+def test_each_further_set_has_its_own_score(number, name):
+    """Several labels may be right, as of ReaL; an image without one counts nothing."""
+    labels = torch.full((3, 7), 0.0)
+    labels[0, [2, 3]], labels[1, 3], labels[2] = 1, 1, -100
+    model, logged = evaluated((RANKS.expand(3, -1), labels, number))
+    assert model.scores["val"][name].compute().item() == 1 / 2
+    called = {each for each, score in model.scores["val"].items() if score.update_called}
+    assert called == {name} and [entry[0] for entry in logged] == [f"val/{name}"]
+
+
+def test_softmax_smooths_no_finished_target_and_gives_each_loss():
+    model = classifier(num_classes=7, label_smoothing=0.1)
+    targets = torch.full((2, 7), 1 / 7)
+    logits = torch.cat([RANKS, RANKS.flip(1)])
+    expected = -(targets * logits.log_softmax(-1)).sum(-1)
+    torch.testing.assert_close(model.loss(logits, targets, 0.1, reduction="none"), expected)
+    model = classifier(num_classes=7, loss="sigmoid")
+    expected = F.binary_cross_entropy_with_logits(logits, targets, reduction="none").sum(-1)
+    torch.testing.assert_close(model.loss(logits, targets, 0.1, reduction="none"), expected)
+    torch.testing.assert_close(model.loss(logits, targets, 0.1), expected.mean())
+
+
+@pytest.mark.parametrize("loss", ["softmax", "sigmoid"])
+def test_a_prediction_of_no_number_is_told(loss):
+    model = classifier(num_classes=7, loss=loss)
+    model.net, model.normalise = nn.Identity(), lambda images: images
+    bad = RANKS.clone()
+    bad[0, 3] = torch.inf
+    found = model.predict_step((torch.cat([RANKS, bad]), None), 0)
+    expected = RANKS.exp() / RANKS.exp().sum() if loss == "softmax" else 1 / (1 + (-RANKS).exp())
+    torch.testing.assert_close(found[:1], expected)
+    assert found[1, 3].isnan()
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "names", "said"),
+    [
+        (["a", "b", "c"], ["a", "b", "c"], ["a", "b", "c"], None),
+        ([], ["a", "b", "c"], ["a", "b", "c"], None),
+        (["a", "b", "c"], [], ["a", "b", "c"], None),
+        (["a", "c", "b"], ["a", "b", "c"], None, "class 1 is 'c' in the data but 'b' in the checkpoint"),
+        (["a", "b"], ["a", "b", "c"], None, "the data has 2 classes, the checkpoint 3"),
+        (["a", "b", "c", "d"], ["a", "b", "c"], None, "the data has 4 classes, the checkpoint 3"),
+    ],
+)
+def test_classes_are_those_that_were_trained_in_their_order(ours, theirs, names, said):
+    model = classifier()
+    model.class_names = ours
+    if said is None:
+        model._match_class_names(theirs)
+        assert model.class_names == names
+    else:
+        with pytest.raises(InputError, match=said):
+            model._match_class_names(theirs)
+
+
+def test_a_checkpoint_tells_its_classes_and_where_its_weights_came_from(monkeypatch):
+    model, checkpoint = classifier(), {}
+    monkeypatch.setattr(RecipeModel, "on_save_checkpoint", lambda self, checkpoint: None)
+    model._trainer = SimpleNamespace(datamodule=SimpleNamespace(class_names=("c", "a", "b")))
+    model.setup("fit")
+    model.weights = "own.npz"
+    model.on_save_checkpoint(checkpoint)
+    assert checkpoint == {"class_names": ["c", "a", "b"], "weights": "own.npz"}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"weights_resampling": "bicubic", "weights_adapt": True, "weights_head": "reset"},
+        {"weights_resampling": "bilinear", "weights_adapt": False, "weights_head": "keep"},
+    ],
+)
+@pytest.mark.parametrize("raw", [True, False])
+def test_every_flag_of_the_weights_reaches_them(trained, monkeypatch, settings, raw):
+    opened: list[tuple] = []
+    filled: list[tuple] = []
+
+    class StopError(Exception): ...
+
+    def fill(self, net, head, **options):
+        filled.append((head, options))
+        raise StopError
+
+    whole = load.open_weights
+    monkeypatch.setattr("vit_lightning.classifier.open_weights", lambda *words: opened.append(words) or whole(words[0]))
+    monkeypatch.setattr(load.OpenedWeights, "fill", fill)
+    with pytest.raises(StopError):
+        classifier(net=NetConfig(), weights=str(trained[0]), weights_raw=raw, **settings)
+    assert opened[0][:2] == (str(trained[0]), raw)
+    assert filled == [
+        (settings["weights_head"], {"resampling": settings["weights_resampling"], "adapt": settings["weights_adapt"]})
+    ]
+
+
+@pytest.mark.parametrize(("name", "near", "far"), [("mean", 0.4005, 0.402), ("std", 0.2005, 0.202)])
+def test_a_normalisation_that_is_given_must_be_that_of_the_weights(trained, name, near, far):
+    rest = {"mean": (0.5, 0.6), "std": (0.3, 0.4)}[name]
+    model = classifier(net=NetConfig(), weights=str(trained[0]), **{name: (near, *rest)})
+    assert model.hparams[name] == (near, *rest)
+    with pytest.raises(InputError, match=rf"data\.{name} is .* drop --data.{name} to take theirs"):
+        classifier(net=NetConfig(), weights=str(trained[0]), **{name: (far, *rest)})
+    assert classifier(net=NetConfig(), weights=str(trained[0])).hparams.std == (0.2, 0.3, 0.4)
+
+
+def test_softmax_over_several_classes_is_said_once_by_the_first_process(capsys):
+    for first in (True, False):
+        model = classifier()
+        model._trainer = SimpleNamespace(is_global_zero=first, datamodule=None)
+        several = (None, torch.tensor([[0.5, 0.5, 0.5, 0.0]]))
+        for labels in (several, several):
+            model.on_train_batch_start(labels, 0)
+        assert capsys.readouterr().out.count("warning") == first
+        model.setup("fit")
+        model.on_train_batch_start(several, 0)
+        assert capsys.readouterr().out.count("warning") == first
+    model = classifier()
+    model._trainer = SimpleNamespace(is_global_zero=True)
+    model.on_train_batch_start((None, torch.tensor([3])), 0)
+    assert not capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("loss", "most"), [("softmax", 1.0), ("sigmoid", 0.5)])
+def test_smoothing_has_bounds(loss, most):
+    assert classifier(loss=loss, label_smoothing=most - 0.01).objective == (
+        f"{loss} cross-entropy, label smoothing {most - 0.01:g}"
+    )
+    for value in (most, -0.01):
+        with pytest.raises(InputError, match="label_smoothing is"):
+            classifier(loss=loss, label_smoothing=value)

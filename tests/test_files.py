@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from vit_lightning.errors import InputError
-from vit_lightning.files import check_place, remove, replace, unwritable, write_atomically, written
+from vit_lightning.files import check_place, remove, replace, special_kind, unwritable, write_atomically, written
 
 
 @pytest.mark.parametrize("place", ["/proc/x", "/dev/null/x"])
@@ -109,3 +109,21 @@ def test_what_a_killed_call_left_goes_and_what_is_under_way_stays(tmp_path):
         place.write_text("x")
     assert not left.exists() and all(folder.is_dir() for folder in (live, *others))
     assert (tmp_path / "out").read_text() == "x"
+
+
+def test_a_limit_on_the_size_of_files_is_no_full_disk(tmp_path):
+    error = OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+    assert "the size that a file may have here; ulimit -f" in str(unwritable(tmp_path / "x", error))
+    code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192)); import signal; "
+    code += "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); from vit_lightning.files import write_atomically; "
+    code += f"from pathlib import Path; write_atomically(Path({str(tmp_path / 'big')!r}), b'0' * 10**6)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "the size that a file may have here; ulimit -f" in done.stderr.splitlines()[-1]
+    assert not list(tmp_path.iterdir())
+
+
+def test_special_kinds(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "file").touch()
+    assert special_kind(tmp_path / "fifo") == "FIFO" and special_kind(Path("/dev/null")) == "device"
+    assert special_kind(tmp_path / "file") is special_kind(tmp_path) is special_kind(tmp_path / "none") is None

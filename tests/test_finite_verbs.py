@@ -46,6 +46,10 @@ def checkpoint(fault: float | None = None, **settings) -> None:
     if fault is not None:
         model.net.head.bias.data[1] = fault
     facts = {"hyper_parameters": dict(model.hparams), "pytorch-lightning_version": "2.6.0"}
+    if fault is not None:  # what a fit needs to come as far as the weights
+        progress = {key: {} for key in ("epoch_progress", "epoch_loop.batch_progress", "epoch_loop.state_dict")}
+        facts |= {"loops": {"fit_loop": progress}, "lr_schedulers": [{}], "callbacks": {}}
+        facts["optimizer_states"] = [{"state": {}, "param_groups": [{"params": [0]}]}]
     facts["model"] = "vit_lightning.classifier.Classifier"
     torch.save({"state_dict": model.state_dict()} | facts, "net.ckpt")
 

@@ -181,3 +181,12 @@ def test_a_program_ends_with_the_one_that_started_it(tmp_path):
 
 def test_the_version_is_printed(app):
     assert app("--version").out == f"vit-lightning {__version__}\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_an_output_that_is_full_is_named_as_such():
+    command = [sys.executable, "-m", "vit_lightning", "--version"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[0].startswith("error: the standard output: No space left on device; free space")

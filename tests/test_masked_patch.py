@@ -12,6 +12,7 @@ from lightning.pytorch import Trainer
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
+from vit_lightning import masked_patch
 from vit_lightning.errors import InputError
 from vit_lightning.masked_patch import MaskedPatch, Masking, colour_classes, random_bits
 from vit_lightning.models import NetConfig, build
@@ -378,3 +379,99 @@ def test_an_experiment_of_a_classifier_is_told_to_begin_with_the_net(app):
     assert done.code == 0, done.err
     done = app(*words[:1], *words[3:], "--ckpt_path", checkpoint, "--model.optim.lrr", 1)
     assert "there is no flag --model.optim.lrr; did you mean --model.optim.lr?" in done.err
+
+
+# Images that are wider than high, and other channels than three ------------------------------------------------------
+
+
+@pytest.mark.parametrize("channels", [1, 2, 4])
+@pytest.mark.parametrize("cells", [1, 4])
+def test_colours_of_wide_images_are_those_of_their_own_patch(channels, cells):
+    """Two rows of three patches; each part of each is one flat colour, whose class is known."""
+    patch, side = 8, 8 // cells
+    chance = np.random.default_rng(0)
+    shades = chance.integers(0, 8, (2, 2 * cells, 3 * cells, channels))
+    flat = (shades * 32 + 5).repeat(side, 1).repeat(side, 2).transpose(0, 3, 1, 2).astype(np.uint8)
+    found = colour_classes(torch.from_numpy(flat), patch, cells)
+    assert found.shape == (2, 6, cells**2)
+    for b, row, column, i, j in np.ndindex(2, 2, 3, cells, cells):
+        digits = shades[b, row * cells + i, column * cells + j]
+        expected = sum(int(digit) * 8 ** (channels - 1 - place) for place, digit in enumerate(digits))
+        assert found[b, row * 3 + column, i * cells + j] == expected
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_each_side_is_cropped_to_its_own_patches(target):
+    net = NetConfig(variant="mu/8", crop_to_patch=True)
+    images = torch.randint(0, 256, (2, 3, 19, 30), dtype=torch.uint8)
+    cropped = masked(net=net, image_size=(19, 30), target=target).targets(images)
+    plain = masked(image_size=(16, 24), target=target).targets(images[:, :, :16, :24])
+    assert torch.equal(cropped, plain) and cropped.shape[1] == 6
+
+
+@pytest.mark.parametrize(("target", "values"), [("mean_colour", 64), ("mean_colour_4x4", 16 * 64), ("pixels", 128)])
+def test_as_many_numbers_are_predicted_as_the_target_has(target, values):
+    model = masked(target=target, net=NetConfig(variant="mu/8", channels=2))
+    assert model.masking.prediction.weight.shape == (values, 32)
+    assert model.masking.mask.shape == (1, 1, 32)
+    assert list(model.scores["val"]) == (["loss"] if target == "pixels" else ["loss", "top1"])
+    assert (
+        model.objective
+        == {
+            "pixels": "mean squared error of pixels",
+            "mean_colour": "cross-entropy of mean_colour",
+            "mean_colour_4x4": "cross-entropy of mean_colour_4x4",
+        }[target]
+    )
+
+
+def test_four_channels_have_colours_and_five_have_none():
+    masked(net=NetConfig(variant="mu/8", channels=4))
+    with pytest.raises(InputError, match=r"mean_colour has 8\^5 classes for 5 channels; use pixels"):
+        masked(net=NetConfig(variant="mu/8", channels=5))
+    masked(net=NetConfig(variant="mu/8", channels=5), target="pixels")
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("after_pool", [True, False])
+def test_tokens_are_normalised_before_the_prediction_once(after_pool):
+    """A net that normalises what it has pooled has not yet normalised its tokens."""
+    model = masked(net=NetConfig(variant="mu/8", pool="gap", norm_after_pool=after_pool), image_size=(16, 24))
+    nn.init.normal_(model.masking.prediction.weight)
+    nn.init.normal_(model.net.norm.weight)
+    images = model.normalise(torch.randint(0, 256, (2, 3, 16, 24), dtype=torch.uint8))
+    bits = random_bits(0, torch.arange(2), 6)
+    predicted, chosen = model.masking(model.net, images, bits)
+    patches, same = model.masking.corrupt(model.net.embed(images), bits)
+    tokens = model.net.encode(patches)
+    tokens = model.net.norm(tokens) if after_pool else tokens
+    assert torch.equal(chosen, same) and chosen.shape == (2, 3)
+    for b in range(2):
+        for place, number in enumerate(chosen[b].tolist()):
+            torch.testing.assert_close(predicted[b, place], model.masking.prediction(tokens[b, number]))
+
+
+def test_of_an_odd_number_of_patches_the_smaller_half_is_corrupted():
+    masking = Masking(width=1, values=1)
+    patches = torch.arange(9.0).reshape(1, 9, 1)
+    assert masking.corrupt(patches, random_bits(0, torch.arange(1), 9))[1].shape == (1, 4)
+
+
+@torch.no_grad()
+def test_every_validation_begins_at_the_first_image_and_a_batch_goes_on_where_the_last_ended(monkeypatch):
+    model = masked(target="pixels")
+    model._trainer = SimpleNamespace(world_size=3, global_rank=1)
+    places: list[list[int]] = []
+    whole = masked_patch.random_bits
+    monkeypatch.setattr(
+        masked_patch, "random_bits", lambda seed, at, n: places.append([seed, *at.tolist()]) or whole(seed, at, n)
+    )
+    labels = torch.tensor([[0, 1], [-100, -100], [1, 0]])
+    for _ in range(2):
+        for number, count in enumerate((3, 2, 3)):
+            model.validation_step((pictures(count), labels[:count]), number)
+    assert places == [[0, 1, 4, 7], [0, 10, 13], [0, 16, 19, 22]] * 2
+    assert model.scores["val"]["loss"].weight.item() == 2 * (2 + 1 + 2)
+    assert not model.scores["test"]["loss"].update_called
+    model.test_step((pictures(1), torch.tensor([0])), 0)
+    assert model.scores["test"]["loss"].weight.item() == 1

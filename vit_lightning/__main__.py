@@ -12,6 +12,7 @@ from vit_lightning.cli.ending import (
     TERMINATED,
     is_unread,
     leave,
+    left_unfinished,
     prepare_ending,
     say,
     stop_behind,
@@ -35,6 +36,9 @@ def main() -> int:
     except SystemExit as error:
         if error.code == 1 and isinstance(error.__context__, KeyboardInterrupt):  # as Lightning leaves
             return interrupted()
+        if place := left_unfinished(error):
+            say(f"{prefix()}error: {place} called for the program's end before the run was done")
+            return 1
         raise
     except Exception as error:
         if is_unread(error):

@@ -4,6 +4,7 @@ import errno
 import glob
 import os
 import re
+import resource
 import shutil
 import stat
 import tempfile
@@ -17,6 +18,8 @@ from vit_lightning.processes import exists
 
 KINDS = {stat.S_ISFIFO: "FIFO", stat.S_ISSOCK: "socket", stat.S_ISCHR: "device", stat.S_ISBLK: "device"}
 """What a file may be that ends never, or when another process likes."""
+TOO_LARGE = "it would exceed the size that a file may have here; ulimit -f unlimited raises it"
+"""What the system's word for that leaves open."""
 FORMULA = re.compile(r"'*[=+\-@\t\r]")
 """How a cell begins that a spreadsheet computes, or one that was kept from it."""
 NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?", re.IGNORECASE)
@@ -36,6 +39,21 @@ def open_regular(path: str | Path) -> BinaryIO:
         opened.close()
         raise OSError(errno.EINVAL, f"it is a {kind}, not a regular file", str(path))
     return opened
+
+
+def special_kind(path: Path) -> str | None:
+    """What a path is if reading it may never end, such as a FIFO; None for a file, a folder or nothing."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return None
+    return next((name for is_such, name in KINDS.items() if is_such(mode)), None)
+
+
+def check_regular(path: Path, what: str) -> None:
+    """Refuse a file to be read that is none, before anything waits for it; `what` names it and its flag."""
+    if kind := special_kind(path):
+        raise InputError(f"{what} is a {kind}, not a regular file; copy what it gives to a file and name that")
 
 
 def _open_at_once(path: str, flags: int) -> int:
@@ -74,6 +92,9 @@ def unwritable(what: str | Path, error: Exception) -> InputError | None:
     full = any(sign in str(error).lower() for sign in ("inline_container", "no space left", "quota exceeded"))
     if isinstance(error, InputError) or not (full or isinstance(error, OSError)):
         return None
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    if getattr(error, "errno", None) == errno.EFBIG or (full and "inline" in str(error) and limit >= 0):
+        return InputError(f"{what} cannot be written: {TOO_LARGE}")
     reason = "no space left" if full else getattr(error, "strerror", None) or error
     return InputError(f"{what} cannot be written: {reason}; {'free space there' if full else 'name another place'}")
 

@@ -1,5 +1,6 @@
 """YAML files, read strictly: a key written twice is an error."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +8,17 @@ import yaml
 
 from vit_lightning.errors import InputError
 
+MOST = 100_000
+"""Values that a file may hold, counted as often as an alias repeats them."""
+
 
 class _Strict(yaml.constructor.BaseConstructor):
     """A key written twice is an error; YAML's own loaders keep the last one without a word."""
+
+    def construct_document(self, node: yaml.Node) -> Any:
+        if _size(node, {}) > MOST:
+            raise yaml.YAMLError(f"its aliases (*) make more than {MOST:,} values of it; write out what is meant")
+        return super().construct_document(node)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
@@ -46,6 +55,16 @@ def read_mapping(
     if not isinstance(content, dict):
         raise InputError(f"{flag} {path} must hold a mapping such as `{example}: ...`, not {kind(content)}")
     return content
+
+
+def _size(node: yaml.Node, known: dict[int, float]) -> float:
+    """Count the values below a node, those of aliases as often as they stand there; inf: it holds itself."""
+    if id(node) not in known:
+        known[id(node)] = math.inf
+        inside = node.value if isinstance(node, yaml.CollectionNode) else ()
+        parts = [part for pair in inside for part in pair] if isinstance(node, yaml.MappingNode) else inside
+        known[id(node)] = 1 + sum(_size(part, known) for part in parts)
+    return known[id(node)]
 
 
 def kind(content: Any) -> str:

@@ -10,7 +10,7 @@ from vit_lightning.callbacks.defaults import DEFAULTS, Setting, default_callback
 
 FIT = [
     *("PlainProgress", "TimelyEnd", "SkippedImages", "Monitors", "RunPlan", "FinalValidation", "RandomState"),
-    *("Throughput", "Record", "HyperParameters", "LearningRates", "FiniteGuard"),
+    *("Throughput", "Record", "HyperParameters", "LearningRates", "FiniteGuard", "RunSummary"),
 ]
 LOGGING = ("HyperParameters", "LearningRates")
 
@@ -35,7 +35,7 @@ def test_what_does_not_train_has_progress_and_skipped_images(verb):
 
 @pytest.mark.parametrize("verb", ["validate", "test"])
 def test_scoring_leaves_its_scores(verb):
-    assert names(verb) == ["PlainProgress", "TimelyEnd", "SkippedImages", "ScoreFile"]
+    assert names(verb) == ["PlainProgress", "TimelyEnd", "SkippedImages", "ScoreTable", "ScoreFile"]
 
 
 def test_predict_writes_predictions():
@@ -46,7 +46,7 @@ def test_flags_turn_some_off():
     assert names("fit", enable_progress_bar=False) == FIT[1:]
     assert names("fit", given=(RichProgressBar(),)) == FIT[1:]
     assert names("fit", logs=False) == [name for name in FIT if name not in LOGGING]
-    assert names("fit", fast_dev_run=True) == [name for name in FIT if name not in ("Record", *LOGGING)]
+    assert names("fit", fast_dev_run=True) == [name for name in FIT if name not in ("Record", "RunSummary", *LOGGING)]
 
 
 def test_each_says_why_it_is_on():

@@ -97,3 +97,45 @@ def test_patience_0_turns_off_what_a_file_sets(app):
     assert done.code == 0, done.err
     assert epochs() == 3
     assert app("fit", "-c", "runs/default/0/config.yaml").code == 0
+
+
+def stopped(mode: str, values: list[float], patience: int = 2, min_delta: float = 0.25) -> tuple[list[int], list[bool]]:
+    stopping = EarlyStopping(patience, min_delta, "val/x", mode)
+    trainer = SimpleNamespace(
+        sanity_checking=False, state=SimpleNamespace(fn="fit"), should_stop=False, callback_metrics={}
+    )
+    waited, ended = [], []
+    for value in values:
+        trainer.callback_metrics["val/x"] = torch.tensor(value)
+        stopping.on_validation_end(trainer, None)
+        waited.append(stopping.waited)
+        ended.append(trainer.should_stop)
+    return waited, ended
+
+
+@pytest.mark.parametrize(("mode", "sign"), [("max", 1), ("min", -1)])
+def test_both_directions_count_alike(mode, sign):
+    """A gain of just min_delta is none; what is not better is compared with the best, not with the one before."""
+    values = [sign * value for value in (1.0, 1.25, 1.5, 1.25, 1.75)]
+    assert stopped(mode, values) == ([0, 1, 0, 1, 2], [False] * 4 + [True])
+
+
+def test_other_validations_than_a_fit_s_do_not_count():
+    stopping = EarlyStopping(1, 0.0, "val/x", "max")
+    for facts in ({"sanity_checking": True}, {"fn": "validate"}):
+        state = SimpleNamespace(fn=facts.get("fn", "fit"))
+        trainer = SimpleNamespace(
+            sanity_checking=facts.get("sanity_checking", False),
+            state=state,
+            should_stop=False,
+            callback_metrics={"val/x": torch.tensor(1.0)},
+        )
+        stopping.on_validation_end(trainer, None)
+    assert stopping.best is None
+
+
+def test_a_count_is_kept_only_where_it_is_made():
+    assert EarlyStopping().state_dict() == EarlyStopping(0).state_dict() == {}
+    stopping = EarlyStopping(3, 0.0, "val/x", "max")
+    stopping.load_state_dict({"best": 0.5, "waited": 2})
+    assert stopping.state_dict() == {"best": 0.5, "waited": 2}

@@ -13,6 +13,7 @@ import torch
 
 from vit_lightning.callbacks.finite_guard import FiniteGuard, UncheckedBatch, _batches
 from vit_lightning.data.sampling import TrainSampler
+from vit_lightning.errors import InputError
 
 DATA = ("--data", "Synthetic", "--data.train_size", 32, "--data.eval_size", 8, "--data.batch_size", 4)
 FIT = ("fit", *DATA, "--data.num_workers", 0, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
@@ -193,3 +194,70 @@ def test_steps_do_not_wait_for_the_device():
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert len(guard._unchecked) == 9
+
+
+class Alone:
+    """The strategy of one device."""
+
+    def reduce(self, value, reduce_op):
+        return value
+
+
+def guarded(tmp_path: Path, every: int = 3, **facts: object) -> tuple[FiniteGuard, SimpleNamespace, torch.nn.Module]:
+    usual = {"scaler": None, "accumulate_grad_batches": 1, "global_step": 0, "log_every_n_steps": every}
+    usual |= {"current_epoch": 5, "strategy": Alone(), "is_global_zero": True, "train_dataloader": None}
+    guard, trainer = FiniteGuard(tmp_path), SimpleNamespace(**usual | facts)
+    model = torch.nn.Linear(2, 1)
+    model.bias.requires_grad = False
+    guard.on_train_start(trainer, model)
+    return guard, trainer, model
+
+
+def step(guard, trainer, model, number: int, loss: float, gradient: float = 1.0) -> None:
+    model.weight.grad = torch.tensor([[3.0, 4.0]]) * gradient
+    guard.on_before_optimizer_step(trainer, model, None)
+    trainer.global_step += 1
+    guard.on_train_batch_end(trainer, model, {"loss": torch.tensor(loss)}, None, number)
+
+
+def test_the_first_of_several_bad_batches_is_named_at_the_next_look(tmp_path):
+    guard, trainer, model = guarded(tmp_path, global_step=40)
+    for number, loss in enumerate([1.0, 2.0, 3.0]):
+        step(guard, trainer, model, number, loss)
+    step(guard, trainer, model, 3, 1.0, gradient=0.5)
+    step(guard, trainer, model, 4, float("-inf"))
+    with pytest.raises(InputError, match="the training loss is not finite at optimiser step 44"):
+        step(guard, trainer, model, 5, float("nan"))
+    report = json.loads((tmp_path / "nonfinite.json").read_text())
+    assert report == {
+        "optimiser_step": 44,
+        "epoch": 5,
+        "devices": [{"loss": "-inf", "batches": [4], "records": None}],
+        "gradient_norms": {"weight": 5.0},
+    }
+
+
+@pytest.mark.parametrize("hook", ["on_validation_start", "on_train_epoch_end", "on_save_checkpoint"])
+def test_the_device_is_asked_before_anything_is_kept(tmp_path, hook):
+    guard, trainer, model = guarded(tmp_path, every=0)
+    step(guard, trainer, model, 0, 1.0)
+    step(guard, trainer, model, 1, 1.0, gradient=float("inf"))
+    with pytest.raises(InputError, match="the gradient is not finite at optimiser step 1"):
+        getattr(guard, hook)(trainer, model, *([{}] if hook == "on_save_checkpoint" else []))
+    getattr(guard, hook)(trainer, model, *([{}] if hook == "on_save_checkpoint" else []))  # said once
+
+
+def test_the_loss_is_that_of_a_batch_and_not_its_share(tmp_path):
+    guard, trainer, model = guarded(tmp_path, every=1, accumulate_grad_batches=4)
+    with pytest.raises(InputError, match="the gradient"):
+        step(guard, trainer, model, 0, 0.5, gradient=float("nan"))
+    assert json.loads((tmp_path / "nonfinite.json").read_text())["devices"][0]["loss"] == 2.0
+
+
+def test_another_process_writes_nothing_and_a_scaler_s_gradients_are_not_looked_at(tmp_path):
+    guard, trainer, model = guarded(tmp_path, every=1, is_global_zero=False)
+    with pytest.raises(InputError):
+        step(guard, trainer, model, 0, float("nan"))
+    assert list(tmp_path.iterdir()) == []
+    guard, trainer, model = guarded(tmp_path, every=1, scaler=object())
+    step(guard, trainer, model, 0, 1.0, gradient=float("inf"))

@@ -2,8 +2,11 @@
 
 import csv
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from vit_lightning.callbacks.learning_rates import LearningRates
 
 WORDS = ("fit", "--data", "Synthetic", "--data.train_size", 32, "--data.eval_size", 8, "--data.num_workers", 0)
 WORDS += (
@@ -48,3 +51,38 @@ def test_rates_stand_in_the_rows_of_the_losses_that_they_gave(app):
     assert done.code == 0, done.err
     assert [step for step, _ in logged("lr")] == [step for step, _ in logged("train/loss")] == [1, 3]
     assert logged("lr")[0][1] == pytest.approx(0.005)  # half of the warm-up of two steps
+
+
+class Kept:
+    def __init__(self) -> None:
+        self.rows: list[tuple[int, dict[str, float]]] = []
+
+    def log_metrics(self, figures: dict[str, float], step: int) -> None:
+        self.rows.append((step, figures))
+
+
+def trainer_of(*optimizers: list[dict], every: int = 3) -> SimpleNamespace:
+    made = [SimpleNamespace(param_groups=groups) for groups in optimizers]
+    return SimpleNamespace(
+        global_step=0, log_every_n_steps=every, optimizers=made, loggers=[Kept(), Kept()], callback_metrics={}
+    )
+
+
+def test_every_third_step_logs_the_greatest_rate_and_each_group_once():
+    trainer = trainer_of([{"lr": 0.25, "name": "layer0"}, {"lr": 0.5}], [{"lr": 0.125, "name": "muon"}])
+    callback = LearningRates()
+    for step in (0, 1, 2, 2, 3, 4, 5):  # two batches of step 2 accumulate
+        trainer.global_step = step
+        callback.on_train_batch_start(trainer, None, None, 0)
+    figures = {"lr": 0.5, "lr/layer0": 0.25, "lr/1": 0.5, "lr/muon": 0.125}
+    assert trainer.loggers[0].rows == trainer.loggers[1].rows == [(2, figures), (5, figures)]
+    assert {name: float(value) for name, value in trainer.callback_metrics.items()} == figures
+    callback.on_train_start(trainer, None)  # another fit may begin at the same step
+    callback.on_train_batch_start(trainer, None, None, 0)
+    assert len(trainer.loggers[0].rows) == 3
+
+
+@pytest.mark.parametrize("trainer", [trainer_of([{"lr": 0.5}], every=0), trainer_of(every=1)], ids=["never", "none"])
+def test_nothing_to_log_is_not_logged(trainer):
+    LearningRates().on_train_batch_start(trainer, None, None, 0)
+    assert trainer.loggers[0].rows == [] and trainer.callback_metrics == {}

@@ -1,11 +1,16 @@
 """The metric that chooses the best checkpoint, or ends a run early."""
 
+import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+from lightning.pytorch.callbacks import ModelCheckpoint
 
-from vit_lightning.callbacks.monitors import direction
+from vit_lightning.callbacks.monitors import MONITORING, Monitors, direction, resolve
+from vit_lightning.classifier import Classifier
+from vit_lightning.errors import InputError
 
 TINY = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--data", "Synthetic")
 SMALL = ("--data.train_size", 32, "--data.eval_size", 8, "--data.batch_size", 16, "--data.num_workers", 0)
@@ -84,5 +89,75 @@ def test_a_moved_run_keeps_its_best(app, tmp_path):
     words = ("--ckpt_path", "moved/checkpoints/last.ckpt", "--trainer.max_epochs", 2, "--model.optim.lr", 0)
     done = app(*FIT, *words, "--model.schedule.allow_horizon_change", "true")
     assert done.code == 0, done.err
-    assert f"best     {state} (val/top1 {float(score):.4f})" in done.out
+    assert f"best     moved/checkpoints/best.ckpt (top-1 {100 * float(score):.2f} %)" in done.out
     assert state.read_bytes() == before  # without its score, the equal second epoch would have replaced it
+
+
+def watching(monitor: str | None = None, mode: str | None = "auto", patience: int | None = 3) -> SimpleNamespace:
+    return SimpleNamespace(monitor=monitor, mode=mode, patience=patience)
+
+
+@pytest.mark.parametrize(
+    ("monitor", "mode", "own", "found", "undirected"),
+    [
+        (None, "auto", ("val/loss", "min"), ("val/loss", "min"), False),
+        (None, None, ("val/top1", "max"), ("val/top1", "max"), False),
+        (None, "max", ("val/top1", "max"), ("val/top1", "max"), False),
+        ("val/top5", "auto", ("val/loss", "min"), ("val/top5", "max"), False),
+        ("val/loss", None, ("val/top1", "max"), ("val/loss", "min"), False),
+        ("val/own", "auto", ("val/top1", "max"), ("val/own", "min"), True),
+        ("val/own", "max", ("val/loss", "min"), ("val/own", "max"), False),
+        ("val/top1", "min", ("val/top1", "max"), ("val/top1", "min"), False),  # as asked
+        (None, "auto", None, (None, "min"), False),
+    ],
+)
+def test_what_a_config_leaves_open_is_the_model_s_or_the_table_s(monitor, mode, own, found, undirected):
+    for part, other in (MONITORING, MONITORING[::-1]):
+        config = {part: watching(monitor, mode), other: watching("val/loss", "min")}
+        assert resolve(config, own) == [part] * undirected
+        assert (config[part].monitor, config[part].mode) == found
+        assert (config[other].monitor, config[other].mode) == ("val/loss", "min")
+
+
+def test_what_is_off_is_left_alone_and_a_direction_alone_is_refused():
+    config = {"checkpoint": watching(), "early_stopping": watching(None, None, None)}
+    resolve(config, ("val/top1", "max"))
+    assert (config["early_stopping"].monitor, config["early_stopping"].mode) == (None, None)
+    for part, other in (MONITORING, MONITORING[::-1]):
+        config = {part: watching(None, "min"), other: watching("val/loss", "min")}
+        with pytest.raises(InputError, match=rf"--{part}.mode min is for a metric; give --{part}.monitor too"):
+            resolve(config, ("val/top1", "max"))
+
+
+@pytest.mark.parametrize(("batches", "monitor"), [([2], "val/top1"), ([0, 1], "val/top1"), ([0], None), ([], None)])
+def test_without_validation_the_newest_state_is_the_best(batches, monitor):
+    checkpoint, other = ModelCheckpoint(monitor="val/top1"), SimpleNamespace(monitor="val/top1")
+    trainer = SimpleNamespace(
+        enable_validation=False, num_val_batches=batches, checkpoint_callbacks=[checkpoint, other]
+    )
+    Monitors({}, ()).on_train_start(trainer, None)
+    assert (checkpoint.monitor, other.monitor) == (monitor, "val/top1")
+
+
+@pytest.mark.parametrize(
+    ("metric", "undirected", "said"),
+    [
+        ("val/top1", (), None),
+        ("train/loss", (), None),
+        ("lr", (), None),
+        (None, (), None),
+        ("val/top2", (), "--checkpoint.monitor val/top2 is not logged by Classifier; did you mean val/top5?"),
+        ("val/loss", ("checkpoint",), "--checkpoint.monitor val/loss needs --checkpoint.mode: min or max"),
+        ("val/loss", ("early_stopping",), None),
+    ],
+)
+def test_metrics_are_looked_for_among_the_model_s_scores(metric, undirected, said):
+    flag = ModelCheckpoint(monitor=metric, mode="max")
+    trainer = SimpleNamespace(callbacks=[flag])
+    model = Classifier({"variant": "mu/8"}, num_classes=3, image_size=8)
+    watched = Monitors({"checkpoint": flag}, undirected)
+    if said is None:
+        watched.on_fit_start(trainer, model)
+    else:
+        with pytest.raises(InputError, match=re.escape(said)):
+            watched.on_fit_start(trainer, model)

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from lightning.pytorch import Callback
 from PIL import Image
 
-from vit_lightning.callbacks.predictions import PartFile, _digest
+from vit_lightning.callbacks.predictions import PartFile, Predictions, _digest, _unused
 from vit_lightning.classifier import Classifier
+from vit_lightning.data.sampling import BROKEN
 from vit_lightning.errors import InputError
 from vit_lightning.files import spreadsheet_cell
 
@@ -155,6 +156,27 @@ def test_rows_that_would_be_others_begin_anew(tmp_path, fact, value):
     assert digest() == digest() != digest(**{fact: value})
 
 
+def test_another_spelling_of_the_same_place_goes_on(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("net.ckpt").touch()
+
+    def digest(root: Path, checkpoint: Path) -> str:
+        data = SimpleNamespace(root=root, predict_set=Named(["a.png"]), predict_from=0)
+        return _digest(
+            SimpleNamespace(precision="32-true", datamodule=data), SimpleNamespace(hparams={}), str(checkpoint)
+        )
+
+    assert digest(Path("photos"), Path("net.ckpt")) == digest(tmp_path / "photos", tmp_path / "net.ckpt")
+
+
+def test_where_no_image_can_be_read_nothing_is_left_to_go_on_with(photos, tmp_path):
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken/x.png").write_bytes(b"none")
+    done = photos("predict", *WORDS, "--data.files", "broken")
+    assert done.code == 1 and "none of the 1 images can be read; predictions.csv says why" in done.err
+    assert "goes on" not in done.out + done.err and not list(tmp_path.glob("*.part.csv"))
+
+
 def test_a_full_disk_is_one_sentence_and_keeps_the_rows(photos, monkeypatch):
     add = PartFile.add
 
@@ -218,3 +240,142 @@ def test_a_cut_row_is_dropped_and_no_other(tmp_path_factory, lines, cut):
 )
 def test_a_cell_is_no_formula(text, cell):
     assert spreadsheet_cell(text) == cell
+
+
+@pytest.mark.parametrize("changed", ["name", "time", "size", "weights", "weights' content", "none"])
+def test_other_weights_are_other_rows_wherever_they_come_from(tmp_path, changed):
+    for name in ("a.ckpt", "b.ckpt", "a.npz", "b.npz"):
+        (tmp_path / name).write_bytes(b"trained")
+        os.utime(tmp_path / name, (0, 0))
+    trainer = SimpleNamespace(precision="32-true", datamodule=SimpleNamespace())
+
+    def digest(checkpoint: str | None = "a.ckpt", weights: str = "a.npz") -> str:
+        model = SimpleNamespace(hparams={"b": 1, "a": 2}, weights=str(tmp_path / weights))
+        return _digest(trainer, model, checkpoint and str(tmp_path / checkpoint))
+
+    before = digest()
+    match changed:
+        case "name":
+            assert digest("b.ckpt") != before
+        case "weights":
+            assert digest(weights="b.npz") != before
+        case "none":
+            assert digest(None) != before
+        case "time":
+            os.utime(tmp_path / "a.ckpt", (0, 1))
+            assert digest() != before
+        case "size":
+            (tmp_path / "a.ckpt").write_bytes(b"trained.")
+            os.utime(tmp_path / "a.ckpt", (0, 0))
+            assert digest() != before
+        case _:
+            os.utime(tmp_path / "a.npz", (0, 1))
+            assert digest() != before
+
+
+def test_the_order_in_which_settings_were_given_says_nothing():
+    trainer = SimpleNamespace(precision="32-true", datamodule=SimpleNamespace())
+    one, other = (SimpleNamespace(hparams=dict(facts)) for facts in ([("a", 1), ("b", 2)], [("b", 2), ("a", 1)]))
+    assert _digest(trainer, one, None) == _digest(trainer, other, None)
+    assert len(_digest(trainer, one, None)) == 8
+
+
+def test_a_file_that_is_there_stays(tmp_path):
+    path = tmp_path / "predictions.csv"
+    for name in ("predictions.csv", "predictions-2.csv", "predictions-3.csv"):
+        assert _unused(path) == tmp_path / name
+        (tmp_path / name).touch()
+    (tmp_path / "predictions-2.csv").unlink()
+    assert _unused(path) == tmp_path / "predictions-2.csv"
+
+
+class Images(Named):
+    predict_from = 0
+
+    def reason(self, number: int) -> str:
+        return f"=broken {self[number]}"
+
+    @property
+    def predict_set(self) -> "Images":
+        return self
+
+
+def written(folder: Path, batches: list[tuple[list[list[float]], object]], names: list[str] | None, **facts) -> list:
+    """What is written of logits and labels of five images, as from `ranks` devices."""
+    images = Images(facts.pop("images", "abcde"))
+    loaders = SimpleNamespace(dataset=images, batch_sampler=None)
+    trainer = SimpleNamespace(is_global_zero=True, datamodule=images, predict_dataloaders=loaders, callbacks=[])
+    trainer.world_size, trainer.precision = facts.get("ranks", 1), "32-true"
+    trainer.strategy = SimpleNamespace(broadcast=lambda value: value)
+    model = SimpleNamespace(hparams={"num_classes": 4}, class_names=names, all_gather=facts.get("all_gather"))
+    model.hparams = type("Settings", (dict,), {"num_classes": 4})(model.hparams)
+    callback = Predictions(folder / "predictions.csv", top=facts.get("top", 2))
+    callback.setup(trainer, model, "predict")
+    for number, (outputs, labels) in enumerate(batches):
+        callback.on_predict_batch_end(trainer, model, torch.tensor(outputs), (None, torch.tensor(labels)), number)
+    callback.on_predict_epoch_end(trainer, model)
+    with (folder / "predictions.csv").open(newline="") as file:
+        return list(csv.reader(file))
+
+
+BEST = [[0.1, 0.6, 0.25, 0.05], [0.5, 0.1, 0.1, 0.3], [0.0, 0.1, 0.2, 0.7]]
+
+
+def test_a_row_holds_the_best_classes_and_no_padding(tmp_path, capsys):
+    batches = [(BEST, [0, BROKEN, 0]), (BEST, [0, 0, 0])]
+    assert written(tmp_path, batches, ["w", "-x", "y", "z"]) == [
+        ["image", "class1", "probability1", "class2", "probability2", "error"],
+        ["a", "'-x", "0.600000", "y", "0.250000", ""],
+        ["b", "", "", "", "", "'=broken b"],
+        ["c", "z", "0.700000", "y", "0.200000", ""],
+        ["d", "'-x", "0.600000", "y", "0.250000", ""],
+        ["e", "w", "0.500000", "z", "0.300000", ""],
+    ]
+    assert capsys.readouterr().out == f"wrote    {tmp_path / 'predictions.csv'}: 5 images\n"
+
+
+def test_classes_without_names_are_numbers_and_no_more_are_asked_for_than_there_are(tmp_path):
+    head, first, *_ = written(tmp_path, [(BEST, [[0, 1]] * 3), (BEST, [[0, 1]] * 3)], None, top=9)
+    assert head[-3:] == ["class4", "probability4", "error"]
+    assert first == ["a", "1", "0.600000", "2", "0.250000", "0", "0.100000", "3", "0.050000", ""]
+
+
+def test_the_rows_of_two_devices_come_in_turns(tmp_path):
+    """The first has the images 0, 2 and 4, the second 1, 3 and a padding."""
+
+    def all_gather(column: torch.Tensor) -> torch.Tensor:
+        return torch.stack([column, column.roll(1, 0)])
+
+    found = written(tmp_path, [(BEST, [0, BROKEN, 0])], None, ranks=2, all_gather=all_gather)
+    own, theirs = ["1", "", "3"], ["3", "1", ""]
+    assert [row[1] for row in found[1:]] == [own[0], theirs[0], own[1], theirs[1], own[2]]
+    assert [row[0] for row in found[1:]] == list("abcde")
+
+
+def test_a_set_without_a_readable_image_has_failed(tmp_path):
+    with pytest.raises(InputError, match=r"none of the 5 images can be read; .*predictions\.csv says why"):
+        written(tmp_path, [(BEST, [BROKEN] * 3), (BEST, [BROKEN] * 3)], None)
+
+
+def test_outputs_that_are_not_finite_name_their_image(tmp_path):
+    bad = [*BEST[:2], [float("nan"), 0, 0, 0]]
+    with pytest.raises(InputError, match="the outputs for image c are not finite"):
+        written(tmp_path, [(bad, [0, 0, 0])], None)
+
+
+@pytest.mark.parametrize(("rows_there", "goes_on_after"), [(0, 0), (1, 0), (3, 2), (5, 4), (6, 4)])
+def test_a_second_call_goes_on_after_whole_rows_and_leaves_one_to_do(tmp_path, rows_there, goes_on_after):
+    """An image is left at least, so that there is a batch to end with."""
+    images = Images("abcde")
+    trainer = SimpleNamespace(is_global_zero=True, datamodule=images, precision="32-true")
+    trainer.strategy = SimpleNamespace(broadcast=lambda value: value)
+    model = SimpleNamespace(hparams={"num_classes": 4})
+    callback = Predictions(tmp_path / "predictions.csv")
+    callback.setup(trainer, model, "predict")
+    callback._file.add([["image", "error"], *([name, ""] for name in "abcde")][:rows_there])
+    callback._file._file.close()
+    again = Predictions(tmp_path / "predictions.csv")
+    again.setup(trainer, model, "predict")
+    assert images.predict_from == goes_on_after
+    left = again._file.path.read_text().splitlines()
+    assert left == (["image,error", *(f"{name}," for name in "abcde")][: goes_on_after + 1] if goes_on_after else [])

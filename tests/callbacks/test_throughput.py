@@ -248,7 +248,7 @@ def test_a_fit_logs_throughput_and_continues_its_cost(app):
     sizes = ("--data.train_size", 64, "--data.eval_size", 8, "--data.batch_size", 8, "--trainer.log_every_n_steps", 2)
     done = app("fit", *tiny, *sizes, "--trainer.max_epochs", 2)
     assert done.code == 0, done.err
-    assert "perf/images_per_s" in done.out and "perf/data_wait" in done.out
+    assert " images/s, waiting for data " in done.out
     more = ("--trainer.max_epochs", 3, "--model.schedule.allow_horizon_change", "true", "--ckpt_path", "last")
     done = app("fit", *tiny, *sizes, *more)
     assert done.code == 0, done.err
@@ -282,3 +282,88 @@ def test_the_last_row_is_the_whole_cost(app, steps):
         assert float(rows[-1]["cost/exaflops"]) == pytest.approx(cost)
         numbers = [int(row["step"]) for row in rows]
         assert numbers[-1] == steps and len(set(numbers)) == len(numbers)
+
+
+class Marks:
+    """A clock whose marks are seconds."""
+
+    def __init__(self) -> None:
+        self.now, self.settled = 0.0, []
+
+    def mark(self) -> float:
+        return self.now
+
+    def settle(self, mark: float) -> None:
+        self.settled.append(mark)
+
+    def seconds(self, start: float, end: float) -> float:
+        return end - start
+
+
+def test_figures_are_of_the_spans_that_train():
+    """Of 3 and 5 s of training, 2 s are waited; what lies between is none of either."""
+    meter, trainer, model = started(NetConfig("mu/8"), world_size=2)
+    meter._clock = clock = Marks()
+    meter._untimed_batches = 0
+    kept, trainer.log_every_n_steps = Kept(), 2
+    trainer.loggers, trainer.callback_metrics = [kept], {"train/loss": torch.tensor(0.5), "val/top1": torch.tensor(1.0)}
+    for begin, wait, end in ((10.0, 1.5, 13.0), (20.0, 0.5, 25.0)):
+        clock.now = begin
+        meter._on_batch_requested()
+        clock.now += wait
+        meter.on_train_batch_start(trainer, model, None, 0)
+        clock.now = end
+        trainer.global_step += 1
+        meter.on_train_batch_end(trainer, model, None, (torch.zeros(8, 3), None), 0)
+        meter.on_validation_start(trainer, model)
+    ((step, figures),) = kept.rows
+    assert step == 1  # as Lightning counts
+    assert figures["perf/images_per_s"] == 2 * 2 * 8 / 8.0
+    assert figures["perf/data_wait"] == 2 / 8
+    assert figures["cost/exaflops"] == pytest.approx(6 * macs(NetConfig("mu/8"), 32, 10) * 32 / 1e18)
+    assert clock.settled == [25.0]
+    assert trainer.progress_bar_metrics == {"train/loss": 0.5, "perf/images_per_s": 4.0, "perf/data_wait": 0.25}
+    assert (meter._images, meter._spans, meter._waits) == (0, [(25.0, 25.0)], [])
+
+
+def test_a_frozen_trunk_costs_less_and_images_need_not_be_square():
+    from vit_lightning.compute.cost import training_flops
+
+    for freeze in (False, True):
+        model = Classifier(NetConfig("mu/8"), freeze_trunk=freeze, image_size=(16, 40), num_classes=10)
+        for computed in (False, True):
+            expected = training_flops(NetConfig("mu/8"), (16, 40), 10, freeze, computed)
+            assert throughput._flops(model, computed) == expected
+    assert throughput._flops(Slow(0.0), False) is None
+
+
+def test_hours_are_those_of_all_devices_and_stop_with_the_run(clock):
+    meter, trainer, model = started(NetConfig("mu/8"), world_size=6)
+    meter.load_state_dict({"exaflops": 2.0, "device_hours": 5.0})
+    time.sleep(1800.0)
+    assert meter.device_hours == pytest.approx(5.0 + 3.0)
+    profiler = trainer.profiler.inner
+    meter.teardown(trainer, model, "fit")
+    time.sleep(1800.0)
+    assert meter.device_hours == pytest.approx(8.0) and trainer.profiler is profiler
+    kept = SimpleNamespace(rows=[], log_metrics=lambda figures, step: kept.rows.append((step, figures)))
+    trainer.loggers, trainer.global_step = [kept], 7
+    meter.on_fit_end(trainer, model)
+    ((step, figures),) = kept.rows
+    assert step == 7 and figures == {"cost/exaflops": 2.0, "cost/device_hours": pytest.approx(8.0)}
+
+
+def test_a_wait_begins_where_its_own_batch_is_asked_for():
+    """Three batches within one span of 12 s: they are waited for 1, 2 and 3 s."""
+    meter, trainer, model = started(NetConfig("mu/8"))
+    meter._clock = clock = Marks()
+    meter._untimed_batches = 0
+    for begin, wait in ((10.0, 1.0), (14.0, 2.0), (18.0, 3.0)):
+        clock.now = begin
+        meter._on_batch_requested()
+        clock.now += wait
+        meter.on_train_batch_start(trainer, model, None, 0)
+        meter.on_train_batch_end(trainer, model, None, (torch.zeros(8, 3), None), 0)
+    clock.now = 22.0
+    figures = meter._figures(torch.device("cpu"))
+    assert figures["perf/data_wait"] == 6 / 12 and figures["perf/images_per_s"] == 24 / 12

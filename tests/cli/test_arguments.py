@@ -132,3 +132,12 @@ def test_jsonargparse_does_none_of_it_by_itself(words):
 def test_a_run_verbs_list_may_stand_in_brackets(app, value):
     done = app("benchmark", "--data", "Synthetic", "--trainer.accelerator", "cpu", "--measure", value)
     assert done.code == 1 and "--measure nope: choose from train, inference, fit, data" in done.err
+
+
+def test_a_flag_can_be_typed_first_and_last():
+    line = CommandLine(["fit", "--a", "1", "word", "--a", "2", "-c", "x", "--config=y"])
+    assert line.values("--a") == ["1", "2"] and line.values("-c", "--config") == ["x", "y"]
+    line.set("--a", "3")
+    line.set_first("--b", "4")
+    assert line.words() == ["fit", "--b=4", "--a=1", "word", "--a=2", "-c", "x", "--config=y", "--a=3"]
+    assert line.value("--a") == "3"

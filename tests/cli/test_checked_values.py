@@ -1,10 +1,14 @@
 """Values that the parser lets through are refused in one sentence; null stands where a flag may be null."""
 
+import re
+
 import pytest
 import yaml
+from jsonargparse import Namespace
 
 from vit_lightning.cli.arguments import CommandLine
-from vit_lightning.cli.checked_values import spell_nulls
+from vit_lightning.cli.checked_values import check_values, spell_nulls
+from vit_lightning.errors import InputError
 
 
 @pytest.mark.parametrize(
@@ -56,3 +60,62 @@ def test_a_run_may_log_nothing_between_epochs(app):
     net = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--trainer.limit_train_batches", 2)
     done = app("fit", *net, "--trainer.max_epochs", 1, "--trainer.log_every_n_steps", 0)
     assert done.code == 0 and "epoch 1/1 done" in done.out, done.err
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "below", "expected"),
+    [
+        ("accumulate_grad_batches", 1, 0, "1 or more"),
+        ("check_val_every_n_epoch", 1, 0, "1 or more"),
+        ("gradient_clip_val", 0, -0.5, "0 or more"),
+        ("limit_train_batches", 0.001, 0.0, "more than 0"),
+        ("log_every_n_steps", 0, -1, "0 or more"),
+        ("num_sanity_val_steps", -1, -2, "-1 or more"),
+        ("val_check_interval", 0.001, 0, "more than 0"),
+    ],
+)
+def test_a_trainer_s_number_has_a_least_value(name, least, below, expected):
+    def config(value: object) -> Namespace:
+        classes = {part: Namespace(class_path=path) for part, path in PARTS.items()}
+        return Namespace(seed_everything=2**32 - 1, trainer=Namespace({name: value}), **classes)
+
+    for value in (least, None, 1000):
+        check_values(config(value))
+    with pytest.raises(InputError, match=f"^--trainer.{name} is {below:g}, expected {expected}$"):
+        check_values(config(below))
+
+
+PARTS = {"model": "vit_lightning.classifier.Classifier", "data": "datamodules.digits.Digits"}
+
+
+@pytest.mark.parametrize(("seed", "right"), [(0, True), (2**32 - 1, True), (2**32, False), (-1, False)])
+def test_a_seed_has_32_bits(seed, right):
+    classes = {part: Namespace(class_path=path) for part, path in PARTS.items()}
+    config = Namespace(seed_everything=seed, trainer=Namespace(), **classes)
+    if right:
+        check_values(config)
+    else:
+        with pytest.raises(InputError, match=f"--seed_everything {seed} must lie between 0 and 4294967295"):
+            check_values(config)
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "said"),
+    [
+        ("model", "loss", "--model.loss null: it needs a value; --model.help Classifier says which"),
+        ("data", "batch_size", "--data.batch_size null: it needs a value; --data.help Digits says which"),
+        ("model", "weights", None),
+        ("model", "num_classes", None),  # the data tell it
+        ("data", "mean", None),
+        ("data", "unknown", None),
+    ],
+)
+def test_null_is_refused_where_a_class_needs_a_value(part, name, said):
+    classes = {each: Namespace(class_path=path) for each, path in PARTS.items()}
+    classes[part].init_args = Namespace({name: None})
+    config = Namespace(seed_everything=0, trainer=Namespace(), **classes)
+    if said is None:
+        check_values(config)
+    else:
+        with pytest.raises(InputError, match=re.escape(said)):
+            check_values(config)

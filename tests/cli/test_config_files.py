@@ -8,7 +8,16 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vit_lightning.cli.config_files import read_config
+from vit_lightning.cli.arguments import CommandLine
+from vit_lightning.cli.config_files import (
+    PARTS,
+    chooses_data,
+    config_files,
+    models_named,
+    nested_files,
+    read_config,
+    refuse_data_facts,
+)
 from vit_lightning.errors import InputError
 
 ODD = {
@@ -31,6 +40,14 @@ ODD = {
     "init_args": (b"model: {class_path: Classifier, init_args: [1]}", "expected keys and values below it"),
     "class_path": (b"model: {class_path: 3}", "expected a class, or a mapping of class_path and init_args"),
     "verb": (b"fit: {model: Classifier}", "has the key 'fit'; write model, data and trainer without it"),
+    "bomb": (
+        b"a0: &a0 ["
+        + b"x, " * 9
+        + b"x]\n"
+        + b"".join(b"a%d: &a%d [%s]\n" % (n, n, b", ".join([b"*a%d" % (n - 1)] * 9)) for n in range(1, 9)),
+        "its aliases (*) make more than 100,000 values of it",
+    ),
+    "itself": (b"a: &a [*a]", "its aliases (*) make more than"),
     "seed": (b"seed_everything: -1", "--seed_everything -1 must lie between 0 and 4294967295"),
 }
 
@@ -71,3 +88,59 @@ def test_a_model_may_be_a_plain_string(app, content):
     done = app("fit", "-c", "plain.yaml", "--print_config")
     assert done.code == 0, done.err
     assert yaml.safe_load(done.out)["model"]["class_path"] == "vit_lightning.masked_patch.MaskedPatch"
+
+
+def line(words: str) -> CommandLine:
+    return CommandLine(words.split())
+
+
+def test_files_are_read_in_the_order_in_which_they_are_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in "abc":
+        Path(f"{name}.yaml").write_text(f"seed_everything: {ord(name)}\n")
+    found = config_files(line("fit -c c.yaml --trainer b.yaml --config=a.yaml --model.x a"))
+    assert list(found.items()) == [(Path(f"{name}.yaml"), {"seed_everything": ord(name)}) for name in "ca"]
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("ending", ["yaml", "yml"])
+def test_a_file_of_one_part_stands_below_its_name(tmp_path, monkeypatch, part, ending):
+    monkeypatch.chdir(tmp_path)
+    Path(f"x.{ending}").write_text("a: 1\n")
+    words = f"fit --{part} x.{ending} --{part} gone.{ending} --{part}.a x.{ending} --other x.{ending} --{part} x"
+    assert nested_files(line(words)) == [{part: {"a": 1}}]
+
+
+@pytest.mark.parametrize(
+    ("words", "configs", "chooses"),
+    [
+        ("fit", [], False),
+        ("fit --data Digits", [], True),
+        ("fit --data.root x", [{"data": {"root": "x"}}], False),
+        ("fit", [{"data": "Digits"}, {"model": "x"}], True),
+        ("fit", [{"model": {"class_path": "x"}}], False),
+        ("fit", [{}, {"data": {"class_path": "x"}}], True),
+    ],
+)
+def test_data_are_chosen_by_a_flag_or_a_file(words, configs, chooses):
+    assert chooses_data(line(words), configs) == chooses
+
+
+def test_models_are_named_by_flags_and_files():
+    configs = [{"model": "A"}, {"model": {"class_path": "B"}}, {"model": {"net": 1}}, {"data": "C"}]
+    words = "fit --model D --model E --model.class_path F --model.net G"
+    assert models_named(line(words), configs) == ["A", "B", "E", "F"]
+
+
+@pytest.mark.parametrize("fact", ["num_classes", "image_size", "mean", "std"])
+def test_what_comes_from_the_data_is_refused_wherever_it_is_typed(fact):
+    for words, configs in (
+        (f"fit --model.{fact} 3", []),
+        (f"fit --model.init_args.{fact}=3", []),
+        ("fit", [{}, {"model": {fact: 3}}]),
+        ("fit", [{"model": {"class_path": "x", "init_args": {fact: 3}}}]),
+    ):
+        with pytest.raises(InputError, match=rf"^model.{fact} comes from the data, .* data.{fact} for it; drop it"):
+            refuse_data_facts(line(words), configs)
+    allowed = [{"data": {fact: 3}, "model": {"net": {fact: 3}}}, {"model": "x"}, {"model": {"init_args": {"net": 3}}}]
+    refuse_data_facts(line(f"fit --data.{fact} 3 --model.net.{fact} 3 --{fact} 3"), allowed)

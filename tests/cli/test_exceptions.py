@@ -1,5 +1,7 @@
 """Exceptions that the user can mend are one sentence; all others keep their traceback."""
 
+import errno
+import os
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -9,6 +11,7 @@ import torch
 
 from vit_lightning import __main__ as door
 from vit_lightning.cli.exceptions import explain, memory_error
+from vit_lightning.errors import InputError
 
 FAULTS = {
     "operators": 'raise RuntimeError("operator torchvision::nms does not exist")',
@@ -118,6 +121,9 @@ def test_a_run_folder_that_was_removed_is_one_sentence(tmp_path, monkeypatch):
         FileNotFoundError(2, "No such file or directory", str(folder / "metrics.csv")),
         RuntimeError(f"Parent directory {folder}/checkpoints does not exist."),
     ]
+    logged = ValueError("you tried to log 51.49 which is currently not supported. Try a dict or a scalar/tensor.")
+    events = FileNotFoundError(2, "No such file or directory", bytes(folder / "tensorboard/events"))
+    errors.append(caused(logged, events))
     for error in errors:
         assert explain(error) == f"the run folder {folder} was removed or moved while the run went on; start it again"
     assert explain(FileNotFoundError(2, "No such file or directory", "x")) is None
@@ -128,3 +134,80 @@ def test_a_tpu_without_its_package_is_one_sentence(app):
     assert done.code == 1
     assert done.err.splitlines()[-1].startswith("error: --trainer.accelerator tpu needs torch_xla, which is not inst")
     assert not list(Path().rglob("*"))
+
+
+class MisconfigurationException(Exception):  # noqa: N818
+    """Is known by its name."""
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            MisconfigurationException("No supported gpu backend found!"),
+            "--trainer.accelerator gpu: torch finds no GPU;",
+        ),
+        (
+            MisconfigurationException("checkpoint current_epoch=5, but you have set Trainer(max_epochs=3)."),
+            "--trainer.max_epochs 3: the checkpoint is from a later epoch;",
+        ),
+        (
+            MisconfigurationException("`max_steps` must be a non-negative integer or -1. You passed in -5."),
+            "--trainer.max_steps -5: expected a whole number from 0, or -1 for no limit",
+        ),
+        (MisconfigurationException("something\n else"), "something else (a matter of --trainer)"),
+        (ImportError("no torch_xla here"), "--trainer.accelerator tpu needs torch_xla"),
+    ],
+)
+def test_what_lightning_says_of_its_flags_is_said_in_ours(error, said):
+    assert explain(error).startswith(said)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT])
+def test_each_refusal_of_the_system_is_one_sentence(number):
+    error = OSError(number, os.strerror(number), "x")
+    assert explain(error) == f"x: {os.strerror(number)}; free space there, allow it, or name another place"
+    assert explain(OSError(number, os.strerror(number))).startswith("a file: ")
+
+
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.EEXIST, errno.EINVAL])
+def test_other_errors_of_the_system_are_faults_of_ours(number):
+    assert explain(OSError(number, os.strerror(number), "x")) is None
+
+
+def test_an_input_error_is_found_behind_what_was_raised_from_it():
+    inner = InputError("the right sentence")
+    assert explain(caused(ValueError("outer"), inner)) == "the right sentence"
+    met = KeyError("while it was handled")
+    met.__context__ = inner
+    assert explain(met) == "the right sentence"
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        (
+            "Requirement 'x>=2' not met. Problem with given class_path 'lightning.pytorch.loggers.WandbLogger'",
+            "WandbLogger needs a package that is not installed; run: pip install 'x>=2'",
+        ),
+        (
+            "`CometLogger` : Requirement 'y' not met.",
+            "CometLogger needs a package that is not installed; run: pip inst",
+        ),
+        ("Requirement 'y' not met.", "what you chose needs a package that is not installed; run: pip install 'y'"),
+    ],
+)
+def test_a_package_that_is_missing_is_named(said, sentence):
+    assert explain(caused(RuntimeError("outer"), ModuleNotFoundError(said))).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0", " for 20.00 MiB"),
+        ("CUDA out of memory. Tried to allocate 1.5 GiB", " for 1.5 GiB"),
+        ("CUDA out of memory.", ""),
+    ],
+)
+def test_memory_that_was_wanted_is_named(text, wanted):
+    assert memory_error(torch.OutOfMemoryError(text)).startswith(f"the memory does not suffice{wanted}; give a smaller")

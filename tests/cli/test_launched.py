@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from vit_lightning.cli.launched import launched, settings
+from vit_lightning.cli.launched import _count, launched, settings
 from vit_lightning.errors import InputError
 
 TORCHRUN = {"TORCHELASTIC_RUN_ID": "x", "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}
@@ -73,3 +73,51 @@ def test_torchrun_alone_makes_one_run_of_two_processes(tmp_path):
     assert "batch    8 per device x 2 devices x 1 = 16" in said
     assert [path.name for path in (tmp_path / "runs/default").iterdir()] == ["0"]
     assert said.count("epoch 1/1 done") == 1
+
+
+@pytest.mark.parametrize(
+    ("environment", "world"),
+    [
+        ({"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "6", "LOCAL_WORLD_SIZE": "2"}, ("torchrun", 3, 2)),
+        ({"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "6"}, ("torchrun", 1, 6)),
+        ({"RANK": "0", "WORLD_SIZE": "6"}, None),
+        ({"RANK": "0", "LOCAL_RANK": "0"}, None),
+        ({"LOCAL_RANK": "0", "WORLD_SIZE": "6"}, None),
+        ({"SLURM_NTASKS": "6", "SLURM_JOB_NUM_NODES": "3"}, ("SLURM", 3, 2)),
+        ({"SLURM_NTASKS": "6", "SLURM_NNODES": "2", "SLURM_JOB_NUM_NODES": "3"}, ("SLURM", 2, 3)),
+        ({"SLURM_NTASKS": "6"}, ("SLURM", 1, 6)),
+        ({"SLURM_NTASKS": "1", "SLURM_NNODES": "2"}, ("SLURM", 2, 1)),
+        ({"SLURM_NNODES": "2"}, None),
+        ({"SLURM_NTASKS": "6", "SLURM_JOB_NAME": "bash"}, None),
+        ({"OMPI_COMM_WORLD_SIZE": "1", "PMI_SIZE": "1"}, None),
+    ],
+)
+def test_each_launcher_tells_its_world(environment, world):
+    assert launched(environment) == world
+
+
+@pytest.mark.parametrize("name", ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"])
+def test_every_mpirun_is_known(name):
+    with pytest.raises(InputError, match="mpirun started several processes"):
+        launched({name: "2"})
+
+
+@pytest.mark.parametrize("verb", ["prepare", "doctor"])
+def test_verbs_of_one_process_refuse_several(verb):
+    alone = {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "1"}
+    assert settings(verb, {}, alone) == {"num_nodes": 1, "devices": 1}
+    for environment, world in ((TORCHRUN, "2 processes on each of 2 hosts"), (PLAIN, "2 processes")):
+        with pytest.raises(InputError, match=f"^{verb} runs as one process, but torchrun started {world}; start"):
+            settings(verb, {}, environment)
+    with pytest.raises(InputError, match="SLURM started 1 process on each of 2 hosts; start it alone"):
+        settings(verb, {}, {"SLURM_NTASKS": "2", "SLURM_NNODES": "2"})
+
+
+@pytest.mark.parametrize("hosts", [None, 1, 2])
+def test_hosts_that_fit_the_launcher_are_its_own(hosts):
+    assert settings("fit", {"num_nodes": hosts}, SLURM) == {"num_nodes": 2, "devices": 8}
+
+
+@pytest.mark.parametrize(("devices", "count"), [("3", 3), (" 3 ", 3), ("0,2,5", 3), ([4, 5], 2), (3, 3), ("cuda:1", 1)])
+def test_devices_are_counted_as_lightning_counts_them(devices, count):
+    assert _count(devices) == count

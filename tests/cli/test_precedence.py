@@ -5,14 +5,25 @@ from pathlib import Path
 
 import pytest
 import torch
+from jsonargparse import Namespace
 
-from vit_lightning.cli.precedence import find_checkpoint, read_facts
+from vit_lightning.cli import precedence
+from vit_lightning.cli.precedence import (
+    DEFAULT_MODEL,
+    READ,
+    as_defaults,
+    find_checkpoint,
+    of_another_model,
+    read_facts,
+    take_published,
+)
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build
-from vit_lightning.runs import sharded
+from vit_lightning.runs import folders, sharded
 from vit_lightning.weights import Report
 from vit_lightning.weights.layouts import checkpoint
 
+MASKED = "vit_lightning.masked_patch.MaskedPatch"
 TINY = {"patch": 4, "width": 16, "depth": 1, "heads": 2, "mlp": 24}
 EVIL = "from pathlib import Path\nPath('ran').touch()\nfrom vit_lightning.classifier import Classifier as Evil\n"
 
@@ -138,3 +149,96 @@ def test_a_persons_own_model_is_scored(words, app, tmp_path, monkeypatch):
 def test_facts_of_another_type_are_damage(told):
     with pytest.raises(InputError, match="its model is 5"):
         read_facts(told(model=5))
+
+
+@pytest.mark.parametrize("verb", ["fit", "validate", "test", "predict"])
+def test_a_checkpoint_is_the_one_that_is_named(verb, told, tmp_path, monkeypatch):
+    path = told()
+    asked = []
+    monkeypatch.setattr(folders, "interrupted", lambda *words: asked.append(words) or "interrupted")
+    monkeypatch.setattr(folders, "newest_checkpoint", lambda *words: words)
+    assert find_checkpoint(verb, None, tmp_path, "x") == ("interrupted" if verb == "fit" else None)
+    assert asked == [(tmp_path, "x")] * (verb == "fit")
+    for name in ("last", "best"):
+        assert find_checkpoint(verb, name, tmp_path, "x") == (tmp_path, "x", name)
+    assert find_checkpoint(verb, str(path), tmp_path, "x") == path
+    for name, said in (
+        (str(tmp_path), "a folder that holds no sharded checkpoint"),
+        ("gone.ckpt", "no such file in .*"),
+    ):
+        with pytest.raises(InputError, match=rf"--ckpt_path {name}: {said}; give"):
+            find_checkpoint(verb, name, tmp_path, "x")
+
+
+def test_facts_are_those_of_the_file_and_have_something_to_stand_for_them(told, tmp_path):
+    path = told()
+    content = torch.load(path, weights_only=True)
+    torch.save(content | {"global_step": 7, "precision": "16-mixed", "model": MASKED}, tmp_path / "own.ckpt")
+    found = read_facts(tmp_path / "own.ckpt")
+    assert (found["global_step"], found["precision"], found["model"]) == (7, "16-mixed", MASKED)
+    assert found["hyper_parameters"] == content["hyper_parameters"] and set(found) == set(READ)
+    kept = {name: value for name, value in content.items() if name not in ("global_step", "precision", "model")}
+    torch.save(kept, tmp_path / "bare.ckpt")
+    found = read_facts(tmp_path / "bare.ckpt")
+    assert (found["global_step"], found["precision"], found["model"]) == (0, "", DEFAULT_MODEL)
+    for name in ("state_dict", "pytorch-lightning_version"):
+        torch.save({other: value for other, value in content.items() if other != name}, tmp_path / "less.ckpt")
+        with pytest.raises(InputError, match=r"is not a checkpoint of a run; weights go to --model.weights"):
+            read_facts(tmp_path / "less.ckpt")
+
+
+@pytest.mark.parametrize("fact", ["hyper_parameters", "global_step", "precision"])
+def test_each_fact_of_another_type_is_damage(told, fact):
+    path = told()
+    torch.save(torch.load(path, weights_only=True) | {fact: None}, path)
+    with pytest.raises(InputError, match=f"told.ckpt is damaged: its {fact} is None; give another one"):
+        read_facts(path)
+
+
+def test_what_the_data_tell_is_no_default_of_the_checkpoint():
+    hyper = {"num_classes": 3, "image_size": 8, "mean": 1, "std": 2, "loss": "sigmoid", "net": {"variant": "mu/8"}}
+    assert as_defaults({"model": "x.Y", "hyper_parameters": hyper}) == {
+        "model": {"class_path": "x.Y", "init_args": {"loss": "sigmoid", "net": {"variant": "mu/8"}}}
+    }
+
+
+@pytest.mark.parametrize(
+    ("variant", "weights", "taken"),
+    [
+        ("timm/resnet10t.c3_in1k", None, "timm/resnet10t.c3_in1k"),
+        ("timm/resnet10t.c3_in1k", "own.npz", "own.npz"),
+        ("B/16", None, None),
+        (None, None, None),
+    ],
+)
+def test_a_tag_brings_the_weights_that_it_names(monkeypatch, variant, weights, taken):
+    monkeypatch.setattr(precedence, "published_weights", lambda name: name if "." in name else None)
+    settings = Namespace(weights=weights, net=Namespace(variant=variant))
+    take_published(settings)
+    assert settings.weights == taken
+    take_published(Namespace(net=Namespace(variant=variant)))  # a model that takes none
+
+
+@pytest.mark.parametrize(
+    ("text", "model", "said"),
+    [
+        ("there is no flag --model.label_smoothing; did", MASKED, "which has no model.label_smoothing; to train"),
+        ("there is no flag --model.loss.x; did", MASKED, "which has no model.loss.x; to train"),
+        ("there is no flag --model.optim.x; did", MASKED, None),  # both have an optimiser
+        ("there is no flag --model.nonsense; did", MASKED, None),
+        ("there is no flag --data.loss; did", MASKED, None),
+        ("there is no flag --model.loss.x; did", DEFAULT_MODEL, None),
+    ],
+)
+def test_a_flag_of_the_default_model_tells_of_the_checkpoint_s(text, model, said):
+    found = of_another_model(text, model, "x.ckpt")
+    if said is None:
+        assert found is None
+    else:
+        assert found.startswith("--ckpt_path x.ckpt holds a MaskedPatch, ") and said in found
+        assert found.endswith("give --model.weights x.ckpt in its place")
+
+
+def test_classes_are_found_at_any_depth():
+    settings = {"a": [{"class_path": "A", "init_args": {"b": ({"class_path": "B"},)}}], "c": {"d": {"class_path": "C"}}}
+    assert sorted(precedence._class_paths(settings)) == ["A", "B", "C"]

@@ -15,7 +15,15 @@ TINY = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--data",
 SMALL = ("--data.train_size", 32, "--data.eval_size", 8, "--data.batch_size", 16, "--data.num_workers", 0)
 LONGER = ("--trainer.max_epochs", 2, "--model.schedule.allow_horizon_change", "true")
 NOISE = ("litlogger", "LeafSpec", "Please add", "is not empty", "dirpath has changed", "GPU available", "TPU available")
-NOISE += ("Seed set to", "many workers")
+NOISE += (
+    "Seed set to",
+    "many workers",
+    "Loading `train_dataloader`",
+    "Restor",
+    "Loaded model weights",
+    "stopped: `max",
+)
+NOISE += ("smaller than the logging interval", "LOCAL_RANK", "GLOBAL_RANK", "distributed_backend", "DataLoader")
 
 
 def test_no_verb_prints_what_teaches_nothing(app, tmp_path):
@@ -76,10 +84,30 @@ def test_a_warning_is_one_line_without_the_code_that_gives_it(app, tmp_path, mon
         ("GPU available: True (cuda), used: True", False),
         ("You are using a CUDA device ('NVIDIA H200') that has Tensor Cores. To properly utilize them, you", False),
         ("TPU available: True, using: 4 TPU cores", True),
-        ("Restored all states", True),
+        ("LOCAL_RANK: 0 - CUDA_VISIBLE_DEVICES: [0]", False),
+        ("Time limit reached. Elapsed time is 0:00:10. Signaling Trainer to stop.", True),
     ],
 )
 def test_a_gpu_that_lies_idle_is_told(text, shown, caplog):
     silence()
     rank_zero_info(text)
     assert (text in caplog.messages) == shown
+
+
+def test_two_processes_say_nothing_twice(pair, tmp_path):
+    done = pair.run(tmp_path, "fit", *TINY, *SMALL, "--trainer.devices", 2, "--trainer.strategy", "ddp")
+    assert done.good, done.logs
+    first, second = done.logs
+    assert not any(text in first for text in NOISE)
+    lines = [line for line in first.splitlines() if line.strip()]
+    assert len(lines) == len(set(lines)) and [line[:9] for line in lines].count("epoch 1/1") == 1
+    assert second.strip() == ""
+
+
+def test_the_environment_lets_everything_through(tmp_path):
+    words = ("fit", *TINY, *SMALL, "--trainer.max_steps", 1)
+    done = subprocess.run(
+        [sys.executable, "-m", "vit_lightning", *map(str, words)],
+        capture_output=True, text=True, cwd=tmp_path, env=os.environ | {"VIT_LIGHTNING_VERBOSE": "1"}, check=True,
+    )  # fmt: skip
+    assert "Seed set to 0" in done.stderr and "`Trainer.fit` stopped" in done.stderr

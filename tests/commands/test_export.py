@@ -44,6 +44,16 @@ def test_onnx_has_a_free_batch_and_holds_all_facts(largest, random_checkpoint, t
     assert json.loads(told["hyper_parameters"])["mean"] == [0.485, 0.456, 0.406]
 
 
+def test_onnx_takes_a_class_whose_name_is_no_utf_8(random_checkpoint, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    content = torch.load(random_checkpoint, weights_only=True)
+    content["class_names"] = names = ["tench", "caf\udce9", "Zürich"]
+    torch.save(content, random_checkpoint)
+    export(str(random_checkpoint), tmp_path / "out", "onnx")
+    told = onnxruntime.InferenceSession(tmp_path / "out" / "model.onnx").get_modelmeta().custom_metadata_map
+    assert json.loads(told["class_names"]) == names
+
+
 def test_torch_export_has_a_free_batch_and_holds_names(random_checkpoint, tmp_path, difference):
     export(str(random_checkpoint), tmp_path / "out", "torch_export")
     told = {"vit_lightning.json": ""}

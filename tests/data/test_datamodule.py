@@ -10,9 +10,11 @@ from lightning.pytorch import LightningModule, Trainer, seed_everything
 from torch import nn
 from torchvision.transforms import v2
 
+from datamodules.synthetic import Synthetic
 from vit_lightning.augment import Augment
 from vit_lightning.contracts import ImageData
-from vit_lightning.data import ImageDataModule
+from vit_lightning.data import ImageDataModule, loaders
+from vit_lightning.data import datamodule as module
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 
@@ -396,3 +398,110 @@ def test_mixed_labels_are_smoothed_once_and_finished_targets_never(run, monkeypa
     data.trainer = Trainer(logger=False, accelerator="cpu")
     data.trainer.strategy.connect(Recorder())
     assert torch.equal(data._targets(finished), finished)
+
+
+# Flags at their limits -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ({"image_size": 1}, {"image_size": 0}, "--data.image_size is 0, expected 1 or more"),
+        ({"image_size": (1, 9)}, {"image_size": (9, 0)}, "--data.image_size is 0, expected 1 or more"),
+        (
+            {"image_size": 10**6},
+            {"image_size": (8, 10**6 + 1)},
+            "--data.image_size is 1000001, expected at most 1000000",
+        ),
+        ({"batch_size": 1}, {"batch_size": 0}, "--data.batch_size is 0, expected 1 or more"),
+        ({"num_workers": 0}, {"num_workers": -1}, "--data.num_workers is -1, expected 0 or more"),
+        ({"per_class": 1}, {"per_class": 0}, "--data.per_class is 0, expected 1 or more"),
+        (
+            {"std": (0.5, 1e-9, 0.5)},
+            {"std": (0.5, 0.0, 0.5)},
+            r"--data.std is \(0.5, 0.0, 0.5\), expected a value above 0",
+        ),
+        ({"max_broken": 0.0}, {"max_broken": -0.1}, "--data.max_broken is -0.1, expected a share from 0 to 1"),
+        ({"max_broken": 1.0}, {"max_broken": 1.1}, "--data.max_broken is 1.1, expected a share from 0 to 1"),
+        (
+            {"fraction": 1.0, "per_class": 2},
+            {"fraction": 0.5, "per_class": 2},
+            "0.5 and --data.per_class 2 cannot both",
+        ),
+        ({"fraction": 1e-3}, {"fraction": 0.0}, "--data.fraction is 0.0, expected a share above 0 and at most 1"),
+        ({"fraction": 1.0}, {"fraction": 1.01}, "--data.fraction is 1.01, expected a share above 0 and at most 1"),
+    ],
+)
+def test_each_flag_has_its_limit(right, wrong, said):
+    Synthetic(**right)
+    with pytest.raises(InputError, match=said):
+        Synthetic(**wrong)
+
+
+def test_sides_are_height_and_width():
+    assert Synthetic(image_size=(8, 16)).size == (8, 16) and Synthetic(image_size=8).size == (8, 8)
+
+
+@pytest.mark.parametrize(
+    ("cores", "devices", "workers"), [(64, 1, 16), (64, 8, 8), (7, 2, 3), (1, 4, 1), (17, 1, 16), (15, 1, 15)]
+)
+def test_each_device_has_its_share_of_the_cores(monkeypatch, cores, devices, workers):
+    monkeypatch.setattr(module, "cores", lambda: cores)
+    data = Synthetic(num_workers=None)
+    data.trainer = SimpleNamespace(num_devices=devices)
+    assert data.workers == workers and data.cores_per_device == max(1, cores // devices)
+    data.num_workers = 5
+    assert data.workers == 5
+
+
+@pytest.mark.parametrize(
+    ("unmixed", "step", "over"),
+    [(0.0, 100, False), (0.25, 74, False), (0.25, 75, True), (0.25, 99, True), (1.0, 0, True)],
+)
+def test_the_end_that_is_left_unmixed_is_a_share_of_the_run(unmixed, step, over):
+    data = Synthetic(augment=Augment(crop="none", mixup_alpha=0.2, unmixed=unmixed))
+    trainer = SimpleNamespace(global_step=step, estimated_stepping_batches=100)
+    assert data._mixing_is_over(trainer) == over
+
+
+def test_a_fault_of_one_file_ends_the_run_unless_all_are_wanted():
+    data = Synthetic()
+    with pytest.raises(InputError, match="one"):
+        data.report(InputError("one"))
+    data.faults = []
+    data.report(InputError("one"))
+    data.report(InputError("two"))
+    assert [str(fault) for fault in data.faults] == ["one", "two"]
+    for text in ("a", "b", "a"):
+        data.notice(text)
+    assert data.notices == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "count", "said"),
+    [
+        (
+            {},
+            3,
+            "the training set has 3 images, too few for one batch of 4 on each of 2 devices; give --data.batch_size 1",
+        ),
+        (
+            {"per_class": 1},
+            30,
+            "with --data.per_class 1 the training set has 3 images, .* give more --data.per_class, or",
+        ),
+        ({"fraction": 0.1}, 60, r"with --data.fraction 0.1 the training set has 6 .* --data.fraction 0.15 or more, or"),
+    ],
+)
+def test_too_few_images_name_what_would_give_more(facts, count, said):
+    """On two devices: 0.1 of 60 leaves three images for each, where four are wanted; a third more, and a tenth."""
+    data = Synthetic(train_size=count, num_classes=3, batch_size=4, image_size=8, **facts)
+    data.setup("fit")
+    data.trainer = SimpleNamespace(
+        distributed_sampler_kwargs={"num_replicas": 2, "rank": 0},
+        num_devices=2,
+        training=False,
+        strategy=SimpleNamespace(root_device=torch.device("cpu")),
+    )
+    with pytest.raises(InputError, match=said):
+        loaders.training_loader(data)

@@ -1,5 +1,6 @@
 from itertools import chain
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -7,9 +8,11 @@ from hypothesis import strategies as st
 from torch.utils.data import DistributedSampler
 
 from datamodules.reading.published import tfds_order
+from vit_lightning.data import sampling
 from vit_lightning.data.sampling import Draw, EvalSampler, TrainSampler, columns
 from vit_lightning.seeds import seed_from, seeded
 
+ORDER = [4, 2, 7, 1, 0, 5, 6, 3]
 sizes = st.integers(1, 200)
 worlds = st.integers(1, 8)
 epochs = st.integers(0, 5)
@@ -135,3 +138,72 @@ def test_seeds_of_neighbouring_keys_differ():
 def test_tfds_order_of_cifar():
     # Published order of CIFAR-10's and CIFAR-100's training records.
     assert tfds_order("train", range(50_000))[:5].tolist() == [16399, 1680, 47917, 17307, 27051]
+
+
+@pytest.mark.parametrize("world", [1, 3])
+def test_a_stopped_evaluation_goes_on_at_its_first_record(world):
+    """Of eleven records the first four are done; three devices share seven, and two paddings."""
+    ranks = [list(EvalSampler(range(11), world, rank, first=4)) for rank in range(world)]
+    assert {len(draws) for draws in ranks} == {len(EvalSampler(range(11), world, first=4))} == {-(-7 // world)}
+    in_order = [draw for turn in zip(*ranks, strict=True) for draw in turn]
+    assert [draw.index for draw in in_order] == [4, 5, 6, 7, 8, 9, 10, 10, 10][: len(in_order)]
+    assert [draw.position for draw in in_order] == list(range(4, 4 + len(in_order)))
+    assert [draw.padding for draw in in_order] == [False] * 7 + [True] * (len(in_order) - 7)
+
+
+class Announced:
+    """A set that is told what comes."""
+
+    def __init__(self, size: int) -> None:
+        self.size, self.told = size, []
+
+    def __len__(self) -> int:
+        return self.size
+
+    def announce(self, numbers) -> None:
+        self.told.append(numbers.tolist())
+
+
+def test_a_set_is_told_what_comes_next_and_again_before_that_has_come(monkeypatch):
+    monkeypatch.setattr(sampling, "LOOKAHEAD", 128)  # told anew every two records
+    source = Announced(200)
+    order = [draw.index for draw in TrainSampler(source)]
+    assert len(source.told) == 100
+    assert source.told[0] == order[:128] and source.told[1] == order[2:130] and source.told[-1] == order[198:]
+    source = Announced(7)
+    list(EvalSampler(source, 2, 1))
+    assert source.told == [[1, 2, 3, 4, 5, 6], [5, 6]]
+
+
+@pytest.mark.parametrize("window", [1, 4])
+def test_records_of_some_blocks_are_mixed_at_a_time(monkeypatch, window):
+    monkeypatch.setattr(sampling, "WINDOW", window)
+    blocks = np.repeat(np.arange(50), 20)
+    order = sampling.block_shuffled(blocks, torch.Generator().manual_seed(0))
+    assert sorted(order.tolist()) == list(range(1000))
+    first, last = ({} for _ in range(2))
+    for place, block in enumerate(blocks[order].tolist()):
+        first.setdefault(block, place)
+        last[block] = place
+    open_at_once = [sum(first[b] <= place <= last[b] for b in first) for place in range(0, 1000, 7)]
+    assert max(open_at_once) <= window + 1 and (window == 1 or max(open_at_once) > 2)
+    assert list(first) != sorted(first)  # blocks come in a random order too
+
+
+def test_numbers_of_another_sampler_are_their_own_places():
+    found = columns([5, Draw(3, 2, 1, True), 0])
+    assert found.indices.tolist() == [5, 3, 0] and found.positions.tolist() == [5, 1, 0]
+    assert found.epochs.tolist() == [0, 2, 0] and found.padding.tolist() == [False, True, False]
+
+
+def test_a_run_that_was_resumed_inside_an_epoch_skips_in_that_epoch_alone():
+    sampler = TrainSampler(range(10), 2, 1, seed=3)
+    sampler.skip(2, epoch=4)
+    assert len(sampler.draws(4).indices) == 3 and len(sampler.draws(5).indices) == len(sampler.draws(3).indices) == 5
+    assert len(sampler) == 5
+    sampler.skip(1, epoch=5)
+    assert len(sampler.draws(4).indices) == 5
+
+
+def test_the_order_of_an_epoch_is_the_same_in_every_version():
+    assert [draw.index for draw in epoch_of(8, 1, 0, 7, 2)] == ORDER

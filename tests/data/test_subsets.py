@@ -6,10 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vit_lightning.data.sampling import IGNORE
-from vit_lightning.data.subsets import Subset, hold_out, take_fraction, take_per_class
+from vit_lightning.data.subsets import Subset, check_share, hold_out, take_fraction, take_per_class
 from vit_lightning.errors import InputError
 
 NAMES = ["ant", "bee", "cow"]
+HELD_OUT = [3, 6, 9, 10]
+STUDIED = [1, 4, 7, 11]
+EACH = [1, 3, 11]
 
 
 class Numbered:
@@ -136,3 +139,37 @@ def test_what_cannot_be_chosen_is_one_sentence(app, flags, said):
     done = app(*WORDS, *flags)
     assert done.code == 1
     assert said in done.err.strip().splitlines()[-1]
+
+
+def test_the_same_records_are_held_out_on_every_machine_and_in_every_version():
+    """Else earlier runs would have trained on what later ones validate on."""
+    assert hold_out(Numbered(12), 0.34)[1].indices.tolist() == HELD_OUT
+    assert take_fraction(Numbered(12), 0.34).indices.tolist() == STUDIED
+    assert take_per_class(Labelled([0, 1, 2] * 4), 1, NAMES).indices.tolist() == EACH
+
+
+@pytest.mark.parametrize("share", [-0.01, 1, 1.5, float("nan")])
+def test_a_share_leaves_something_to_train_on(share):
+    with pytest.raises(InputError, match=f"--data.val_fraction is {share}, expected a share .* from 0 to below 1"):
+        check_share(share)
+    assert check_share(0) == 0 and check_share(0.999) == 0.999
+
+
+def test_blocks_and_what_comes_next_are_those_of_the_records_that_are_left():
+    source = Labelled([0, 1, 2, 0, 1])
+    source.blocks = np.array([0, 0, 1, 1, 2])
+    told: list[list[int]] = []
+    source.announce = lambda numbers: told.append(numbers.tolist())
+    subset = Subset(source, np.array([4, 0, 3]))
+    assert subset.blocks.tolist() == [2, 0, 1] and subset.labels.tolist() == [1, 0, 0]
+    subset.announce(np.array([2, 0]))
+    assert told == [[3, 4]]
+    assert not hasattr(Subset(Numbered(3), np.array([1])), "labels") and len(subset) == 3
+
+
+def test_records_without_a_class_are_never_chosen_and_shares_are_no_classes():
+    chosen = take_per_class(Labelled([IGNORE, 0, 1, 2, IGNORE, 0, 1, 2]), 2, NAMES)
+    assert chosen.indices.tolist() == [1, 2, 3, 5, 6, 7]
+    with pytest.raises(InputError, match="needs one class per image"):
+        take_per_class(Labelled([0.0, 1.0, 2.0]), 1, NAMES)
+    assert len(take_per_class(Labelled(np.array([0, 1, 2], dtype=np.uint8)), 1, NAMES)) == 3

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.end_runs import marked
+from vit_lightning.data.workers import _unless_unheard
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -99,6 +100,30 @@ def test_workers_of_a_thread_outlive_the_thread_but_not_the_process(mark):
     process.kill()
     process.wait()
     until_none_is_left(mark)
+
+
+def test_a_worker_that_crashes_prints_no_zero_byte(mark):
+    code = (
+        "import os, signal\nfrom torch.utils.data import DataLoader\n"
+        "from vit_lightning.data.workers import shield_worker\n"
+        "class Crashes(list):\n"
+        "    def __getitem__(self, index):\n"
+        "        os.kill(os.getpid(), signal.SIGSEGV)\n"
+        "try:\n"
+        "    next(iter(DataLoader(Crashes(range(9)), num_workers=1, worker_init_fn=shield_worker)))\n"
+        "except RuntimeError as error:\n"
+        "    print(error, flush=True)\n"
+    )
+    process = python(code, mark, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    said = process.communicate()[0]
+    assert "DataLoader worker (pid" in said and "\0" not in said
+    until_none_is_left(mark)
+
+
+@pytest.mark.parametrize(("kind", "printed"), [(ConnectionResetError, False), (EOFError, False), (ValueError, True)])
+def test_a_thread_whose_parent_hung_up_is_silent(kind, printed, capsys):
+    _unless_unheard(kind, kind("lost"), None)
+    assert ("lost" in capsys.readouterr().err) is printed
 
 
 PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}

@@ -410,6 +410,44 @@ def test_json_of_another_kind(root):
         ready(root, train="train.jsonl")
 
 
+def test_classes_of_another_table_are_matched_by_name_in_whatever_order_they_come(root):
+    write(root / "train.csv", [(f"images/{row}.png", name) for row, name in enumerate(("owl", "cat", "dog", "elk"))])
+    write(
+        root / "val.csv", [(f"images/{row}.png", name) for row, name in enumerate(("elk", "dog", "owl", "cat", "dog"))]
+    )
+    data = ready(root, val="val.csv")
+    assert data.class_names == ["cat", "dog", "elk", "owl"]
+    assert data.train_set.labels.tolist() == [3, 0, 1, 2] and data.val_set.labels.tolist() == [2, 1, 3, 0, 1]
+    (root / "map.txt").write_text("elk\nowl\ncat\ndog\n")
+    data = ready(root, val="val.csv", class_map=root / "map.txt")
+    assert data.train_set.labels.tolist() == [1, 2, 3, 0] and data.val_set.labels.tolist() == [0, 3, 1, 2, 3]
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_the_row_of_an_unknown_label_is_counted_from_1(root, several):
+    write(root / "train.csv", [(f"images/{row}.png", name) for row, name in enumerate(("owl", "cat", "dog"))])
+    rows = ["owl", "cat;dog" if several else "cat", "yak", "yak"]
+    write(root / "val.csv", [(f"images/{row}.png", name) for row, name in enumerate(rows)])
+    with pytest.raises(
+        InputError, match=r"val.csv has the label 'yak' in row 3 \(images/2.png\), which \S*train.csv lac"
+    ):
+        ready(root, val="val.csv", multi_label=several)
+
+
+def test_a_test_table_may_lack_labels_and_is_kept_apart_from_a_training_table(root):
+    """The same file in two roles is read in two ways."""
+    write(root / "train.csv", ROWS["train"], ("path", "kind"))
+    data = manifest(root, label_column="kind", test="train.csv", val_fraction=0.0)
+    data.setup("fit")
+    assert data.test_set.labels.tolist() == data.train_set.labels.tolist()
+    write(root / "bare.csv", [(path,) for path, _ in ROWS["train"]], ("path",))
+    data = manifest(root, label_column="kind", test="bare.csv", val_fraction=0.0)
+    data.setup("fit")
+    assert set(data.test_set.labels.tolist()) == {IGNORE} and len(data.test_set) == 8
+    with pytest.raises(InputError, match=r"bare.csv has no column of labels, which test needs"):
+        data.setup("test")
+
+
 def tasks(*choices: list[str]) -> list[dict]:
     """Tasks as Label Studio exports them as JSON."""
     return [
@@ -450,3 +488,13 @@ def test_label_studios_tasks(root):
     (root / "train.json").write_text(json.dumps(both))
     with pytest.raises(InputError, match=r"train\.json has in row 1 annotations that disagree: .*; keep one of them"):
         ready(root, **places)
+
+
+def test_a_table_that_was_kept_is_read_again_for_each_column_that_divides_it(root):
+    rows = [(f"images/{row}.png", "ab"[row % 2], ("train", "val")[row // 6], f"p{row // 2}") for row in range(8)]
+    write(root / "train.csv", rows, ("path", "label", "part", "patient"))
+    files = {
+        str(options): manifest(root, **options)._file("train")
+        for options in ({}, {"split_column": "part"}, {"group_column": "patient"}, {"group_column": "part"})
+    }
+    assert len(set(files.values())) == 4

@@ -214,6 +214,49 @@ def test_damaged_side_files_are_named(root, name, monkeypatch, tmp_path):
     assert not Path("unpickled").exists()
 
 
+def rolled(root):
+    labels = np.load(root / "train/labels.npy")
+    np.save(root / "train/labels.npy", np.roll(labels, 1))
+    return "train/labels.npy is not the one that prepare has written, by the checksum in manifest.json"
+
+
+def turned_round(root):
+    index = json.loads((root / "train/index.json").read_text())
+    index["chunks"].reverse()
+    (root / "train/index.json").write_text(json.dumps(index))
+    return "train/index.json is not the one that prepare has written, by the checksum in manifest.json"
+
+
+def without_labels(root):
+    (root / "train/labels.npy").unlink()
+    return "train/labels.npy is missing, by the checksum"
+
+
+def without_a_split(root):
+    (root / "val/index.json").unlink()
+    return "val/index.json is missing, by the checksum"
+
+
+@pytest.mark.parametrize("change", [rolled, turned_round, without_labels, without_a_split])
+def test_labels_and_shards_are_those_that_were_written(app, root, change):
+    said = change(root)
+    with pytest.raises(InputError, match=said):
+        ready(root)
+    words = (*NET[:4], "--data", "Shards", "--data.root", root, "--data.image_size", 8, "--data.num_workers", 0)
+    done = app("doctor", *words)
+    assert done.code == 1 and said in done.out + done.err and "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("change", [rolled, turned_round])
+def test_shards_of_before_have_no_such_checksums(root, change):
+    manifest = json.loads((root / "manifest.json").read_text())
+    for facts in manifest["splits"].values():
+        del facts["labels_sha256"], facts["index_sha256"]
+    (root / "manifest.json").write_text(json.dumps(manifest))
+    change(root)
+    assert len(ready(root).train_set) == COUNT
+
+
 @pytest.mark.parametrize("name", ["labels cut", "index {}"])
 def test_doctor_names_them(app, root, name):
     file, data, said = SIDE_FILES[name]

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import shutil
 import tarfile
 from collections.abc import Iterator
@@ -260,3 +261,64 @@ def test_contract_with_several_labels(tmp_path, shards, far):
         assert hasattr(data.train_set, "blocks") == far
         seen = torch.cat([labels for _, labels in data.train_dataloader()])
     assert {tuple(row) for row in seen.tolist()} == {(0, 0), (1, 0), (1, 1)}
+
+
+def labelled(root: Path, name: str, *labels: str) -> None:
+    pack(
+        root / name,
+        [
+            (f"{n}.{end}", data)
+            for n, label in enumerate(labels)
+            for end, data in (("png", b"x"), ("cls", label.encode()))
+        ],
+    )
+
+
+def test_three_classes_are_the_same_whatever_comes_first_in_a_tar(tmp_path, shards):
+    labelled(tmp_path, "train-0.tar", "owl", "ant")
+    labelled(tmp_path, "train-1.tar", "cat", "owl")
+    labelled(tmp_path, "val.tar", "cat", "owl", "ant")
+    data = ready(shards(tmp_path, train="train-*.tar", val="val.tar"))
+    assert data.class_names == ["ant", "cat", "owl"]
+    assert data.train_set.labels.tolist() == [2, 0, 1, 2] and data.val_set.labels.tolist() == [1, 2, 0]
+    several = ready(shards(tmp_path, train="train-*.tar", val="val.tar", multi_label=True))
+    assert [several.val_set[number][1].tolist() for number in range(3)] == [[0, 1, 0], [0, 0, 1], [1, 0, 0]]
+
+
+def test_numbers_are_classes_up_to_the_greatest_however_they_are_written(tmp_path, shards):
+    labelled(tmp_path, "train.tar", "10", "9.0", "2")
+    labelled(tmp_path, "val.tar", "2.0", "10", "0")
+    data = ready(shards(tmp_path, train="train.tar", val="val.tar"))
+    assert data.class_names == [str(number) for number in range(11)]
+    assert data.train_set.labels.tolist() == [10, 9, 2] and data.val_set.labels.tolist() == [2, 10, 0]
+    labelled(tmp_path, "val.tar", "11")
+    with pytest.raises(InputError, match=r"has the label '11', which train lacks"):
+        ready(shards(tmp_path, train="train.tar", val="val.tar"))
+    labelled(tmp_path, "train.tar", "1", "-1")
+    with pytest.raises(InputError, match=r"has the label '-1', which is no class; take out"):
+        ready(shards(tmp_path, train="train.tar"))
+
+
+@pytest.mark.parametrize("changed", ["nothing", "time", "size", "order", "name", "split"])
+def test_tars_are_read_anew_where_any_fact_of_them_has_changed(tmp_path, shards, monkeypatch, changed):
+    for name in ("train-0.tar", "train-1.tar", "train-2.tar"):
+        labelled(tmp_path, name, "a", "b", "c")
+        os.utime(tmp_path / name, (5, 5))
+    read: list[int] = []
+    whole = module.index_samples
+    monkeypatch.setattr(module, "index_samples", lambda *words: read.append(1) or whole(*words))
+    pattern = "train-{0,1}.tar"
+    ready(shards(tmp_path, train=pattern, val_fraction=0))
+    match changed:
+        case "time":
+            os.utime(tmp_path / "train-1.tar", (5, 6))
+        case "size":
+            with (tmp_path / "train-1.tar").open("ab") as file:
+                file.write(b"\0" * 512)
+            os.utime(tmp_path / "train-1.tar", (5, 5))
+        case "order":
+            pattern = "train-1.tar::train-0.tar"
+        case "name":
+            pattern = "train-{0,2}.tar"
+    ready(shards(tmp_path, train=pattern, val_fraction=0, val=pattern if changed == "split" else None))
+    assert len(read) == (1 if changed == "nothing" else 2)

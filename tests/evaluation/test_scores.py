@@ -44,3 +44,26 @@ def test_the_best_value_follows_the_direction():
 )
 def test_scores_are_chosen_by_what_the_data_hold(needs, names):
     assert tuple(score.name for score in scores_with(*needs)) == names
+
+
+def test_the_table_says_of_each_score_what_is_best_and_what_it_needs():
+    assert {name: (score.better, score.needs) for name, score in SCORES.items()} == {
+        "loss": ("min", "targets"),
+        "top1": ("max", "labels"),
+        "top5": ("max", "labels"),
+        "real": ("max", "further set"),
+        "v2": ("max", "further set"),
+        "objectnet": ("max", "further set"),
+    }
+    assert list(SCORES) == ["loss", "top1", "top5", "real", "v2", "objectnet"]
+    assert [score.name for score in scores_with("further set")] == ["real", "v2", "objectnet"]
+
+
+def test_tables_begin_with_what_was_tested_and_end_with_what_it_cost():
+    assert METRICS == ("test/", "val/", "best val/", "train/", "perf/", "cost/")
+
+
+@pytest.mark.parametrize("name", SCORES)
+@pytest.mark.parametrize("split", ["val/", "test/", "best val/", ""])
+def test_the_best_of_every_score_is_that_of_the_table(name, split):
+    assert best_value(f"{split}{name}", [0.5, 0.25, 0.75]) == (0.25 if name == "loss" else 0.75)

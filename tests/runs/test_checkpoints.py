@@ -1,13 +1,18 @@
 """Which epochs are saved; what else is, and when, stands in test_resume, test_kill, test_signals."""
 
+import signal
+import time
 from types import SimpleNamespace
 
 import pytest
 import torch
 from lightning.pytorch import Trainer
 from lightning.pytorch.demos.boring_classes import BoringModel, RandomDataset
+from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch.utils.data import DataLoader
 
+from vit_lightning.errors import InputError
+from vit_lightning.runs import checkpoints
 from vit_lightning.runs.checkpoints import LastCheckpoint
 
 
@@ -48,3 +53,133 @@ def test_a_save_that_fails_leaves_last_and_previous_as_they_were(tmp_path):
     assert [set(names) for names in seen] == [set(), {"last.ckpt"}, {"last.ckpt", "previous.ckpt"}]
     assert seen[2]["previous.ckpt"] == seen[1]["last.ckpt"]
     assert {path.name: path.read_bytes() for path in tmp_path.glob("*.ckpt")} == seen[2]
+
+
+class Saving:
+    """A trainer of which only the place in its run is known."""
+
+    def __init__(self, folder, **facts) -> None:
+        usual = {"accumulate_grad_batches": 1, "global_step": 1, "max_steps": -1, "max_epochs": 9, "current_epoch": 0}
+        usual |= {"should_stop": False, "fast_dev_run": False, "is_global_zero": True, "loggers": []}
+        self.__dict__ |= usual | facts
+        self.folder, self.saved = folder, []
+        self.strategy = SimpleNamespace(
+            broadcast=lambda value: value, reduce_boolean_decision=lambda value, all: bool(value)
+        )
+
+    def save_checkpoint(self, path, weights_only) -> None:
+        assert weights_only is False and path == self.folder / "new.ckpt"
+        self.saved.append(self.global_step)
+        path.write_text(str(self.global_step))
+
+
+def keeping(folder, every: int = 4, **facts) -> tuple[LastCheckpoint, Saving]:
+    trainer = Saving(folder, **{"global_step": 0} | facts)
+    callback = LastCheckpoint(every_n_steps=every, dirpath=folder)
+    callback._saved, callback._began, callback._spent = 0, time.monotonic(), 0.0
+    callback.agreement = SimpleNamespace(any=lambda condition: condition)
+    return callback, trainer
+
+
+def test_a_state_is_saved_every_so_many_steps_between_two_of_them(tmp_path):
+    """Two batches a step: at the first of them the step before is over, at the second gradients wait."""
+    callback, trainer = keeping(tmp_path, accumulate_grad_batches=2)
+    for batch in range(20):
+        trainer.global_step = batch // 2
+        callback.on_train_batch_start(trainer, None, None, batch)
+    assert trainer.saved == [4, 8]
+    names = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert names == {"last.ckpt": "8", "previous.ckpt": "4"}
+
+
+@pytest.mark.parametrize(
+    ("facts", "saves"),
+    [
+        ({"max_steps": 3}, True),
+        ({"max_steps": 4}, False),
+        ({"max_steps": 3, "fast_dev_run": True}, False),
+    ],
+)
+def test_the_last_step_is_saved_where_it_ends(tmp_path, facts, saves):
+    callback, trainer = keeping(tmp_path, global_step=3, **facts)
+    for _ in range(2):  # not twice
+        callback.on_train_batch_end(trainer, None, None, None, 0)
+    assert trainer.saved == [3] * saves
+
+
+@pytest.mark.parametrize(
+    ("facts", "saves"),
+    [
+        ({}, False),  # saving has taken too long
+        ({"should_stop": True}, True),
+        ({"current_epoch": 8}, True),
+        ({"current_epoch": 7}, False),
+        ({"max_epochs": -1}, False),
+    ],
+)
+def test_the_end_of_a_run_is_saved_whatever_it_takes(tmp_path, facts, saves):
+    callback, trainer = keeping(tmp_path, global_step=3, **facts)
+    callback._spent = 1000.0
+    callback.on_train_epoch_end(trainer, None)
+    assert trainer.saved == [3] * saves
+
+
+@pytest.mark.parametrize(
+    ("received", "first", "code"),
+    [(signal.SIGTERM, True, 0), (signal.SIGINT, True, 130), (signal.SIGINT, False, 0), (signal.SIGUSR1, True, 0)],
+)
+def test_a_signal_saves_and_ends_the_run(tmp_path, monkeypatch, received, first, code):
+    said, queued = [], []
+    monkeypatch.setattr(checkpoints, "rank_zero_info", said.append)
+    monkeypatch.setattr(checkpoints, "requeue", lambda: queued.append(1))
+    callback, trainer = keeping(tmp_path, global_step=5, is_global_zero=first)
+    callback.stop.requeue_signal, callback.stop.received = signal.SIGUSR1, received
+    with pytest.raises(SIGTERMException) as ended:
+        callback.on_train_batch_start(trainer, None, None, 0)
+    assert ended.value.code == code and trainer.saved == [5]
+    assert said == ["stopped by a signal at optimiser step 5; --ckpt_path last goes on"]
+    assert len(queued) == (received == signal.SIGUSR1)
+
+
+def progress(ready: int, started: int, processed: int, completed: int) -> dict[str, int]:
+    return {"ready": ready, "started": started, "processed": processed, "completed": completed}
+
+
+@pytest.mark.parametrize(
+    ("accumulate", "now", "expected", "stepped"),
+    [
+        (1, (5, 4, 4, 4), (4, 4, 4, 3), 9),  # a batch is at hand
+        (1, (4, 4, 4, 4), (4, 4, 4, 4), 10),  # none is
+        (1, (8, 8, 8, 7), (8, 8, 8, 7), 10),  # the epoch is over
+        (3, (5, 5, 5, 5), (3, 3, 3, 2), 9),  # two batches wait for their step
+        (3, (2, 2, 2, 2), (0, 0, 0, 0), 9),  # and before them there was none
+        (3, (7, 6, 6, 6), (6, 6, 6, 5), 9),
+    ],
+)
+def test_batches_that_no_step_has_taken_are_written_as_batches_to_come(accumulate, now, expected, stepped):
+    total = {name: value + 80 for name, value in progress(*now).items()}
+    loop = {"epoch_loop.batch_progress": {"current": progress(*now), "total": total, "is_last_batch": True}}
+    loop["epoch_loop.state_dict"] = {"_batches_that_stepped": 10}
+    trainer = SimpleNamespace(accumulate_grad_batches=accumulate, num_training_batches=8)
+    LastCheckpoint().on_save_checkpoint(trainer, None, {"loops": {"fit_loop": loop}})
+    found = loop["epoch_loop.batch_progress"]
+    assert found["current"] == progress(*expected)
+    assert loop["epoch_loop.state_dict"]["_batches_that_stepped"] == stepped
+    assert found["is_last_batch"] == (stepped == 10)
+    changed = stepped != 10
+    waiting = now[2] % accumulate
+    assert found["total"]["ready"] == (80 + now[2] - waiting if changed else total["ready"])
+
+
+def test_paths_of_a_moved_folder_are_those_of_the_new_one():
+    state = {"dirpath": "/a/b", "best": "/a/b/best.ckpt", "other": "/c/a/b/x", "scores": {"/a/b/1.ckpt": 0.5}, "n": 3}
+    assert checkpoints._moved(state, "/a/b", "/new") == {
+        **{"dirpath": "/new", "best": "/new/best.ckpt", "other": "/c/a/b/x", "scores": {"/new/1.ckpt": 0.5}, "n": 3},
+    }
+
+
+@pytest.mark.parametrize("every", [0, -3])
+def test_a_period_is_a_step_or_more(every):
+    with pytest.raises(InputError, match=f"--last.every_n_steps is {every}; choose 1 or more"):
+        LastCheckpoint(every_n_steps=every)
+    LastCheckpoint(every_n_steps=1)

@@ -1,8 +1,11 @@
 """Run folders: numbering, finding checkpoints again, atomic files."""
 
+import json
+import os
 import subprocess
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,7 @@ from vit_lightning.runs import folders
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch):
-    for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID", folders.RUN_ENV):
+    for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID", "SLURM_JOB_ID", "SLURM_RESTART_COUNT", folders.RUN_ENV):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -113,3 +116,77 @@ def test_the_commit_is_that_of_the_code_wherever_a_run_starts(tmp_path, monkeypa
         pytest.skip("the code lies in no clone")
     monkeypatch.chdir(tmp_path)
     assert folders.environment("cpu")["git_commit"] == head.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("environment", "rank"),
+    [
+        ({}, 0),
+        ({"RANK": "3", "SLURM_PROCID": "5", "LOCAL_RANK": "1"}, 3),
+        ({"SLURM_PROCID": "5", "LOCAL_RANK": "1"}, 5),
+        ({"LOCAL_RANK": "1"}, 1),
+    ],
+)
+def test_a_rank_is_that_over_all_hosts(tmp_path, monkeypatch, environment, rank):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert folders._rank() == rank
+    assert folders.claim(tmp_path, "x") == (tmp_path / "x" if rank else (tmp_path / "x" / "0").resolve())
+    assert (tmp_path / "x").exists() == (rank == 0)
+    claimed = tmp_path / "x" / "1"
+    claimed.mkdir(parents=True)
+    folders.discard(claimed, tmp_path)  # which rank zero alone does
+    assert claimed.exists() == (rank > 0)
+
+
+def run_of(root: Path, number: int, job: str | None, command: list[str]) -> Path:
+    state = checkpoint(root / "x" / str(number), "last.ckpt")
+    facts = {"slurm_job": job, "command": command}
+    (root / "x" / str(number) / "env.json").write_text(json.dumps(facts))
+    return state
+
+
+def test_a_requeued_job_finds_the_newest_run_of_its_own_command(tmp_path, monkeypatch):
+    words = ["python", "fit", "--a", "1"]
+    monkeypatch.setattr("sys.argv", ["elsewhere/python", *words[1:]])
+    own = {number: run_of(tmp_path, number, "7", words) for number in (1, 10, 9)}
+    run_of(tmp_path, 11, "8", words)
+    run_of(tmp_path, 12, "7", [*words, "--b"])
+    (tmp_path / "x" / "13").mkdir()
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    assert folders.interrupted(tmp_path, "x") is None
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    assert folders.interrupted(tmp_path, "x") == own[10]
+    own[10].unlink()
+    assert folders.interrupted(tmp_path, "x") is None  # no state yet: not that of a run before
+    monkeypatch.setenv("SLURM_JOB_ID", "9")
+    assert folders.interrupted(tmp_path, "x") is None
+
+
+def test_the_best_has_no_second_and_a_number_is_no_text(tmp_path):
+    for number in (9, 10):
+        checkpoint(tmp_path / "x" / str(number), "last.ckpt")
+    checkpoint(tmp_path / "x" / "10", "previous.ckpt")
+    with pytest.raises(InputError, match=r"--ckpt_path best: \S*10 has no whole best.ckpt, so there is nothing"):
+        folders.newest_checkpoint(tmp_path, "x", "best")
+    best = checkpoint(tmp_path / "x" / "9", "best.ckpt")
+    with pytest.raises(InputError, match=r"newest run, \S*10, has no whole best.ckpt; .* --ckpt_path \S*9/checkpoints"):
+        folders.newest_checkpoint(tmp_path, "x", "best")
+    newest = checkpoint(tmp_path / "x" / "10", "best.ckpt")
+    assert folders.newest_checkpoint(tmp_path, "x", "best") == newest != best
+    with pytest.raises(InputError, match=r"no run below \S*y has a last.ckpt"):
+        folders.newest_checkpoint(tmp_path, "y", "last")
+
+
+def test_the_environment_names_what_a_run_stood_on(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["main.py", "fit", "--a"])
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setattr(os, "cpu_count", lambda: 96)
+    found = folders.environment("NVIDIA X")
+    assert (found["device"], found["command"], found["slurm_job"], found["cpus"]) == (
+        *("NVIDIA X", ["main.py", "fit", "--a"], "7", 96),
+    )
+    names = ("vit-lightning", "torch", "torchvision", "lightning", "torchmetrics", "einops", "jsonargparse")
+    assert set(found["versions"]) == {"python", *names}
+    assert found["versions"]["torch"] == version("torch") and found["versions"]["einops"] == version("einops")
+    assert isinstance(found["git_dirty"], bool)

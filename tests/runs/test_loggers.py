@@ -1,13 +1,16 @@
 """metrics.csv is there as a whole at every moment."""
 
 import csv
+import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from vit_lightning.cli.vit_cli import ViTCLI
-from vit_lightning.runs.loggers import MetricsCSV
+from vit_lightning.errors import InputError
+from vit_lightning.runs.loggers import MetricsCSV, TensorBoard, flat
 
 
 def rows(folder) -> list[dict[str, str]]:
@@ -70,3 +73,53 @@ def test_both_logs_of_a_resumed_run_are_cut_back_to_where_it_goes_on(tmp_path):
     expected = [(0, 0.0), (1, 1.0), (2, 2.0), (3, 3.0), (4, 4.0), (5, 5.5), (6, 6.5)]
     assert [(event.step, event.value) for event in shown] == expected
     assert [(int(row["step"]), float(row["loss"])) for row in rows(tmp_path)] == expected
+
+
+def test_a_folder_that_was_removed_is_said_and_nothing_waits_for_it(tmp_path):
+    """Its thread ends with the folder: a flush would wait for it without end."""
+    logger = TensorBoard(tmp_path / "0", name="", version="tensorboard")
+    logger.log_metrics({"train/loss": 1.0}, 0)
+    logger.save()
+    shutil.rmtree(tmp_path / "0")
+    with pytest.raises(InputError, match=f"the run folder {tmp_path / '0'} was removed or moved while"):
+        logger.log_metrics({"train/loss": 1.0}, 1)
+    logger.save()
+    logger.finalize("failed")
+    assert not (tmp_path / "0").exists()
+
+
+def test_settings_are_flat_and_plain():
+    settings = {"model": {"lr": 0.5, "net": {"depth": 3, "on": True}, "none": None, "pair": (8, 16)}, "text": "x"}
+    assert flat(settings) == {
+        **{"model.lr": 0.5, "model.net.depth": 3, "model.net.on": True, "model.none": "None"},
+        **{"model.pair": "(8, 16)", "text": "x"},
+    }
+
+
+def test_a_log_goes_on_below_the_rows_of_earlier_steps(tmp_path):
+    logger = MetricsCSV(tmp_path)
+    for step in (0, 4, 5, 9, 10):
+        logger.log_metrics({"a": float(step)}, step=step)
+    logger.save()
+    resumed = MetricsCSV(tmp_path, resume_step=5)
+    resumed.log_metrics({"a": 0.5, "b": 1.0}, step=5)
+    resumed.save()
+    resumed.log_metrics({"a": 0.75}, step=6)
+    resumed.save()
+    assert [(row["step"], row["a"], row["b"]) for row in rows(tmp_path)] == [
+        ("0", "0.0", ""),
+        ("4", "4.0", ""),
+        ("5", "0.5", "1.0"),
+        ("6", "0.75", ""),
+    ]
+    assert Path(resumed.log_dir) == tmp_path
+
+
+def test_tensorboard_opens_no_file_before_something_is_logged(tmp_path):
+    board = TensorBoard(tmp_path, name="", version="tensorboard")
+    assert board.experiment.add_scalar is not None and not (tmp_path / "tensorboard").exists()
+    board.log_hyperparams({"model": {"lr": 0.5}}, {"val/top1": 0.0})
+    board.log_metrics({"loss": 2.0}, step=3)
+    board.finalize("success")
+    shown = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert [(event.step, event.value) for event in shown.Scalars("loss")] == [(3, 2.0)]

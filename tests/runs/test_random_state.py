@@ -29,3 +29,21 @@ def test_a_restored_state_is_taken_as_it_is():
     state.load_state_dict(RandomState().state_dict())
     expected = torch.rand(3).tolist()
     assert drawn(0, state) == expected
+
+
+def test_each_process_takes_its_own_state_and_one_more_begins_as_a_new_one(monkeypatch):
+    states = []
+    for seed in (1, 2, 3):
+        torch.manual_seed(seed)
+        states.append({"cpu": torch.get_rng_state()})
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    for rank in range(4):
+        monkeypatch.setattr(torch.distributed, "get_rank", lambda rank=rank: rank)
+        state = RandomState()
+        state.load_state_dict({"ranks": states})
+        numbers = drawn(rank, state)
+        if rank < 3:
+            assert numbers == torch.rand(3, generator=torch.Generator().manual_seed(rank + 1)).tolist()
+        else:
+            assert numbers == drawn(3, RandomState())
+    assert drawn(1, RandomState()) == drawn(1, state)  # a state is restored once

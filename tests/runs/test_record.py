@@ -1,9 +1,16 @@
 """The run folder: there once a run trains, untouched by one that is refused, and compared when a run goes on."""
 
+import copy
+import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+import yaml
+
+from vit_lightning.runs import record
+from vit_lightning.runs.record import LOADING, TRAINER, RunRecord
 
 DATA = ("--data", "Synthetic", "--data.train_size", 32, "--data.eval_size", 8, "--data.batch_size", 8)
 NET = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--trainer.log_every_n_steps", 1)
@@ -109,7 +116,7 @@ def test_the_best_stays_the_best_where_a_run_goes_on_inside_an_epoch_without_val
     best = Path("runs/default/0/checkpoints/best.ckpt")
     before = best.read_bytes()
     done = app(*words, *LONGER, "--trainer.max_epochs", 4)
-    assert done.code == 0 and "best.ckpt (val/top1 " in done.out
+    assert done.code == 0 and "best.ckpt (top-1 " in done.out
     assert best.read_bytes() == before
 
 
@@ -136,3 +143,57 @@ def test_a_run_without_a_best_checkpoint_names_none(app, words):
     done = app(*FIT, *words)
     assert done.code == 0, done.err
     assert "\nbest " not in done.out and "\nrun      " in done.out
+
+
+class Parser:
+    def dump(self, config: dict, skip_none: bool) -> str:
+        return yaml.safe_dump(config if not skip_none else {})
+
+
+DATA_FLAGS = {"root": "x", "batch_size": 8, **dict.fromkeys(LOADING, 1)}
+TRAINER_FLAGS = {"log_every_n_steps": 1, **dict.fromkeys(TRAINER, 1)}
+CONFIG = {"data": {"class_path": "A", "init_args": DATA_FLAGS}, "trainer": TRAINER_FLAGS}
+
+
+def changed(part: str, name: str) -> dict:
+    config = copy.deepcopy(CONFIG)
+    (config["data"]["init_args"] if part == "data" else config[part])[name] = 2
+    return config
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "said"),
+    [
+        *(("trainer", name, True) for name in TRAINER),
+        ("trainer", "log_every_n_steps", False),
+        *(("data", name, False) for name in LOADING),
+        ("data", "batch_size", True),
+        ("data", "root", True),
+    ],
+)
+def test_what_decides_what_a_run_learns_is_compared_with_its_last_part(tmp_path, monkeypatch, part, name, said):
+    heard: list[str] = []
+    monkeypatch.setattr(record, "rank_zero_info", heard.append)
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(changed(part, name)))
+    for number in (2, 10):
+        (tmp_path / f"config.resume-{number}.yaml").write_text(yaml.safe_dump(CONFIG))
+    now = RunRecord(Parser(), changed(part, name), tmp_path)
+    now.on_load_checkpoint(None, None, {})
+    old = CONFIG["trainer"][name] if part == "trainer" else DATA_FLAGS[name]
+    assert heard == [f"differs from the checkpoint: {part}.{name}: {old} -> 2"] * said
+
+
+def test_every_part_of_a_run_is_written_once_beside_the_others(tmp_path):
+    for suffix in ("", ".resume-1", ".resume-2"):
+        one = RunRecord(Parser(), {"seed_everything": suffix}, tmp_path)
+        for _ in range(2):
+            one.on_train_batch_start(None, SimpleNamespace(device="cpu"), None, 0)
+        assert yaml.safe_load((tmp_path / f"config{suffix}.yaml").read_text()) == {"seed_everything": suffix}
+        assert json.loads((tmp_path / f"env{suffix}.json").read_text())["device"] == "cpu"
+    assert len(list(tmp_path.iterdir())) == 6
+
+
+def test_other_data_are_named():
+    found = record._training({"data": {"class_path": "A"}, "trainer": {}})
+    assert found["data"] == {"class_path": "A"} and set(found["trainer"]) == set(TRAINER)
+    assert record._training({}) == {"data": {"class_path": None}, "trainer": dict.fromkeys(TRAINER)}

@@ -161,7 +161,7 @@ def test_a_truncated_last_falls_back_to_previous(named):
     checkpoint.write_bytes(checkpoint.read_bytes()[:1000])
     resumed = named("cut", *THREE, "--ckpt_path", "last")
     assert resumed.code == 0, resumed.err
-    assert "previous.ckpt" in resumed.err
+    assert "resume   runs/cut/0/checkpoints/previous.ckpt at step " in resumed.out
     assert last("cut")["global_step"] == 27
 
 

@@ -2,7 +2,9 @@
 
 import os
 import signal
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,7 +12,7 @@ import torch
 from tests.processes import interrupt
 from vit_lightning.errors import InputError
 from vit_lightning.runs import slurm
-from vit_lightning.runs.signals import Stop
+from vit_lightning.runs.signals import Agreement, Stop
 
 SLURM = {
     **{"SLURM_JOB_ID": "4242", "SLURM_JOB_NAME": "train", "SLURM_NTASKS": "1"},
@@ -106,3 +108,50 @@ def test_an_interrupt_saves_and_exits_as_interrupted(tmp_path, monkeypatch):
     assert not list(tmp_path.rglob("*.part"))
     assert "--ckpt_path last goes on" in (tmp_path / "log").read_text()
     assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+def test_every_signal_is_listened_to_and_only_in_the_main_thread():
+    stop = Stop()
+    stop.listen(signal.SIGUSR1)
+    assert all(signal.getsignal(each) == stop._record for each in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1))
+    other = Stop()
+    thread = threading.Thread(target=other.listen, args=(signal.SIGUSR1,))
+    thread.start()
+    thread.join()
+    assert signal.getsignal(signal.SIGTERM) == stop._record and other.requeue_signal == signal.SIGUSR1
+    assert not other.requeues
+
+
+def test_an_interrupt_after_another_signal_does_not_wait_either():
+    stop = Stop()
+    stop.listen()
+    os.kill(os.getpid(), signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+    assert stop.received == signal.SIGTERM
+
+
+@pytest.mark.parametrize(("count", "again"), [(None, False), ("", False), ("0", False), ("1", True), ("12", True)])
+def test_a_job_was_requeued_where_slurm_counts_its_starts(monkeypatch, count, again):
+    monkeypatch.delenv("SLURM_RESTART_COUNT", raising=False)
+    if count is not None:
+        monkeypatch.setenv("SLURM_RESTART_COUNT", count)
+    assert slurm.was_requeued() == again
+
+
+def test_a_job_is_named_by_its_number_or_not_at_all(monkeypatch):
+    for name in ("SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"):
+        monkeypatch.delenv(name, raising=False)
+    assert slurm.slurm_job() is None
+    monkeypatch.setenv("SLURM_JOB_ID", "9")
+    assert slurm.slurm_job() == "9"
+
+
+def test_processes_without_gpus_agree_at_once():
+    asked = []
+    strategy = SimpleNamespace(
+        root_device=torch.device("cpu"), reduce_boolean_decision=lambda flag, all: asked.append((flag, all)) or flag
+    )
+    agreement = Agreement(strategy)
+    assert agreement.any(True) is True and agreement.any(False) is False
+    assert asked == [(True, False), (False, False)]

@@ -104,9 +104,14 @@ class Reader(Classifier):
 """
 
 
-def table(out: str, name: str) -> float:
-    """Value of a metric in the table that validate and test print."""
-    return float(next(line.split("│")[2] for line in out.splitlines() if f" {name} " in line))
+def keep(folder: str) -> tuple[str, ...]:
+    """Flags that let validate and test keep their scores in a folder."""
+    return ("--trainer.logger", "CSVLogger", "--trainer.logger.save_dir", folder)
+
+
+def kept(folder: str, name: str) -> float:
+    with next(Path(folder).rglob("metrics.csv")).open(newline="") as file:
+        return float(list(csv.DictReader(file))[-1][name])
 
 
 def test_case_c4_five_images_count_once_each(app, together, tmp_path, monkeypatch):
@@ -121,9 +126,13 @@ def test_case_c4_five_images_count_once_each(app, together, tmp_path, monkeypatc
     words += ("--model", "five.Reader")
     words += ("--trainer.accelerator", "cpu", "--data.num_workers", 0)
     for verb, name in (("validate", "val/top1"), ("test", "test/top1")):
-        single = app(verb, *words)
+        single = app(verb, *words, *keep(f"one {verb}"))
         assert single.code == 0, single.err
-        assert table(single.out, name) == table(together(verb, *words, *DDP), name) == pytest.approx(0.8, abs=1e-7)
+        both = together(verb, *words, *DDP, *keep(f"two {verb}"))
+        assert kept(f"one {verb}", name) == kept(f"two {verb}", name) == pytest.approx(0.8, abs=1e-7)
+        for said in (single.out, both):
+            lines = [line.split() for line in said.splitlines()]
+            assert [line[1] for line in lines if "80.00" in line] == ["5"]  # one row, of five images
     together("predict", *words, *DDP)
     with Path("predictions.csv").open(newline="") as file:
         assert [row["class1"] for row in csv.DictReader(file)] == ["1", "1", "2", "1", "0"]
@@ -217,9 +226,10 @@ def test_fsdp_resumes_and_one_process_reads_its_checkpoints(app, together, tmp_p
     last = {run: f"runs/{run}/0/checkpoints/last.ckpt" for run in ("whole", "killed")}
     assert Path(last["whole"]).is_dir() == sharded
 
-    validated = app("validate", *DATA, "--ckpt_path", last["whole"], "--trainer.accelerator", "cpu")
+    words = ("--ckpt_path", last["whole"], "--trainer.accelerator", "cpu", *keep("scored"))
+    validated = app("validate", *DATA, *words)
     assert validated.code == 0, validated.err
-    assert table(validated.out, "val/loss") == pytest.approx(logged("whole/0", "val/loss")[-1][1], abs=1e-5)
+    assert kept("scored", "val/loss") == pytest.approx(logged("whole/0", "val/loss")[-1][1], abs=1e-5)
     for run, path in last.items():
         exported = app("export", path, run, "--to", "safetensors")
         assert exported.code == 0, exported.err

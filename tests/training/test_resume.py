@@ -125,3 +125,45 @@ def test_the_recipe_is_written_over_what_the_optimiser_brought_back():
     assert {group["weight_decay"] for group in old.param_groups} == {0.2, 0.0}
     assert {group["betas"] for group in old.param_groups} == {(0.8, 0.9)}
     assert all(isinstance(parameter, nn.Parameter) for group in old.param_groups for parameter in group["params"])
+
+
+@pytest.mark.parametrize(
+    "key", ["net.dropout", "net.stochastic_depth", "net.patch_dropout", "net.head_bias", "optim.lr"]
+)
+def test_each_setting_that_no_weight_depends_on_may_change(key):
+    resume.check_net({key: "1 -> 2"}, OLD, FIXED, trains=True)
+
+
+@pytest.mark.parametrize(
+    "key", ["net.width", "net.gelu", "net.norm_eps", "net.position", "net.registers", "image_size", "num_classes"]
+)
+def test_each_setting_that_the_net_is_made_of_may_not(key):
+    with pytest.raises(InputError, match=rf"another net: {key}: 1 -> 2 \(checkpoint -> now\);"):
+        resume.check_net({key: f"{key}: 1 -> 2", "optim.lr": "3 -> 4"}, OLD, FIXED, trains=False)
+
+
+@pytest.mark.parametrize("key", ["optim.name", "optim.layer_decay", "optim.decay_on", "freeze_trunk"])
+def test_each_setting_that_an_optimisers_state_depends_on_may_not_change(key):
+    with pytest.raises(InputError, match=rf"keeps its optimiser: {key}: 1 -> 2 \(checkpoint -> now\)"):
+        resume.check_optimizer({key: f"{key}: 1 -> 2"})
+    resume.check_optimizer({"optim.lr": "1 -> 2", "optim.weight_decay": "1 -> 2", "net.width": "1 -> 2"})
+
+
+@pytest.mark.parametrize("name", ["seed", "images per batch"])
+def test_each_fact_of_the_order_must_stay_inside_an_epoch(name):
+    inside = {"current": {"ready": 1}, "is_last_batch": False}
+    order = {"seed": 3, "images per batch": 8}
+    checkpoint = {"order": order, "loops": {"fit_loop": {"epoch_loop.batch_progress": inside}}}
+    resume.check_order(checkpoint, order)
+    with pytest.raises(InputError, match=f"goes on with the same {name}: {order[name]} -> 9"):
+        resume.check_order(checkpoint, order | {name: 9})
+
+
+def test_several_differences_have_each_remedy_once():
+    found = {"image_size": "image_size: a", "net.width": "net.width: b", "net.depth": "net.depth: c"}
+    with pytest.raises(InputError) as told:
+        resume.check_net(found, OLD, FIXED, trains=False)
+    assert str(told.value) == (
+        "the checkpoint holds another net: image_size: a; net.width: b; net.depth: c (checkpoint -> now); "
+        "give --data.image_size (16, 16) and drop the flag"
+    )

@@ -4,8 +4,9 @@ import re
 
 import pytest
 
+from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build
-from vit_lightning.weights.card import write_card
+from vit_lightning.weights.card import check_licence, write_card
 from vit_lightning.weights.report import Report
 
 
@@ -51,3 +52,14 @@ def test_names_of_classes_are_text(tmp_path):
     assert [int(re.match(r"(\d+)\. ", line)[1]) for line in lines] == list(range(len(names)))
     assert lines[0] == "0. cat" and "<" not in text.partition("## Classes")[2] and len(lines[3]) < 300
     assert lines[2] == r"2. two lines \# title" and lines[5] == r"5. \[go\](http://x)" and lines[7] == r"7. b\_c"
+
+
+@pytest.mark.parametrize("licence", ["mit\n---\nevil: 1", "", "mit: 1", "a  b", "[mit]"])
+def test_what_is_no_identifier_of_a_licence_is_refused(licence):
+    with pytest.raises(InputError, match=r"--licence .* is no identifier; give one such as apache-2\.0"):
+        check_licence(licence)
+
+
+@pytest.mark.parametrize("licence", ["other", "apache-2.0", "cc-by-nc-4.0", "Apache License 2.0"])
+def test_identifiers_of_licences_are_taken(licence):
+    check_licence(licence)

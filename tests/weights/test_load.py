@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 from scipy.ndimage import zoom
 
 from vit_lightning.errors import InputError
@@ -267,3 +269,21 @@ def test_training_never_reaches_the_file(to, saved, tmp_path):
             parameter.add_(1)
     assert file.read_bytes() == before
     assert torch.equal(load_net(tmp_path / "ours")[0].head.bias, weights.head.bias)
+
+
+@pytest.mark.parametrize("kind", [torch.int8, torch.int64])
+@pytest.mark.parametrize("to", ["safetensors", "timm"])
+def test_whole_numbers_are_no_weights(kind, to, saved, tmp_path):
+    """Quantised or damaged files, in any layout: rounded numbers would be taken for weights."""
+    _, weights = saved()
+    save(weights, Report("", ""), tmp_path / "theirs", to)
+    file = next((tmp_path / "theirs").glob("*.safetensors"))
+    with safe_open(file, "pt") as opened:
+        facts = opened.metadata()
+    tensors = load_file(file)
+    save_file(tensors | {"head.weight": tensors["head.weight"].to(kind)}, file, facts)
+    said = rf"head\.weight of .* is {str(kind).removeprefix('torch.')}, but its net needs floating-point numbers"
+    with pytest.raises(InputError, match=said):
+        load_net(tmp_path / "theirs")
+    with pytest.raises(InputError, match=said):
+        load_into(tiny(), tmp_path / "theirs")

@@ -1,13 +1,11 @@
 """The callbacks that are on without being asked for: for which verbs, and why."""
 
-import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lightning.pytorch import Callback
-from lightning.pytorch.callbacks import RichProgressBar
 from lightning.pytorch.callbacks.progress import ProgressBar
 
 from vit_lightning.callbacks.final_validation import FinalValidation
@@ -17,12 +15,15 @@ from vit_lightning.callbacks.learning_rates import LearningRates
 from vit_lightning.callbacks.monitors import Monitors
 from vit_lightning.callbacks.plan import RunPlan
 from vit_lightning.callbacks.predictions import Predictions
-from vit_lightning.callbacks.progress import PlainProgress
+from vit_lightning.callbacks.progress import PlainProgress, RunBar
 from vit_lightning.callbacks.score_file import ScoreFile
+from vit_lightning.callbacks.score_table import SPLITS, ScoreTable
 from vit_lightning.callbacks.skipped_images import SkippedImages
+from vit_lightning.callbacks.summary import RunSummary
 from vit_lightning.callbacks.throughput import Throughput
 from vit_lightning.callbacks.timely_end import TimelyEnd
 from vit_lightning.runs.random_state import RandomState
+from vit_lightning.terminal import is_live
 
 
 @dataclass(frozen=True)
@@ -77,13 +78,19 @@ class Default(NamedTuple):
 
 
 def _progress(setting: Setting) -> Callback:
-    return RichProgressBar() if sys.stdout.isatty() else PlainProgress()
+    return RunBar() if is_live() else PlainProgress()
+
+
+def _summary(setting: Setting) -> Callback:
+    assert setting.folder is not None
+    return RunSummary(setting.folder)
 
 
 DEFAULTS = (
     Default(_progress, lambda s: s.wants_progress, "shows how far a run is: a bar in a terminal, lines in a log"),
     Default(lambda s: TimelyEnd(), lambda s: True, "ends a failed run within seconds, whatever its workers do"),
     Default(lambda s: SkippedImages(), lambda s: True, "says how many images could not be read"),
+    Default(lambda s: ScoreTable(), lambda s: s.verb in SPLITS, "prints the scores of each set"),
     Default(
         lambda s: Predictions(s.predictions, s.checkpoint), lambda s: s.verb == "predict", "writes predictions.csv"
     ),
@@ -103,6 +110,7 @@ DEFAULTS = (
     Default(lambda s: HyperParameters(), lambda s: s.is_kept and s.logs, "hands the run's settings to its loggers"),
     Default(lambda s: LearningRates(), lambda s: s.is_kept and s.logs, "logs the learning rate of every step"),
     Default(lambda s: FiniteGuard(s.folder), lambda s: s.trains, "ends a run whose loss is not finite"),
+    Default(_summary, lambda s: s.is_kept and s.folder is not None, "says what a run has come to, and what comes next"),
 )
 
 

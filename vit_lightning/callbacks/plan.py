@@ -1,5 +1,6 @@
 """What a run will do, printed before its first step."""
 
+import math
 from collections.abc import Sized
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from vit_lightning.compute.cost import macs
 from vit_lightning.compute.peaks import device_name
 from vit_lightning.contracts import ImageData, RecipeTrained
 from vit_lightning.models.variants import described
+from vit_lightning.terminal import near
 from vit_lightning.training.optim import decay_line
 
 
@@ -26,8 +28,23 @@ class RunPlan(Callback):
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         # On every rank: asking for the loaders and the folder communicates.
         lines = plan_lines(trainer, pl_module, self.folder)
+        log_every_epoch(trainer)
         if trainer.is_global_zero:
             print("\n".join(lines), flush=True)
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.global_step and trainer.is_global_zero:
+            file = f"{near(trainer.ckpt_path)} " if trainer.ckpt_path else ""
+            where = f"at step {trainer.global_step}, in epoch {trainer.current_epoch + 1}"
+            print(f"resume   {file}{where}", flush=True)
+
+
+def log_every_epoch(trainer: Trainer) -> None:
+    """Let a run whose epochs are shorter than its logging interval log loss and learning rate once in each."""
+    batches, most = trainer.num_training_batches, trainer.max_steps
+    steps = min(batches / trainer.accumulate_grad_batches, most if most > 0 else math.inf)
+    if trainer.log_every_n_steps > steps:
+        trainer.log_every_n_steps = max(1, math.ceil(steps))
 
 
 def plan_lines(trainer: Trainer, model: LightningModule, folder: Path | None = None) -> list[str]:
@@ -79,4 +96,5 @@ def _steps_line(trainer: Trainer, model: LightningModule) -> str:
     decay = f", warm-up {schedule.warmup_steps}, then {schedule.decay}" if schedule else ""
     epochs = f"{trainer.max_epochs} epochs" if trainer.max_epochs and trainer.max_epochs > 0 else "epochs"
     batches, steps = trainer.num_training_batches, trainer.estimated_stepping_batches
-    return f"steps    {epochs} of {batches} batches, {steps} optimiser steps{decay}"
+    length = f", {steps} optimiser steps" if steps < math.inf else " until the run is ended"
+    return f"steps    {epochs} of {batches} batches{length}{decay}"

@@ -99,6 +99,7 @@ class Predictions(Callback):
             return
         path = _unused(self.path)
         self._file.finish(path)
+        self._file = None  # nothing is left to go on with
         if self._rows <= FEW:
             print("".join(_shown(path)), end="")
         print(f"wrote    {path}: {self._rows} images", flush=True)
@@ -232,12 +233,13 @@ def _digest(trainer: Trainer, model: LightningModule, checkpoint: str | None) ->
     """Return what stands for the rows to be written: weights, images by name, and how they are seen."""
     data = trainer.datamodule
     facts: list[Any] = [trainer.precision, sorted(map(str, model.hparams.items()))]
-    for name in ("root", "augment", "image_size", "mean", "std"):
+    for name in ("augment", "image_size", "mean", "std"):
         facts.append((name, str(getattr(data, name, None))))
+    facts.append(str(Path(getattr(data, "root", None) or "").resolve()))
     for source in (checkpoint, getattr(model, "weights", None)):
         path = Path(source or "")
         stat = path.stat() if source and path.is_file() else None
-        facts.append((str(source), stat and (stat.st_size, stat.st_mtime_ns)))
+        facts.append((str(path.resolve() if stat else source), stat and (stat.st_size, stat.st_mtime_ns)))
     digest = hashlib.sha256(repr(facts).encode(errors="surrogateescape"))
     for key in keys_of(data.predict_set) if isinstance(data, PredictsFrom) else ():
         digest.update(f"{key}\n".encode(errors="surrogateescape"))

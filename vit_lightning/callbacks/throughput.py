@@ -10,6 +10,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.profilers import PassThroughProfiler, Profiler
 from lightning.pytorch.utilities.data import extract_batch_size
 
+from vit_lightning.callbacks.data_wait import DataWait
 from vit_lightning.compute.clock import Clock, WallClock, clock_of
 from vit_lightning.compute.cost import training_flops
 from vit_lightning.compute.peaks import arithmetic_of, device_name, peak
@@ -51,6 +52,8 @@ class Throughput(Callback):
         self._span_start: Any = None
         self._requested: Any = None
         self._progress_line: dict[str, float] = {}
+        self._data_wait = DataWait()
+        self._timed_images, self._timed_seconds, self._timed_wait = 0, 0.0, 0.0
         self._reset()
 
     # The run ---------------------------------------------------------------------------------------------------------
@@ -135,6 +138,8 @@ class Throughput(Callback):
         self._clock.settle(now)
         seconds, waited = (sum(self._clock.seconds(*pair) for pair in pairs) for pairs in (self._spans, self._waits))
         speed = self._images / seconds
+        self._timed_images += self._images
+        self._timed_seconds, self._timed_wait = self._timed_seconds + seconds, self._timed_wait + waited
         figures = {"perf/images_per_s": speed, "perf/data_wait": waited / seconds}
         if self._computed and self._peak:
             figures["perf/mfu"] = speed * self._computed / (self._peak * self._devices)
@@ -149,6 +154,15 @@ class Throughput(Callback):
             logger.log_metrics(figures, step=trainer.global_step - 1)  # as Lightning counts
         figures = trainer.callback_metrics | figures
         self._progress_line.update({name: float(figures[name]) for name in ON_PROGRESS_LINE if name in figures})
+        self._data_wait.warn_once(trainer, self._timed_wait, self._timed_seconds)
+
+    @property
+    def whole(self) -> dict[str, float]:
+        """Speed and waiting over all timed steps since this program began to train; empty where there are none."""
+        if not self._timed_seconds:
+            return {}
+        wait = self._timed_wait / self._timed_seconds
+        return {"perf/images_per_s": self._timed_images / self._timed_seconds, "perf/data_wait": wait}
 
     # The cost --------------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from vit_lightning.cli.config_files import DATA_FACTS
 from vit_lightning.cli.plugins import constructor_parameters
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig
+from vit_lightning.models.config_rules import LARGEST_NUMBER
 
 SMALLEST_POSITIVE = 1e-9
 """Least value of what must be more than 0."""
@@ -28,6 +29,7 @@ LEAST = {
 }
 """Numbers below which Lightning's Trainer divides by zero, does nothing, or climbs the gradient."""
 LARGEST_SEED = 2**32 - 1
+LARGEST_WHOLE = 2**63 - 1
 MAY_BE_NULL = {
     group: {field.name for field in fields(config) if NoneType in get_args(field.type)}
     for group, config in (("--model.net", NetConfig), ("--data.augment", Augment))
@@ -52,6 +54,7 @@ def check_values(config: Namespace) -> None:
     Raises:
         InputError: one sentence with the flag and what it takes.
     """
+    _check_numbers("", config)
     seed = config.get("seed_everything", 0)
     if not 0 <= seed <= LARGEST_SEED:
         raise InputError(f"--seed_everything {seed} must lie between 0 and {LARGEST_SEED}; true draws one")
@@ -63,6 +66,20 @@ def check_values(config: Namespace) -> None:
         if isinstance(value, int | float) and value < least:
             expected = "more than 0" if least == SMALLEST_POSITIVE else f"{least} or more"
             raise InputError(f"--trainer.{name} is {value:g}, expected {expected}")
+
+
+def _check_numbers(flag: str, value: Any) -> None:
+    """Refuse numbers, at any depth, with which no net computes: it does so in float32."""
+    if isinstance(value, Namespace | dict):
+        for name, inside in vars(value).items() if isinstance(value, Namespace) else value.items():
+            _check_numbers(flag if name == "init_args" else f"{flag}.{name}".removeprefix("."), inside)
+    elif isinstance(value, list | tuple):
+        for inside in value:
+            _check_numbers(flag, inside)
+    elif isinstance(value, float) and not abs(value) <= LARGEST_NUMBER:
+        raise InputError(f"--{flag} is {value:g}, expected a number up to {LARGEST_NUMBER:.2g}")
+    elif isinstance(value, int) and abs(value) > LARGEST_WHOLE:
+        raise InputError(f"--{flag} has {len(str(value))} digits, expected a whole number up to {LARGEST_WHOLE}")
 
 
 def _refuse_null(part: str, chosen: type, values: dict[str, Any]) -> None:

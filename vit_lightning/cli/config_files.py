@@ -6,7 +6,7 @@ from typing import Any
 
 from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.errors import InputError, did_you_mean
-from vit_lightning.files import looked_for_in
+from vit_lightning.files import check_regular, looked_for_in
 from vit_lightning.yaml_files import kind, read_mapping
 
 DATA_FACTS = ("num_classes", "image_size", "mean", "std")
@@ -19,6 +19,7 @@ def config_files(line: CommandLine) -> dict[Path, dict[str, Any]]:
     """Files given with -c or --config, in order, with what they hold."""
     paths = [Path(value) for value in line.values("-c", "--config")]
     for path in paths:
+        check_regular(path, f"-c {path}")
         if path.is_dir():
             raise InputError(f"-c {path} is a folder; name a file in it")
         if not path.is_file():
@@ -29,6 +30,9 @@ def config_files(line: CommandLine) -> dict[Path, dict[str, Any]]:
 
 def nested_files(line: CommandLine) -> list[dict[str, Any]]:
     """What the files hold that are given for one part of the config, such as `--trainer mine.yaml`."""
+    for flag, value in line:
+        if value and flag.removeprefix("--") in PARTS:
+            check_regular(Path(value), f"{flag} {value}")
     return [
         {flag.removeprefix("--"): read_config(Path(value), flag)}
         for flag, value in line

@@ -10,9 +10,11 @@ import signal
 import sys
 import threading
 from contextlib import suppress
+from traceback import walk_tb
 from types import FrameType
 from typing import Any
 
+from vit_lightning.cli.exceptions import removed_run
 from vit_lightning.cli.first_signals import end_at_once
 from vit_lightning.cli.rank_errors import prefix
 from vit_lightning.cli.run import Ended
@@ -34,6 +36,7 @@ def prepare_ending() -> None:
     sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: no name of a file may end a program
     end_with_starter()
     sys.unraisablehook = raise_again
+    threading.excepthook = _unless_known
     if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, end_at_once):  # else a shell has it ignored
         signal.signal(signal.SIGINT, _interrupt)
 
@@ -84,6 +87,16 @@ def is_unread(error: BaseException) -> bool:
     return any(event & select.POLLERR for _, event in output.poll(0))
 
 
+def left_unfinished(error: SystemExit) -> str | None:
+    """Where code of the user's, such as a callback, has ended the program with status 0 in mid-run."""
+    if type(error) is not SystemExit or error.code:  # Lightning's own, after a signal, is of another class
+        return None
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    if not any(frame.f_globals.get("__name__") == "lightning.pytorch.trainer.call" for frame in frames):
+        return None
+    return f"{frames[-1].f_code.co_filename}, line {frames[-1].f_lineno},"
+
+
 def stop_behind(error: BaseException | None) -> type[BaseException] | None:
     """Which signal's exception another one came from, such as that of a tracer that a signal left in disorder."""
     while error is not None:
@@ -123,6 +136,12 @@ def _end_without_teardown() -> None:
             with suppress(OSError, ValueError):
                 each.flush()
     os._exit(_left_with)
+
+
+def _unless_known(ended: threading.ExceptHookArgs) -> None:
+    """Print the traceback of a thread, unless the program itself will say what has happened."""
+    if removed_run(ended.exc_value) is None:
+        threading.__excepthook__(ended)
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:

@@ -5,11 +5,18 @@ import os
 import re
 import signal
 from traceback import walk_tb
+from typing import Any
 
 from vit_lightning.errors import InputError
-from vit_lightning.runs.folders import RUN_ENV
+from vit_lightning.files import TOO_LARGE
+from vit_lightning.runs.folders import REMOVED, RUN_ENV
 
 TRAINER_ERRORS = (
+    (
+        re.compile(r"`val_check_interval` \((\d+)\) must be .* the training batches \((\d+)\)"),
+        r"--trainer.val_check_interval \1: an epoch has \2 training batches; give \2 or less, or "
+        "--trainer.check_val_every_n_epoch null to count batches over epochs",
+    ),
     (
         re.compile(r"No supported gpu backend found"),
         "--trainer.accelerator gpu: torch finds no GPU; give --trainer.accelerator cpu after a file that asks for one",
@@ -24,6 +31,12 @@ TRAINER_ERRORS = (
     ),
 )
 """What Lightning says of its flags, and how it is said here."""
+RESTORING = "lightning.pytorch.trainer.connectors.checkpoint_connector"
+"""Module of Lightning's that restores a run."""
+RESTORED_BY = ("lightning", "torch", "vit_lightning")
+"""Packages whose code stumbles over a damaged state; that of a callback of the user's keeps its traceback."""
+DAMAGE = (LookupError, TypeError, ValueError, AttributeError, RuntimeError)
+"""What reading a state that is built otherwise raises."""
 SYSTEM_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 """Errors of the system that the user alone can mend."""
 
@@ -41,8 +54,8 @@ WORKER_FAILED = "--data.num_workers 0 shows where"
 def explain(error: BaseException) -> str | None:
     """One sentence about an exception that the user can mend; None for any other."""
     known = (
-        *(worker_error, input_error, missing_package, trainer_error, torchvision_error),
-        *(removed_run, system_error, memory_error),
+        *(worker_error, input_error, missing_package, trainer_error, torchvision_error, constructor_error),
+        *(removed_run, system_error, memory_error, unrestored_run),
     )
     fault = next((said for translate in known if (said := translate(error)) is not None), None)
     return None if fault is None else " ".join(fault.split())
@@ -84,6 +97,17 @@ def missing_package(error: BaseException | None) -> str | None:
     return None
 
 
+def constructor_error(error: BaseException) -> str | None:
+    """A class given with a flag, such as a callback of the user's, whose constructor fails; in jsonargparse's words."""
+    said = str(error)
+    named = re.findall(r"class_path='([^']+)'", said)
+    if not said.startswith("Does not validate against any of the Union subtypes") or not named:
+        return None
+    listed = said.partition("Errors:")[2].partition("Given value type:")[0]
+    reasons = [line.strip(" -") for line in listed.splitlines() if not line.strip(" -").startswith("Expected a")]
+    return f"{named[-1]} cannot be made: {' '.join(filter(None, reasons)) or 'its constructor fails'}"
+
+
 def trainer_error(error: BaseException) -> str | None:
     """Lightning's own complaint about its flags."""
     if isinstance(error, ImportError) and "torch_xla" in str(error):
@@ -91,10 +115,13 @@ def trainer_error(error: BaseException) -> str | None:
             "--trainer.accelerator tpu needs torch_xla, which is not installed: "
             "pip install torch~=2.9.0 torch_xla[tpu]~=2.9.0"
         )
-    if type(error).__name__ != "MisconfigurationException":  # by name, since importing Lightning is slow
+    is_lightnings = type(error).__name__ == "MisconfigurationException"  # by name, since importing Lightning is slow
+    if not is_lightnings and type(error) is not ValueError:
         return None
     said = " ".join(str(error).split())
     found = next((match.expand(words) for known, words in TRAINER_ERRORS if (match := known.search(said))), None)
+    if not found and not is_lightnings:
+        return None
     return found or f"{said} (a matter of --trainer)"
 
 
@@ -116,22 +143,54 @@ def torchvision_error(error: BaseException | None) -> str | None:
     return None
 
 
-def removed_run(error: BaseException) -> str | None:
-    """A run folder that was removed or moved while its run went on; torch has words of its own for that."""
-    folder = os.environ.get(RUN_ENV)
-    if not folder:
+def unrestored_run(error: BaseException) -> str | None:
+    """A checkpoint from which Lightning cannot go on, for a reason that no check of ours has found."""
+    frames = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
+    if RESTORING not in frames or frames[-1].partition(".")[0] not in RESTORED_BY or not isinstance(error, DAMAGE):
         return None
-    ours = isinstance(error, FileNotFoundError) and str(error.filename or "").startswith(folder)
-    if ours or (isinstance(error, RuntimeError) and f"Parent directory {folder}" in str(error)):
-        return f"the run folder {folder} was removed or moved while the run went on; start it again"
+    return (
+        f"--ckpt_path holds a state that does not fit this run, or is damaged ({type(error).__name__}: "
+        f"{error!s:.200}); give another checkpoint"
+    )
+
+
+def removed_run(error: BaseException | None) -> str | None:
+    """A run folder that was removed or moved while its run went on.
+
+    torch has words of its own for that, and loggers raise others from the system's.
+    """
+    folder = os.environ.get(RUN_ENV)
+    while error is not None and folder:
+        ours = isinstance(error, FileNotFoundError) and _text(error.filename).startswith(folder)
+        if ours or (isinstance(error, RuntimeError) and f"Parent directory {folder}" in str(error)):
+            return REMOVED.format(folder=folder)
+        error = error.__cause__ or error.__context__
     return None
+
+
+def _text(name: Any) -> str:
+    """The name of a file in an error, which may be bytes, as TensorBoard's are, or lack."""
+    return os.fsdecode(name) if isinstance(name, str | bytes | os.PathLike) else ""
 
 
 def system_error(error: BaseException) -> str | None:
     """What the system refuses with a file."""
+    if isinstance(error, OSError) and error.errno == errno.EFBIG:
+        return f"{error.filename or 'a file'}: {TOO_LARGE}"
     if isinstance(error, OSError) and error.errno in SYSTEM_ERRORS:
+        if error.filename is None and not _takes_output():
+            return f"the standard output: {error.strerror}; free space where it goes, or send it elsewhere: > log.txt"
         return f"{error.filename or 'a file'}: {error.strerror}; free space there, allow it, or name another place"
     return None
+
+
+def _takes_output() -> bool:
+    """Whether one more line can be printed; a flush would say nothing of what has failed before."""
+    try:
+        os.write(1, b"\n")
+    except OSError:
+        return False
+    return True
 
 
 def memory_error(error: BaseException) -> str | None:

@@ -13,10 +13,11 @@ import torch
 from vit_lightning.cli.config_files import DATA_FACTS
 from vit_lightning.cli.plugins import MODELS, plugin_packages
 from vit_lightning.errors import InputError
-from vit_lightning.files import looked_for_in
+from vit_lightning.files import check_regular, looked_for_in
 from vit_lightning.models.timm_net import published_weights
 from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoint_names import is_sharded, is_whole
+from vit_lightning.runs.checkpoint_structure import check_state
 from vit_lightning.weights.load import check_checkpoint
 
 DEFAULT_MODEL = "vit_lightning.classifier.Classifier"
@@ -32,6 +33,7 @@ def find_checkpoint(verb: str, typed: str | None, root: Path, experiment: str) -
     if typed in ("last", "best"):
         return folders.newest_checkpoint(root, experiment, typed)
     path = Path(typed)
+    check_regular(path, f"--ckpt_path {typed}")
     if not path.is_file() and not is_sharded(path):
         what = "a folder that holds no sharded checkpoint" if path.is_dir() else f"no such file{looked_for_in(path)}"
         raise InputError(f"--ckpt_path {typed}: {what}; give a checkpoint's path, or last, or best")
@@ -40,15 +42,17 @@ def find_checkpoint(verb: str, typed: str | None, root: Path, experiment: str) -
     return path
 
 
-def read_facts(path: Path, named: Collection[str] = ()) -> dict[str, Any]:
+def read_facts(path: Path, named: Collection[str] = (), goes_on: bool = False) -> dict[str, Any]:
     """Hyper-parameters, step and model class of a checkpoint, without reading its tensors.
 
     Args:
         path: The checkpoint.
         named: Class paths that the person has typed, whose code may therefore run.
+        goes_on: Whether its run is to go on, which needs more than its net.
 
     Raises:
-        InputError: It is no checkpoint, its config is not that of its tensors, or it names a class of others.
+        InputError: It is no checkpoint, is damaged, its config is not that of its tensors, or it names a class of
+            others.
     """
     try:
         if is_sharded(path):
@@ -67,7 +71,10 @@ def read_facts(path: Path, named: Collection[str] = ()) -> dict[str, Any]:
     if wrong := next((name for name, empty in READ.items() if not isinstance(facts[name], type(empty))), None):
         raise InputError(f"--ckpt_path {path} is damaged: its {wrong} is {facts[wrong]!r:.60}; give another one")
     _refuse_foreign_code(path, facts, named)
-    check_checkpoint(path, checkpoint, facts["model"] in OURS)
+    is_ours = facts["model"] in OURS
+    check_checkpoint(path, checkpoint, is_ours)
+    if goes_on:
+        check_state(path, checkpoint, is_ours, is_sharded(path))
     return facts
 
 

@@ -138,7 +138,7 @@ class ViTCLI(LightningCLI):
         if checkpoint:
             named = [*contents, config_of(run.folder, verb)] if run and run.is_folder else contents
             line.set("--ckpt_path", str(checkpoint))
-            self.trained = read_facts(checkpoint, models_named(line, named))
+            self.trained = read_facts(checkpoint, models_named(line, named), goes_on=verb == "fit")
             self._parser(verb).set_defaults(as_defaults(self.trained))
         own = settings_of(line, run, checkpoint, list(configs.values()))
         load_plugins(json.dumps(own))
@@ -151,6 +151,11 @@ class ViTCLI(LightningCLI):
             self.config = parser.parse_args(line.words())
         except InputError as error:
             raise InputError(self._sentence(str(error))) from None
+        except OverflowError as error:
+            long = next(
+                (flag for flag, value in line if value and value.lstrip("+-").isdecimal() and len(value) > 300), ""
+            )
+            raise InputError(f"{long or 'a number'} is too large: {error}") from None
         check_values(self.config[verb])
 
     def _sentence(self, message: str) -> str:
@@ -263,7 +268,7 @@ class ViTCLI(LightningCLI):
         self.trainer.predict(**kwargs | {"return_predictions": False})
 
     def after_fit(self) -> None:
-        """Say where everything lies; a run that made no step has failed."""
+        """Say that nothing was left to do; a run that made no step has failed."""
         if self.trainer.global_step == 0:
             raise InputError(
                 "the run made no optimiser step; raise --trainer.max_epochs, --trainer.max_steps or "
@@ -275,12 +280,6 @@ class ViTCLI(LightningCLI):
                 "raise --trainer.max_epochs or --trainer.max_steps to go on",
                 flush=True,
             )
-        if self.trainer.is_global_zero and self.folder:
-            best = self._get(self.config_init, "checkpoint")
-            score = "" if best.best_model_score is None else f" ({best.monitor} {float(best.best_model_score):.4f})"
-            if best.best_model_path:
-                print(f"best     {best.best_model_path}{score}")
-            print(f"run      {self.folder}", flush=True)
 
 
 def _as_list(value: Any) -> list[Any]:

@@ -44,10 +44,11 @@ def export(
     from vit_lightning.models import NetConfig
     from vit_lightning.models.finite import check_finite
     from vit_lightning.weights import load_net
-    from vit_lightning.weights.card import write_card
+    from vit_lightning.weights.card import check_licence, write_card
     from vit_lightning.weights.deploy import to_onnx, to_torch_export
     from vit_lightning.weights.save import check_ending, save
 
+    check_licence(licence)
     check_ending(dst, to, ENDINGS)
     stated = NetConfig(
         gelu=gelu, norm_eps=norm_eps, pool=pool, norm_after_pool=norm_after_pool, resnet_code=resnet_code

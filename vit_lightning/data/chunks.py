@@ -17,6 +17,7 @@ import numpy as np
 from vit_lightning.errors import InputError, listing
 
 INDEX = "index.json"
+LABELS = "labels.npy"
 JOURNAL = "prepared.jsonl"
 """What is done: first of which set and how, then a line per finished shard; a later line for a shard counts."""
 FIELDS = ("image", "label", "key")

@@ -55,11 +55,11 @@ class ImageDataModule(LightningDataModule, ABC):
             loader. The random numbers differ; their distributions are the same. It needs a set in memory, and another
             crop than inception and no TrivialAugment. Unset: wherever that holds.
         decode_on_device: decode training JPEGs on the training GPU (nvJPEG), and crop and augment them there. It
-            pays where a GPU with a JPEG engine (A100, H100 and later) has few CPU cores, and the progress line's
-            data_wait is more than a few percent. Crops stay the same, pixels nearly so. RandAugment, rotation, shift,
-            scale and erasing draw other numbers than on the host, from the same distributions. The loader decodes all
-            images that are no plain JPEGs, and those of validation and test. A damaged JPEG whose markers are in order
-            is shown as far as it goes, without an error; the verb `doctor` finds such files.
+            pays where a GPU with a JPEG engine (A100, H100 and later) has few CPU cores, and the progress line is
+            waiting for data more than a few percent of the time. Crops stay the same, pixels nearly so. RandAugment,
+            rotation, shift, scale and erasing draw other numbers than on the host, from the same distributions. The
+            loader decodes all images that are no plain JPEGs, and those of validation and test. A damaged JPEG whose
+            markers are in order is shown as far as it goes, without an error; the verb `doctor` finds such files.
         fraction: share of the training images to use, for studies of the data's size. Every run uses the same ones. A
             larger share holds all images of a smaller one.
         per_class: number of training images to use of every class, chosen likewise.
@@ -137,8 +137,8 @@ class ImageDataModule(LightningDataModule, ABC):
         self.run_folder: Path | None = None
         """Folder of the run that the command line begins or reads from; None: nothing of it is kept."""
         self.faults: list[InputError] | None = None
-        self.predict_from = 0
         """Where `report` puts faults; None: the first one ends the run."""
+        self.predict_from = 0
         self.notices: list[str] = []
         """What `notice` has said."""
         self.in_memory_sets: dict[tuple[str, bool | None], tuple[ImageSet, InMemorySet | None]] = {}

@@ -22,6 +22,7 @@ from vit_lightning.data.in_memory import InMemoryBatches, InMemorySet, load_into
 from vit_lightning.data.records import OnError, Records
 from vit_lightning.data.resumable_loader import ResumableLoader
 from vit_lightning.data.sampling import EvalSampler, TrainSampler
+from vit_lightning.data.subsets import Subset
 from vit_lightning.data.workers import shield_worker
 from vit_lightning.errors import InputError
 from vit_lightning.seeds import run_seed
@@ -163,8 +164,19 @@ def _own_transform(data: LoadsImages) -> str | None:
 
 def _set(data: LoadsImages, attribute: str) -> ImageSet:
     images = data.further_sets[attribute] if attribute in data.further_sets else getattr(data, attribute)
+    split = SPLITS.get(attribute, attribute)
+    if images is not None and not (hasattr(images, "__len__") and hasattr(images, "__getitem__")):
+        raise InputError(
+            f"the {split} set of {type(data).__name__} is a {type(images).__name__}; a set has a length and gives its "
+            "records by number, as a list does, or a class with __len__ and __getitem__"
+        )
     if images is None or len(images) == 0:
-        split = SPLITS.get(attribute, attribute)
+        whole = len(images.source) if isinstance(images, Subset) else 0
+        if whole and attribute == "train_set":
+            raise InputError(
+                f"{type(data).__name__} has {_count(whole)} for training, held out for validation; give more images, "
+                "a set for validation, or --data.val_fraction 0"
+            )
         raise InputError(f"{type(data).__name__} has no {split} images, which this command needs")
     return images
 

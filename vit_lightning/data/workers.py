@@ -3,6 +3,8 @@
 import atexit
 import os
 import signal
+import sys
+from types import TracebackType
 
 from vit_lightning.processes import end_children, end_with_parent
 
@@ -22,4 +24,14 @@ def shield_worker(number: int) -> None:
     for name in ("SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
+    for name in ("SIGBUS", "SIGFPE", "SIGSEGV"):  # torch's handlers print a zero byte; the parent says what happened
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
+    sys.excepthook = _unless_unheard
     end_with_parent()
+
+
+def _unless_unheard(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print the traceback of a thread, such as that which hands over batches, unless the parent has hung up on it."""
+    if not issubclass(kind, ConnectionError | EOFError):
+        sys.__excepthook__(kind, error, trace)

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from vit_lightning.terminal import number, percentage
+
 Better = Literal["max", "min"]
 
 
@@ -19,22 +21,34 @@ class Score:
     needs: Literal["targets", "labels", "further set"]
     """What the data must hold: what the loss compares with, classes, or a set beside the split (`--data.also`), of
     which the score is the top-1 accuracy."""
+    short: str
+    """What a person reads in a line or a table."""
+    short_of_several: str | None = None
+    """The same where images have several labels, of which one is enough to be right; None: no other."""
 
     @property
     def is_share(self) -> bool:
         """Whether it counts the images that the net gets right."""
         return self.needs != "targets"
 
+    def name_for(self, several: bool) -> str:
+        """Return what a person reads, for images of one label or of several."""
+        return (self.short_of_several if several else None) or self.short
+
+    def said(self, value: float, digits: int = 2) -> str:
+        """Return the value as a person reads it: a share of the images as a percentage, with so many digits."""
+        return percentage(value, digits) if self.is_share else number(value)
+
 
 SCORES = {
     score.name: score
     for score in (
-        Score("loss", "min", "loss", needs="targets"),
-        Score("top1", "max", "top-1 accuracy", needs="labels"),
-        Score("top5", "max", "top-5 accuracy", needs="labels"),
-        Score("real", "max", "top-1 accuracy, ReaL labels", needs="further set"),
-        Score("v2", "max", "top-1 accuracy, ImageNet-V2", needs="further set"),
-        Score("objectnet", "max", "top-1 accuracy, ObjectNet", needs="further set"),
+        Score("loss", "min", "loss", needs="targets", short="loss"),
+        Score("top1", "max", "top-1 accuracy", "labels", "top-1", "precision at 1"),
+        Score("top5", "max", "top-5 accuracy", "labels", "top-5", "hit at 5"),
+        Score("real", "max", "top-1 accuracy, ReaL labels", needs="further set", short="ReaL labels"),
+        Score("v2", "max", "top-1 accuracy, ImageNet-V2", needs="further set", short="ImageNet-V2"),
+        Score("objectnet", "max", "top-1 accuracy, ObjectNet", needs="further set", short="ObjectNet"),
     )
 }
 """The scores by name, in the order of a table."""

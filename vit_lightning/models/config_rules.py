@@ -49,6 +49,9 @@ DEFAULTS: dict[str, Any] = {
     "crop_to_patch": False,
 }
 
+# What float32 holds, in which a net computes.
+LARGEST_NUMBER = 3.4028234663852886e38
+
 # The fields that a net of timm reads.
 TIMM_FIELDS = {"variant", "channels", "dropout", "stochastic_depth", "head_bias"}
 
@@ -126,6 +129,11 @@ def _check_values(config: ResolvedConfig) -> None:
     for name in ("dropout", "stochastic_depth", "patch_dropout"):
         if not 0 <= (rate := getattr(config, name)) < 1:
             raise InputError(f"net.{name} is {rate}, which is no rate: choose a number from 0 up to, not including, 1.")
+    if not 0 < config.norm_eps < 1:
+        raise InputError(f"net.norm_eps is {config.norm_eps:g}: choose a number above 0 and below 1, such as 1e-6.")
+    for name in ("head_bias", "layer_scale"):
+        if not abs(value := getattr(config, name)) <= LARGEST_NUMBER:
+            raise InputError(f"net.{name} is {value:g}: choose a number that float32 holds.")
     if config.stages != (0,) and not all(count > 0 for count in config.stages):
         raise InputError(f"net.stages={config.stages} has a stage without units: give every stage at least 1.")
 

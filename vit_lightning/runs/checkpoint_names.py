@@ -23,6 +23,8 @@ def is_sharded(path: Path) -> bool:
 
 def is_whole(path: Path) -> bool:
     """Whether a checkpoint's file is there and holds what was written, by the sums that torch stores with it."""
+    if not path.is_file():  # a FIFO would be waited for
+        return False
     try:
         with zipfile.ZipFile(path) as file:
             return file.testzip() is None

@@ -36,6 +36,7 @@ from vit_lightning.runs.slurm import slurm_job, was_requeued
 
 CHECKPOINTS = "checkpoints"
 ENVIRONMENT = "env.json"
+REMOVED = "the run folder {folder} was removed or moved while the run went on; start it again"
 RUN_ENV = "VIT_LIGHTNING_RUN"
 
 

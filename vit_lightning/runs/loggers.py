@@ -10,7 +10,9 @@ from lightning.fabric.loggers.logger import _DummyExperiment, rank_zero_experime
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 
+from vit_lightning.errors import InputError
 from vit_lightning.files import write_atomically
+from vit_lightning.runs.folders import REMOVED
 
 
 class MetricsCSV(CSVLogger):
@@ -47,8 +49,23 @@ class TensorBoard(TensorBoardLogger):
         return super().experiment if self.opened else _DummyExperiment()
 
     def log_metrics(self, *args: Any, **kwargs: Any) -> None:
+        if self.is_gone:
+            raise InputError(REMOVED.format(folder=self.save_dir))
         self.opened = True
         super().log_metrics(*args, **kwargs)
+
+    def save(self) -> None:
+        if not self.is_gone:
+            super().save()
+
+    def finalize(self, status: str) -> None:
+        if not self.is_gone:
+            super().finalize(status)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the folder was removed: the thread that writes there has then ended, and would be waited for."""
+        return self._experiment is not None and not Path(self.log_dir).is_dir()
 
     def log_hyperparams(self, params: Any, metrics: Any = None, step: int | None = None) -> None:
         """Fill the tab HPARAMS: Lightning's own does so only beside a metric of its own that it sets to -1.

@@ -13,11 +13,14 @@ from torch import Tensor
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.tensor import DTensor, distribute_tensor
 
+from vit_lightning.files import check_regular
 from vit_lightning.runs.checkpoint_names import FACTS, RAW, is_sharded
 
 
 def read_facts(path: Path) -> dict[str, Any]:
     """Return all that is not sharded: hyper-parameters, progress, callbacks."""
+    for file in path.iterdir():
+        check_regular(file, str(file))
     return torch.load(path / FACTS, map_location="cpu", weights_only=True)
 
 
@@ -31,7 +34,7 @@ def read_shapes(path: Path) -> dict[str, Tensor]:
     metadata = dcp.FileSystemReader(path).read_metadata()
     shapes = {place: metadata.state_dict_metadata[key] for key, place in metadata.planner_data.items()}
     return {
-        str(place[-1]): torch.empty(stored.size, device="meta")
+        str(place[-1]): torch.empty(stored.size, dtype=stored.properties.dtype, device="meta")
         for place, stored in shapes.items()
         if place[0] == "state_dict" and len(place) == 2 and isinstance(stored, TensorStorageMetadata)
     }

@@ -104,8 +104,10 @@ class Schedule:
 
     def __post_init__(self) -> None:
         for name in ("warmup_steps", "end_lr", "timescale", "cooldown_steps"):
-            if getattr(self, name) < (name == "timescale"):
-                raise InputError(f"--model.schedule.{name} is {getattr(self, name)}; it must not be negative")
+            value, positive = getattr(self, name), name == "timescale"
+            if not positive <= value < math.inf:
+                expected = "positive" if positive else "finite and not negative"
+                raise InputError(f"--model.schedule.{name} is {value}; it must be {expected}")
         if not all(0 < share < 1 for share in self.milestones):
             raise InputError(f"model.schedule.milestones are {self.milestones}; each is a share of the run, 0 to 1")
 

@@ -351,7 +351,7 @@ class RecipeModel(LightningModule, metaclass=Completed):
             resume.check_optimizer(found)
             resume.check_order(checkpoint, resume.data_order(self.trainer))
             resume.restore_average(checkpoint, self.average, self)
-        for text in found.values():
+        for text in (text for key, text in found.items() if trains or resume.bears_on_scores(key)):
             rank_zero_info(f"differs from the checkpoint: model.{text}")
 
     def _keep_attention_init(self, saved: str, trains: bool) -> None:

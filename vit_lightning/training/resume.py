@@ -21,6 +21,9 @@ MAY_CHANGE_ON_RESUME = ("net.dropout", "net.stochastic_depth", "net.patch_dropou
 """Fields of the net that a resumed run may change."""
 OPTIMIZER_STATE_DEPENDS_ON = ("optim.name", "optim.layer_decay", "optim.decay_on", "freeze_trunk")
 """Settings that decide which state an optimiser holds."""
+ONLY_TRAINING = ("optim", "schedule", "averaging", "label_smoothing", "freeze_trunk", "recompute", "compile")
+ONLY_TRAINING += ("cuda_graph", "weights", "weights_raw", "weights_head", "weights_resampling", "weights_adapt")
+"""Settings that bear on training alone, of which a scored checkpoint says nothing."""
 REMEDIES = {"image_size": "give --data.image_size {image_size}", "num_classes": "give data of {num_classes} classes"}
 """What mends a difference that comes from the data, not from a flag of the model."""
 
@@ -77,6 +80,11 @@ def check_net(differences: Mapping[str, str], saved: Mapping[str, Any], fixed: C
             f"the checkpoint holds another net: {'; '.join(differences[key] for key in found)} (checkpoint -> now);"
             f" {' and '.join(remedies)}" + ", or start a new run without --ckpt_path" * trains
         )
+
+
+def bears_on_scores(key: str) -> bool:
+    """Return whether a setting, by its dotted name, changes what a trained net's scores are."""
+    return key.partition(".")[0] not in ONLY_TRAINING and key not in MAY_CHANGE_ON_RESUME
 
 
 def check_optimizer(differences: Mapping[str, str]) -> None:

@@ -16,7 +16,9 @@ from safetensors import safe_open
 from torch import Tensor
 
 from vit_lightning.errors import InputError
+from vit_lightning.files import check_regular
 from vit_lightning.runs.checkpoint_names import is_sharded, is_whole
+from vit_lightning.runs.checkpoint_structure import check_structure
 from vit_lightning.weights.averages import innermost, without_the_other
 
 FOLDER_FILES = (
@@ -36,11 +38,13 @@ class Stored:
         shape: its shape.
         read: reads it; the tensor may go on using the mapped file.
         glance: reads it for a moment, without keeping the file mapped; None: `read` does not either.
+        dtype: what its numbers are, if that is known before it is read.
     """
 
     shape: tuple[int, ...]
     read: Callable[[], Tensor]
     glance: Callable[[], Tensor] | None = None
+    dtype: torch.dtype | None = None
 
 
 @dataclass
@@ -134,6 +138,7 @@ def _open_folder(path: Path, raw: bool) -> Archive:
 
 
 def _open_file(path: Path, raw: bool) -> Archive:
+    check_regular(path, str(path))
     with path.open("rb") as file:
         start = file.read(9)
     if start.startswith(b"PK"):
@@ -152,7 +157,11 @@ def _open_file(path: Path, raw: bool) -> Archive:
 
 
 def _stored(
-    path: Path, shape: tuple[int, ...], read: Callable[[], Tensor], glance: Callable[[], Tensor] | None = None
+    path: Path,
+    shape: tuple[int, ...],
+    read: Callable[[], Tensor],
+    glance: Callable[[], Tensor] | None = None,
+    dtype: torch.dtype | None = None,
 ) -> Stored:
     """A tensor that is in float32 once read, if it is a floating-point one."""
 
@@ -160,7 +169,7 @@ def _stored(
         tensor = _guarded(path, read)
         return tensor.float() if tensor.is_floating_point() else tensor
 
-    return Stored(tuple(shape), partial(convert, read), glance and partial(convert, glance))
+    return Stored(tuple(shape), partial(convert, read), glance and partial(convert, glance), dtype)
 
 
 def _in_memory(tensor: Tensor) -> Tensor:
@@ -222,9 +231,11 @@ def _open_torch(path: Path, raw: bool) -> Archive:
 def archive_of(path: Path, content: dict[str, Any], raw: bool = False) -> Archive:
     """Returns the tensors and facts in what a training code saved: `open_archive` has the arguments."""
     facts = content if "hyper_parameters" in content else {}
+    if isinstance(hyper := facts.get("hyper_parameters"), dict) and "net" in hyper:
+        check_structure(path, content)
     tensors, notes = innermost(content, raw)
     stored = {
-        name: _stored(path, tensor.shape, partial(_in_memory, tensor))
+        name: _stored(path, tensor.shape, partial(_in_memory, tensor), dtype=tensor.dtype)
         for name, tensor in tensors.items()
         if isinstance(name, str) and isinstance(tensor, Tensor)
     }

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from vit_lightning.errors import InputError
 from vit_lightning.models import Net
 from vit_lightning.models.variants import described
 from vit_lightning.weights.report import Report
@@ -28,6 +29,12 @@ PROBABILITIES = {
 LONGEST = 200
 """Characters of a name or value that a card shows."""
 NO_HEAD = "The net has no head: what it gives as logits are the image's features."
+
+
+def check_licence(licence: str) -> None:
+    """Refuses what is no identifier of a licence: it stands in the card's header, which programs read."""
+    if not re.fullmatch(r"[\w.+-]+( [\w.+-]+)*", licence):
+        raise InputError(f"--licence {licence!r:.60} is no identifier; give one such as apache-2.0, mit or other")
 
 
 def write_card(net: Net, report: Report, to: str, licence: str, figure: float, path: Path) -> None:

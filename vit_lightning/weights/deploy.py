@@ -75,7 +75,8 @@ def to_onnx(net: Net, report: Report, path: Path) -> float:
         verbose=False,
     )
     assert program is not None  # torch gives none only without dynamo
-    facts = {name: json.dumps(value, ensure_ascii=False) for name, value in facts_of(net, report).items()}
+    # In ASCII: a class folder's name may be no UTF-8, which ONNX alone takes.
+    facts = {name: json.dumps(value) for name, value in facts_of(net, report).items()}
     program.model.metadata_props.update(facts)
     path.mkdir()
     file = path / "model.onnx"

@@ -12,9 +12,11 @@ from vit_lightning.errors import InputError
 from vit_lightning.models import Net, NetConfig, TimmNet, assemble, resolve
 from vit_lightning.models.config import ResolvedConfig, as_pair, is_timm
 from vit_lightning.models.variants import TIMM
+from vit_lightning.runs.checkpoint_structure import check_structure
 from vit_lightning.weights.archive import Archive, archive_of, open_archive
+from vit_lightning.weights.completeness import check_dtype, check_whole, mappings_of, some
 from vit_lightning.weights.layouts import LAYOUTS, Layout, checkpoint, timm_net
-from vit_lightning.weights.layouts.tensor_mapping import TensorMapping, Weights, shape_of, to_ours
+from vit_lightning.weights.layouts.tensor_mapping import TensorMapping, Weights, to_ours
 from vit_lightning.weights.report import Report
 from vit_lightning.weights.resize import LEAVE_OUT, Resampling, Resizer
 from vit_lightning.weights.source import fetch
@@ -72,8 +74,9 @@ class OpenedWeights:
         size = weights.image_size if image_size is None else as_pair(image_size)
         net = own if size == weights.image_size else _skeleton(weights.config, size, weights.num_classes)
         report, resizer = _report(self.source, weights), Resizer(own, net, resampling)
-        table = _mappings(weights, net).items()
-        state = {name: _take(name, mapping, weights, resizer, report) for name, mapping in table}
+        table = mappings_of(weights, net).items()
+        wanted = net.state_dict()
+        state = {name: _take(name, mapping, wanted[name], weights, resizer, report) for name, mapping in table}
         net.load_state_dict(state, assign=True)
         _give_storage(net)
         _note_empty_head(net, report)
@@ -91,7 +94,7 @@ class OpenedWeights:
         weights, own = self._understand(net.config.heads, net.image_size, net.config)
         report = _report(self.source, weights)
         _compare(weights, net, MUST_AGREE if head == "reset" else MUST_AGREE + MUST_AGREE_FOR_HEAD)
-        wanted, held = net.state_dict(), _mappings(weights, own)
+        wanted, held = net.state_dict(), mappings_of(weights, own)
         if head == "reset":
             _reset(wanted, held, own, report)
         elif weights.num_classes != net.num_classes:
@@ -100,13 +103,13 @@ class OpenedWeights:
                 "begin a new head with --model.weights_head reset, or take data of the same classes."
             )
         if lacking := [name for name in wanted if name not in held]:
-            raise InputError(f"The weights lack {_some(lacking)}, which the net has: {SET_FIELDS}.")
+            raise InputError(f"The weights lack {some(lacking)}, which the net has: {SET_FIELDS}.")
         if surplus := [name for name in held if name not in wanted]:
-            raise InputError(f"The net lacks {_some(surplus)}, which the weights have: {SET_FIELDS}.")
+            raise InputError(f"The net lacks {some(surplus)}, which the weights have: {SET_FIELDS}.")
         resizer = Resizer(own, net, resampling, adapt)
         with torch.no_grad():
             for name, tensor in wanted.items():
-                tensor.copy_(_take(name, held[name], weights, resizer, report))
+                tensor.copy_(_take(name, held[name], tensor, weights, resizer, report))
         if head == "keep":
             _note_empty_head(net, report)
         return report
@@ -128,7 +131,7 @@ class OpenedWeights:
         weights.notes = self.archive.notes + weights.notes
         _settle_assumed(weights, self.stated)
         net = _skeleton(weights.config, weights.image_size, weights.num_classes)
-        _check(weights, net, self.source)
+        check_whole(weights, net, self.source)
         return weights, net
 
 
@@ -159,7 +162,10 @@ def check_checkpoint(path: Path, content: dict[str, Any], is_ours: bool) -> None
     Raises:
         InputError: the config says another size or number of tensors than the checkpoint holds.
     """
+    check_structure(path, content)
     facts = content.get("hyper_parameters")
+    if is_ours and not (isinstance(facts, dict) and isinstance(facts.get("net"), dict)):
+        raise InputError(f"{path} is damaged: it lacks the hyper_parameters of its net; give another checkpoint")
     net = facts.get("net") if isinstance(facts, dict) else None
     if not isinstance(net, dict) or not (is_ours or net.keys() & checkpoint.FIELDS):
         return
@@ -253,36 +259,6 @@ def _give_storage(net: Net) -> None:
             module.reset_parameters()  # type: ignore[operator]  # every module of ours that has a table has it
 
 
-def _mappings(weights: Weights, net: Net) -> dict[str, TensorMapping]:
-    """The table's mappings for the tensors of a net."""
-    table = {mapping.ours: mapping for mapping in weights.mappings}
-    return {name: table[name] for name in net.state_dict() if name in table}
-
-
-def _check(weights: Weights, net: Net, source: str) -> None:
-    """Refuses a file that is not exactly its net: every tensor there, in its shape, and no other."""
-    mappings, wanted, held = _mappings(weights, net), net.state_dict(), weights.stored
-    if missing := [name for name in wanted if name not in mappings]:
-        raise InputError(f"{source} has no place for {_some(missing)} in the layout of {weights.layout}.")
-    needed = [name for mapping in mappings.values() for name in mapping.theirs]
-    lacking, surplus = [name for name in needed if name not in held], held.keys() - set(needed)
-    if lacking and surplus:
-        raise InputError(
-            f"{source} lacks {_some(lacking)} and holds {_some(surplus)}: it is of another kind of net than the "
-            f"layout of {weights.layout} describes."
-        )
-    if lacking:
-        raise InputError(f"{source} lacks {_some(lacking)}: it is cut down.")
-    if surplus:
-        raise InputError(f"{source} holds {_some(surplus)}, unknown in the layout of {weights.layout}.")
-    for name, mapping in mappings.items():
-        shape, expected = shape_of(mapping, held), tuple(wanted[name].shape)
-        if shape != expected:
-            raise InputError(
-                f"{_some(mapping.theirs)} of {source} would make {name} {shape}, but its net needs {expected}."
-            )
-
-
 def _report(source: str, weights: Weights) -> Report:
     return Report(
         source,
@@ -296,9 +272,13 @@ def _report(source: str, weights: Weights) -> Report:
     )
 
 
-def _take(name: str, mapping: TensorMapping, weights: Weights, resizer: Resizer, report: Report) -> Tensor:
+def _take(
+    name: str, mapping: TensorMapping, wanted: Tensor, weights: Weights, resizer: Resizer, report: Report
+) -> Tensor:
     """Reads one tensor, resizes it to the net and reports it."""
-    tensor, how = resizer(name, to_ours(mapping, weights.stored))
+    read = to_ours(mapping, weights.stored)
+    check_dtype(name, read.dtype, wanted, report.source)
+    tensor, how = resizer(name, read)
     report.loaded.append(name)
     if how:
         report.resampled[name] = how
@@ -339,9 +319,3 @@ def _note_empty_head(net: Net, report: Report) -> None:
     """Reports a head of zeros: the published files of nets whose head was kept back."""
     if net.num_classes and is_empty(net.head):
         report.missing |= {"head.weight": "not released: zeros", "head.bias": "not released: zeros"}
-
-
-def _some(names: Iterable[str], most: int = 3) -> str:
-    """Names for a sentence: the first few, and how many more."""
-    names = sorted(names)
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -13,7 +13,7 @@ import torch.distributed
 from filelock import FileLock
 
 from vit_lightning.errors import InputError
-from vit_lightning.files import looked_for_in, written
+from vit_lightning.files import check_regular, looked_for_in, written
 
 # What a net needs from a repository; a pickled file is fetched only where there are no safetensors.
 HUB_FILES = ["config.json", "preprocessor_config.json", "*.safetensors", "*.safetensors.index.json"]
@@ -50,6 +50,7 @@ def fetch(source: str | Path) -> Path:
             f"There are no weights at {text!r}{looked_for_in(path)}: give an existing file or folder, https://... or "
             "hf://..."
         )
+    check_regular(path, text)
     return path
 
 

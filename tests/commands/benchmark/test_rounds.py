@@ -1,6 +1,8 @@
 import pytest
+import torch
 
-from vit_lightning.commands.benchmark.results import as_json, comparisons
+from vit_lightning.commands.benchmark import rounds
+from vit_lightning.commands.benchmark.results import as_json, comparisons, table
 from vit_lightning.commands.benchmark.rounds import BenchmarkRow, BenchmarkTask, alternate, ratio
 
 
@@ -61,3 +63,84 @@ def test_json_holds_medians_and_ratios():
     content = as_json(rows, {"device": "x"})
     assert content["device"] == "x" and content["ratios"] == []
     assert [row["images_per_s"] for row in content["rows"]] == [2.0, None]
+
+
+@pytest.mark.parametrize(("step", "steps"), [(0.3, 4), (0.25, 4), (5.0, 1)])
+def test_a_turn_lasts_at_least_as_long_as_asked(step, steps):
+    clock, order = Ticks(), []
+    task = contender(clock, "a", step, order)
+    task.warm_up(clock, 1.0)
+    assert task.steps == steps and clock.now == pytest.approx((3 + 1) * step)  # three to warm up, one to time
+    assert task.time(clock, 2) == pytest.approx(2 * step)
+    assert task.time(clock) == pytest.approx(steps * step)
+
+
+def test_memory_is_the_peak_above_what_was_there_in_gib(monkeypatch):
+    monkeypatch.setattr(rounds, "_memory_allocated", lambda: 2**29)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: 2**31)
+    clock = Ticks()
+    task = contender(clock, "a", 1.0, [])
+    task.warm_up(clock, 1.0)
+    assert task.row.memory_gib == 1.5
+
+
+def test_speed_is_the_median_and_mfu_its_share_of_the_peak():
+    row = BenchmarkRow("train", "a", (8, 16), 4, flops=3, peak=600.0, rounds=[10.0, 70.0, 20.0])
+    assert row.images_per_s == 20.0 and row.mfu == pytest.approx(0.1)
+    assert BenchmarkRow("train", "a", (8, 16), 4, peak=600.0, rounds=[1.0]).mfu is None
+    assert BenchmarkRow("train", "a", (8, 16), 4, flops=3, rounds=[1.0]).mfu is None
+    assert BenchmarkRow("train", "a", (8, 16), 4, flops=3, peak=600.0).images_per_s is None
+
+
+def test_each_measure_is_held_against_its_own_first_row():
+    def row(measure: str, net: str, *rounds: float, **facts) -> BenchmarkRow:
+        return BenchmarkRow(measure, net, (8, 16), 2, rounds=list(rounds), **facts)
+
+    rows = [
+        row("train", "a", 1.0, 6.0, 4.0),
+        row("inference", "a", 8.0, 8.0),
+        row("train", "b", 2.0, 3.0, 1.0),
+        row("train", "c", 1.0, 1.0),
+        row("inference", "b", 2.0, 4.0),
+        row("inference", "sized", 1.0, largest_batch=7),
+    ]
+    assert [tuple(pair.values()) for pair in as_json(rows, {})["ratios"]] == [
+        ("train", "a", "b", 2.0, 0.5, 4.0),
+        ("train", "a", "c", 3.5, 1.0, 6.0),
+        ("inference", "a", "b", 3.0, 2.0, 4.0),
+    ]
+    assert list(as_json(rows, {})["ratios"][0]) == ["measure", "of", "to", "median", "min", "max"]
+    assert comparisons(rows)[1] == "train      a / c: 3.500 (1.000 to 6.000)"
+
+
+def cells(rows: list[BenchmarkRow]) -> list[list[str]]:
+    shown = table(rows)
+    return [
+        [str(column.header) for column in shown.columns],
+        *map(list, zip(*(list(column.cells) for column in shown.columns), strict=True)),
+    ]
+
+
+def test_the_table_holds_each_figure_in_its_unit():
+    rows = [
+        BenchmarkRow("train", "a", (8, 16), 1024, 3, 6e4, 1.234, rounds=[1000.0, 3000.0, 2000.0]),
+        BenchmarkRow("inference", "a", (8, 8), 2, rounds=[40.0]),
+        BenchmarkRow("fit", "a", (8, 8), 2),
+    ]
+    assert cells(rows) == [
+        ["measure", "net", "size", "batch", "images/s", "min to max", "ms/batch", "MFU", "GiB"],
+        ["train", "a", "8x16", "1,024", "2,000.0", "1,000.0 to 3,000.0", "512.00", "10.0%", "1.23"],
+        ["inference", "a", "8", "2", "40.0", "", "50.00", "", ""],
+    ]
+
+
+def test_a_table_over_sizes_names_the_largest_batch():
+    rows = [
+        BenchmarkRow("inference", "a", (8, 8), 4, rounds=[40.0], largest_batch=1024, note="(cap)"),
+        BenchmarkRow("inference", "b", (8, 8), 0, largest_batch=0),
+    ]
+    assert cells(rows) == [
+        ["measure", "net", "size", "batch", "largest", "images/s", "ms/batch", "MFU", "GiB"],
+        ["inference", "a", "8", "4", "1,024 (cap)", "40.0", "100.00", "", ""],
+        ["inference", "b", "8", "0", "0", "none fits", "", "", ""],
+    ]

@@ -213,3 +213,74 @@ def test_slurm(slurm, severity, said):
 
 def test_without_slurm():
     assert findings.slurm(Machine(cores=1), 8) == []
+
+
+@pytest.mark.parametrize(
+    ("on_error", "max_broken", "refused", "severity", "fix"),
+    [
+        ("raise", 0.34, False, "error", "mend or remove them, or give --data.on_error skip"),
+        ("raise", 0.1, False, "error", "mend or remove them, or give --data.on_error skip --data.max_broken 0.25"),
+        ("skip", 0.1, False, "error", "mend or remove them, or give --data.max_broken 0.25"),
+        ("skip", 0.25, False, "warning", "mend or remove them"),  # its share is just allowed
+        ("raise", 0.1, True, "error", "mend or remove them"),  # skipping would not help
+    ],
+)
+def test_the_flags_to_give_are_those_that_are_missing(on_error, max_broken, refused, severity, fix):
+    one_of_four = survey((0, 1, 2, 0), faults={3: "empty"})
+    finding = only(findings.unreadable(one_of_four, on_error, max_broken, refused=refused))
+    assert (finding.severity, finding.fix) == (severity, fix)
+
+
+def test_each_side_is_held_against_its_own():
+    """Of a model that sees 40 x 80: 10 x 20 is enlarged just four-fold, and 64 times its pixels are 204,800."""
+    found = survey((0,) * 6)
+    found.sides = np.array([[10, 20], [9, 20], [10, 19], [400, 512], [400, 513], [20, 10]])
+    tiny, huge = findings.sizes(found, (40, 80))
+    assert tiny.items == ("tr1", "tr2", "tr5") and tiny.text == "3 training images enlarged more than 4-fold to 40 x 80"
+    assert huge.items == ("tr4",)
+
+
+def test_pairs_are_named_rightly_behind_images_that_cannot_be_read():
+    train = survey((0, 0, 1, 0, 2), digests=[0, 5, 6, 5, 7], faults={0: "empty"})
+    val = survey((1, 2, 0), "validation", digests=[0, 9, 6], faults={0: "empty"})
+    within, leak = findings.duplicates([train, val])
+    assert (within.items, leak.items) == (("tr3 = tr1",), ("va2 = tr2",))
+    assert leak.fix == "remove them from either split: validation figures that count them are too good"
+    assert only(findings.contradictions([train, val])).items == ("training tr2 = validation va2",)
+    assert only(findings.contradictions([val, train])).items == ("validation va2 = training tr2",)
+
+
+def test_one_batch_is_just_enough():
+    machine = Machine(cores=8, devices=3, nodes=2, accumulation=5)
+    finding = only(findings.batch(24, 4, machine))
+    assert (finding.severity, finding.text.split("; ")[1]) == ("note", "1 batches per epoch")
+    finding = only(findings.batch(23, 4, machine))
+    assert finding.text == "23 training images are too few for one batch of 24"
+    assert finding.fix == "give --data.batch_size 3 or less"
+    assert only(findings.batch(1, 4, machine)).fix == "give --data.batch_size 1 or less"
+
+
+def test_every_loader_of_every_device_keeps_its_batches_ready():
+    """5 devices, 2 loaders, 3 workers, 2 batches of 7 bytes each: 420 bytes, and as many again are to be free."""
+    for free, severity in ((840, None), (839, "warning"), (420, "warning"), (419, "error")):
+        found = findings.shared_memory(Machine(cores=99, shared_memory=free, devices=5), 3, 7, loaders=2)
+        assert [finding.severity for finding in found] == [severity] * (severity is not None)
+        assert all(finding.text.startswith("30 workers keep") for finding in found)
+
+
+@pytest.mark.parametrize(
+    ("slurm", "severities"),
+    [
+        ({"SLURM_JOB_ID": "1"}, ["error", "warning"]),  # what SLURM does not say is one task of one core
+        ({"SLURM_NTASKS": "6", "SLURM_CPUS_PER_TASK": "4"}, ["note"]),
+        ({"SLURM_NTASKS": "6", "SLURM_CPUS_PER_TASK": "3"}, ["warning"]),
+        ({"SLURM_NTASKS": "3", "SLURM_CPUS_PER_TASK": "4"}, ["error"]),  # those of one node
+        ({"SLURM_NTASKS": "6", "SLURM_CPUS_PER_TASK": "4", "SLURM_JOB_NAME": "interactive"}, ["note"]),
+        ({"SLURM_NTASKS": "6", "SLURM_CPUS_PER_TASK": "4(x2)"}, ["warning"]),  # no number
+    ],
+)
+def test_slurm_without_gpus(slurm, severities):
+    found = findings.slurm(Machine(cores=64, devices=3, nodes=2, slurm=slurm), 4)
+    assert [finding.severity for finding in found] == severities
+    for finding in found if severities != ["note"] else []:
+        assert finding.fix == "#SBATCH --nodes=2 --ntasks-per-node=3 --cpus-per-task=5"

@@ -1,7 +1,9 @@
 """Facts about this machine, as a trainer sees it."""
 
 import os
+from types import SimpleNamespace
 
+import torch
 from lightning.pytorch import Trainer
 
 from vit_lightning.commands.doctor import machine as module
@@ -32,3 +34,19 @@ def test_facts_of_this_machine(monkeypatch, tmp_path):
     assert machine(trainer).shared_memory > 0
     monkeypatch.setattr(module, "SHARED_MEMORY", tmp_path / "elsewhere")
     assert machine(trainer).shared_memory is None
+
+
+def test_every_fact_stands_in_its_own_place(monkeypatch):
+    class CUDAAccelerator: ...
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: f"card {index}")
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation)
+    trainer = SimpleNamespace(
+        accelerator=CUDAAccelerator(), precision="16-mixed", num_devices=3, num_nodes=5, accumulate_grad_batches=7
+    )
+    here = machine(trainer)
+    assert (here.devices, here.nodes, here.accumulation, here.precision) == (3, 5, 7, "16-mixed")
+    assert (here.accelerator, here.gpus) == ("cuda", ("card 0", "card 1"))
+    assert not here.bf16  # emulation is no calculation

@@ -134,3 +134,22 @@ def test_odd_files_of_the_kit(kit):
         "rgba.png": ("transparent",),
     }
     assert Path(kit / "odd-made/photo.webp").name in found
+
+
+def test_class_numbers_are_from_0_to_one_below_their_number():
+    found = survey([(noise(index), label) for index, label in enumerate((0, 2, 3, -7))], "training", 3)
+    assert found.counts.tolist() == [1, 0, 1]
+    assert found.outside == {2: 3, 3: -7}
+
+
+def test_a_record_that_cannot_be_read_counts_nowhere():
+    found = survey([(b"", 1), (noise(1), 1)], "training", 3)
+    assert found.counts.tolist() == [0, 1, 0]
+    assert found.faults.keys() == {0} and found.digests[0] == 0
+
+
+def test_images_of_equal_bytes_and_other_shapes_differ():
+    row = np.arange(24, dtype=np.uint8)
+    wide, high = (Image.fromarray(row.reshape(*shape, 3)) for shape in ((2, 4), (4, 2)))
+    assert examine([(wide, 0)], 0, "x").digest != examine([(high, 0)], 0, "x").digest
+    assert examine([(wide, 0)], 0, "x").sides == (2, 4)

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vit_lightning.commands.doctor.verb import _steps
+from vit_lightning.commands.doctor.findings import Finding
+from vit_lightning.commands.doctor.machine import Machine
+from vit_lightning.commands.doctor.verb import _hidden_folders, _lines, _machine, _steps
 
 CHANCE = np.random.default_rng(0)
 NET = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
@@ -340,3 +342,38 @@ def test_a_tar_that_is_cut_inside_an_image_has_one_remedy(app, tmp_path, split):
         done = app("doctor", *NET, *data, "--json", "found.json")
         found = json.loads(Path("found.json").read_text())
         assert faults(found) == [] and found["images"]["training"]["images"] == 9
+
+
+@pytest.mark.parametrize(("sets", "gib"), [((True, True), "0.38"), ((True, False), "0.19"), ((False, True), "0.19")])
+def test_shared_memory_is_counted_for_the_loaders_of_a_fit(sets, gib):
+    """Batches of 64 images of 3 x 256 x 512 bytes are 24 MiB; two workers keep two of them, on two devices."""
+    hardware = Machine(cores=16, shared_memory=2**28, devices=2)
+    sets = [range(500) if there else None for there in sets]
+    data = SimpleNamespace(
+        size=(256, 512), batch_size=64, workers=2, train_subset=sets[0], val_set=sets[1], test_set=range(9)
+    )
+    found = {finding.topic: finding for finding in _machine(hardware, data)}
+    assert f"keep {gib} GiB of batches ready" in found["shared memory"].text
+    assert ("batch" in found) == (sets[0] is not None)
+
+
+def test_the_screen_names_three_and_counts_each_severity():
+    found = [
+        Finding("error", "a", "one", "mend it", ("w", "x", "y")),
+        Finding("error", "b", "two", items=("w", "x", "y", "z")),
+        Finding("note", "c", "three"),
+    ]
+    assert list(_lines(found)) == [
+        "error    one: w, x, y",
+        "         -> mend it",
+        "error    two: w, x, y, ...",
+        "note     three",
+        "doctor   2 errors, 0 warnings, 1 note",
+    ]
+
+
+def test_hidden_folders_are_named_from_the_root_and_not_entered(tmp_path):
+    for folder in ("a/.git/.deep", "a/b/.x", ".top", "a/plain"):
+        (tmp_path / folder).mkdir(parents=True)
+    assert sorted(_hidden_folders(tmp_path)) == ["./.top", "a/.git", "a/b/.x"]
+    assert list(_hidden_folders(None)) == []

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from vit_lightning.commands.sweep.plan import Figure, read_plan
+from vit_lightning.commands.sweep.plan import Figure, are_numbers, read_plan
 from vit_lightning.errors import InputError
 
 GOOD = """
@@ -201,3 +201,60 @@ over:
   smooth: {a: {"1": --a 1, "2": --a 2}}
 """,
         )
+
+
+@pytest.mark.parametrize(
+    ("axes", "figure", "spread"),
+    [
+        ("--seed_everything: [0, 1], --lr: [1, 2]", "", "seed_everything"),
+        ("--lr: [1, 2], seed: {a: '', b: ''}", "", "seed"),
+        ("--seed_everything: [0, 1], seed: {a: '', b: ''}", "", "seed"),
+        ("--lr: [1, 2]", "", None),
+        ("--lr: [1, 2], --seed_everything: [0, 1]", "{x: seed_everything, y: val/b, spread: lr}", "lr"),
+        ("--lr: [1, 2], --seed_everything: [0, 1]", "{x: lr, y: val/b, line: seed_everything}", "seed_everything"),
+    ],
+)
+def test_means_are_taken_over_the_axis_of_a_figure_or_of_the_seeds(tmp_path, axes, figure, spread):
+    text = f"fit: --a 1\nover: {{{axes}}}\n" + f"figure: {figure}\n" * bool(figure)
+    assert read(tmp_path, text).spread == spread
+
+
+def test_several_figures_keep_their_order_and_their_settings(tmp_path):
+    over = "over: {--lr: [1, 2], net: {a: '', b: ''}}\n"
+    figures = "figure: [{x: lr, y: val/b, line: net, xscale: log, yscale: log, title: T}, {x: cost/a, y: val/b}]\n"
+    assert read(tmp_path, f"fit: --a 1\n{over}{figures}").figures == [
+        Figure("lr", "val/b", "net", None, "log", "log", "T"),
+        Figure("cost/a", "val/b"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("labels", "numbers"),
+    [(["1", "1e-3", "-2"], True), (["1", "nan"], False), (["1", "a"], False), (["inf"], True), ([""], False)],
+)
+def test_labels_are_numbers_or_not(labels, numbers):
+    assert are_numbers(labels) == numbers
+
+
+def test_a_label_of_just_the_longest_name_is_taken(tmp_path):
+    text = "fit: --a 1\nover: {{s: {{{}: ''}}}}\n"
+    assert len(read(tmp_path, text.format("a" * 198)).cells[0].name) == 200
+    with pytest.raises(InputError, match="would have 201 characters"):
+        read(tmp_path, text.format("a" * 199))
+
+
+@pytest.mark.parametrize("flag", ["--ckpt_path", "--trainer.default_root_dir", "--trainer.logger"])
+@pytest.mark.parametrize("form", ["{} x", "{}=x"])
+def test_every_flag_that_a_sweep_sets_itself_is_refused(tmp_path, flag, form):
+    with pytest.raises(InputError, match=f"leave out {flag}: a sweep"):
+        read(tmp_path, f"fit: {form.format(flag)}\nover: {{--s: [0]}}\n")
+    with pytest.raises(InputError, match=f"leave out {flag}: a sweep"):
+        read(tmp_path, f"fit: --a 1\nover: {{s: {{a: {form.format(flag)}}}}}\n")
+
+
+@pytest.mark.parametrize("verb", ["validate", "test", "predict"])
+@pytest.mark.parametrize("checkpoint", ["last", "best", "x.ckpt", "runs/x"])
+def test_what_follows_a_fit_names_its_checkpoint(tmp_path, verb, checkpoint):
+    for words in (f"{verb} --a --ckpt_path {checkpoint}", f"{verb} --ckpt_path={checkpoint} --a"):
+        plan = read(tmp_path, f"fit: --b 1\nthen: ['{words}']\nover: {{--s: [0]}}\n")
+        assert plan.cells[0].lines[1] == [verb, "--b", "1", "--s", "0", *words.split()[1:]]

@@ -17,7 +17,9 @@ from filelock import FileLock
 
 from vit_lightning.commands.sweep import children, run
 from vit_lightning.commands.sweep import verb as module
+from vit_lightning.commands.sweep.plan import Cell
 from vit_lightning.compute.cost import training_flops
+from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig
 
 RUN = """
@@ -435,3 +437,51 @@ def test_what_failed_before_it_had_a_state_may_change(sweep):
     Path("rates.yaml").write_text(PLAN)
     assert sweep().code == 0
     assert len(rows()) == 6
+
+
+@pytest.mark.parametrize(
+    ("states", "received", "code", "said"),
+    [
+        (["finished", "finished"], None, None, ""),
+        (["finished", "failed"], None, 1, "failed   rates/s=1: why\nerror: 1 of 2 runs failed\n"),
+        (["stopped", "finished"], signal.SIGTERM, 143, "1 runs remain; the same command goes on with them\n"),
+        (
+            ["stopped", "failed"],
+            signal.SIGINT,
+            130,
+            "failed   rates/s=1: why\nerror: 1 of 2 runs failed\n1 runs remain",
+        ),
+        (["finished", "elsewhere"], None, 1, "1 of 2 runs are under way elsewhere and missing here"),
+        (["finished"], signal.SIGTERM, 143, ""),
+    ],
+)
+def test_the_status_says_what_became_of_the_runs(capsys, tmp_path, states, received, code, said):
+    outcomes = [
+        run.Outcome(Cell("rates", {"s": str(number)}, [["fit"]]), state, reason="why")
+        for number, state in enumerate(states)
+    ]
+    if code is None:
+        module._exit(outcomes, received, tmp_path)
+    else:
+        with pytest.raises(SystemExit) as ended:
+            module._exit(outcomes, received, tmp_path)
+        assert ended.value.code == code
+    assert capsys.readouterr().err.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("text", "part"), [("1/1", (1, 1)), ("2/10", (2, 10)), ("10/10", (10, 10)), ("11/10", None), ("0/2", None)]
+)
+def test_a_shard_is_one_of_its_parts(text, part):
+    if part:
+        assert module._shard(text) == part
+    else:
+        with pytest.raises(InputError, match=f"--shard {text}: expected i/n with i from 1 to n"):
+            module._shard(text)
+
+
+def test_what_fills_a_plan_may_hold_any_sign():
+    assert module._given(["A=1", "B=x=y", "C="]) == {"A": "1", "B": "x=y", "C": ""}
+    for word in ("=1", "A", ""):
+        with pytest.raises(InputError, match=f"--set {word}: expected NAME=VALUE"):
+            module._given([word])

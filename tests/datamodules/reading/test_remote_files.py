@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import os
 import pickle
 import threading
 from pathlib import Path
@@ -144,3 +145,76 @@ def test_small_files_and_addresses(remote, tmp_path):
     assert is_remote("s3://a/b") and not is_remote("/a/b")
     assert cache_folder(tmp_path, "s3://a/set") != cache_folder(tmp_path, "s3://b/set")
     assert cache_folder(tmp_path, "s3://a/set").name.startswith("set-")
+
+
+def test_a_file_s_place_stands_for_its_address_and_its_checksum(tmp_path):
+    files = [
+        RemoteFile("s3://a/x.bin", 1, "1"),
+        RemoteFile("s3://b/x.bin", 1, "1"),
+        RemoteFile("s3://a/x.bin", 1, "2"),
+        RemoteFile("s3://a/x.bin", 1, None),
+        RemoteFile("s3://a/y.bin", 1, "1"),
+        RemoteFile("/near/z.tar.gz"),
+        RemoteFile("/near/z.tgz"),
+    ]
+    found = RemoteFiles(files, tmp_path)
+    places = [found._place(number) for number in range(len(files))]
+    assert len(set(places)) == len(files) and all(place.parent == tmp_path for place in places)
+    assert [place.name.rpartition("-")[2] for place in places] == [file.url.rpartition("/")[2] for file in files]
+    near = RemoteFiles([RemoteFile("/near/z.tar"), RemoteFile("/near/z.bin", 1, "1")], tmp_path)
+    assert [str(near._place(number)) for number in range(2)] == ["/near/z.tar", "/near/z.bin"]
+    assert found.remote and not near.remote
+    assert RemoteFiles([RemoteFile("/near/z.tar"), RemoteFile("s3://a/b")], tmp_path).remote
+
+
+def test_a_root_has_its_folder_in_the_cache_that_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(module.array_cache, "CACHE_FOLDER", tmp_path / "own")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    folder = cache_folder(None, "s3://a/set")
+    assert folder.parent == tmp_path / "own" and folder == cache_folder(None, "s3://a/set")
+    assert cache_folder(Path("~/x"), "s3://a/set") == tmp_path / "home/x" / folder.name
+
+
+def test_only_so_many_files_are_open_and_each_is_opened_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "OPEN", 2)
+    files = []
+    for number in range(3):
+        (tmp_path / f"{number}.bin").write_bytes(bytes([number]) * 4)
+        files.append(RemoteFile(str(tmp_path / f"{number}.bin")))
+    found = RemoteFiles(files, tmp_path / "cache")
+    assert [found.read(number, 1, 2) for number in (0, 1, 0, 2)] == [bytes([number]) * 2 for number in (0, 1, 0, 2)]
+    assert list(found._opened) == [1, 2] and found.open(2) is found.open(2)
+
+
+def test_room_is_made_up_to_the_limit_and_never_of_the_newest(tmp_path):
+    """Ten bytes may stay; of equal ages the smaller goes first, and what is hidden is not counted."""
+    found = RemoteFiles([], tmp_path, limit=10 / 2**30)
+    for name, size, age in (("a", 4, 1), ("b", 3, 2), ("c", 5, 3), (".lock", 50, 0), ("new", 6, 0)):
+        (tmp_path / name).write_bytes(b"x" * size)
+        os.utime(tmp_path / name, (age, age))
+    found._make_room(tmp_path / "new")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "new"]
+    for name, size, age in (("a", 2, 2), ("b", 2, 1)):
+        (tmp_path / name).write_bytes(b"x" * size)
+        os.utime(tmp_path / name, (age, age))
+    found._make_room(tmp_path / "new")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "a", "b", "new"]  # ten in all
+
+
+@pytest.mark.parametrize("attempts", [0, 4])
+def test_a_fetch_is_tried_five_times_with_longer_and_longer_pauses(monkeypatch, attempts):
+    slept: list[float] = []
+    monkeypatch.setattr(module.time, "sleep", slept.append)
+    states = iter([OSError("reset by\n peer")] * (attempts or 5) + [None])
+
+    def fetch() -> None:
+        if error := next(states):
+            raise error
+
+    if attempts:
+        module._patiently(fetch, RemoteFile("s3://a/x"))
+        assert slept == [0.1, 0.5, 2.0, 10.0]
+    else:
+        with pytest.raises(InputError, match="s3://a/x cannot be fetched: reset by peer"):
+            module._patiently(fetch, RemoteFile("s3://a/x"))
+        assert slept == [0.1, 0.5, 2.0, 10.0]

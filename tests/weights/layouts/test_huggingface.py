@@ -200,3 +200,39 @@ def test_a_config_of_another_model(tmp_path, randomise):
     (tmp_path / "config.json").write_text('{"model_type": "beit"}')
     with pytest.raises(InputError, match=r"of the model_type 'beit': only vit, dinov2"):
         load_net(tmp_path)
+
+
+def test_a_config_that_leaves_out_what_the_tensors_tell_is_enough(tmp_path, randomise):
+    """Of 224 pixels, transformers' default, and with a size of two sides the table is that of two sides."""
+    sides = {"image_size": 224, "patch_size": 16}
+    config = transformers.ViTConfig(**SMALL | sides, intermediate_size=200, id2label={0: "a", 1: "b", 2: "c"})
+    theirs = randomise(transformers.ViTForImageClassification(config))
+    theirs.save_pretrained(tmp_path)
+    said = json.loads((tmp_path / "config.json").read_text())
+    needed = ("model_type", "num_attention_heads", "id2label")
+    (tmp_path / "config.json").write_text(json.dumps({name: said[name] for name in needed}))
+    net, report = load_net(tmp_path)
+    assert net.image_size == (224, 224) and report.class_names == ["a", "b", "c"]
+    assert (net.config.depth, net.config.mlp, net.config.heads, net.config.patch) == (2, 200, 3, 16)
+    images = torch.randn(1, 3, 224, 224, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        torch.testing.assert_close(net.eval()(images), theirs(images).logits, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("loss", ["softmax", "sigmoid"])
+def test_classes_of_one_s_own_sigmoid_are_said(tmp_path, loss):
+    net = build(NetConfig("Ti/8", width=16, depth=1, heads=2, mlp=24, gelu="exact"), (16, 24), 3)
+    report = Report("", "", mean=(0.1, 0.2, 0.3), std=(0.4, 0.5, 0.6))
+    report.training = {"recipe": {"loss": loss}}
+    save(net, report, tmp_path / "x", "huggingface")
+    names = ("config", "preprocessor_config")
+    said, prepared = (json.loads((tmp_path / "x" / f"{name}.json").read_text()) for name in names)
+    assert said.get("problem_type") == ("multi_label_classification" if loss == "sigmoid" else None)
+    assert said["image_size"] == [16, 24] and said["hidden_act"] == "gelu"
+    assert said["id2label"] == {"0": "LABEL_0", "1": "LABEL_1", "2": "LABEL_2"}
+    assert said["label2id"] == {"LABEL_0": 0, "LABEL_1": 1, "LABEL_2": 2}
+    assert prepared["size"] == {"height": 16, "width": 24} and prepared["resample"] == 2
+    assert (prepared["image_mean"], prepared["image_std"]) == ([0.1, 0.2, 0.3], [0.4, 0.5, 0.6])
+    assert prepared["do_rescale"] and prepared["rescale_factor"] == 1 / 255
+    again = load_net(tmp_path / "x")[1]
+    assert again.loss == (loss if loss == "sigmoid" else None) and again.class_names == []

@@ -225,15 +225,16 @@ class Packing:
         entries = [self.done[number] for number in range(len(self.spans))]
         several = any(entry["labels"] is None for entry in entries)
         listed = [{name: entry[name] for name in LISTED} for entry in entries if entry["chunk_size"]]
+        digests = {}
         if not several:
             labels = np.concatenate([np.frombuffer(base64.b85decode(entry["labels"]), "<i4") for entry in entries])
             content = io.BytesIO()
             np.save(content, labels)
-            chunks.put(self.folder / "labels.npy", [content.getvalue()])
-        chunks.put(self.folder / chunks.INDEX, [chunks.index(listed, several).encode()])
+            digests["labels_sha256"] = chunks.put(self.folder / chunks.LABELS, [content.getvalue()])
+        digests["index_sha256"] = chunks.put(self.folder / chunks.INDEX, [chunks.index(listed, several).encode()])
         totals = {name: sum(entry[of] for entry in entries) for name, of in TOTALS.items()}
         sides = np.sum([entry["sides"] for entry in entries], axis=0) // max(1, totals["images"])
-        return {"folder": self.folder.name, **totals, "mean_size": sides.tolist()}
+        return {"folder": self.folder.name, **totals, "mean_size": sides.tolist(), **digests}
 
     def _read_journal(self) -> dict[int, dict[str, Any]]:
         """Return the shards that are finished and still there.
@@ -318,5 +319,6 @@ def _jpeg(pixels: Tensor, quality: int) -> bytes:
 
 def _png(pixels: Tensor) -> bytes:
     content = io.BytesIO()
-    Image.fromarray(rearrange(pixels, "c y x -> y x c").numpy().squeeze()).save(content, "PNG")
+    pattern = "1 y x -> y x" if len(pixels) == 1 else "c y x -> y x c"
+    Image.fromarray(rearrange(pixels, pattern).numpy()).save(content, "PNG")
     return content.getvalue()

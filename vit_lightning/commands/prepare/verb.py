@@ -93,7 +93,7 @@ def _foreign_files(out: Path) -> Iterator[str]:
 
 
 def _is_ours(path: Path) -> bool:
-    names = (chunks.JOURNAL, chunks.INDEX, "labels.npy", "chunk-*.bin", "*.part", ".*")
+    names = (chunks.JOURNAL, chunks.INDEX, chunks.LABELS, "chunk-*.bin", "*.part", ".*")
     return path.is_file() and any(path.match(name) for name in names)
 
 

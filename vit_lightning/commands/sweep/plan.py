@@ -10,7 +10,7 @@ from typing import Any
 
 from vit_lightning.errors import InputError, did_you_mean
 from vit_lightning.evaluation.scores import METRICS
-from vit_lightning.files import looked_for_in
+from vit_lightning.files import check_regular, looked_for_in
 from vit_lightning.yaml_files import AsWritten, kind, read_mapping
 
 KEYS = ("fit", "then", "over", "figure")
@@ -90,6 +90,7 @@ def read_plan(path: Path, given: dict[str, str], runs: Path) -> SweepPlan:
     Raises:
         InputError: the file is no plan.
     """
+    check_regular(path, f"plan {path}")
     if not path.is_file():
         meant = did_you_mean(str(path), map(str, path.parent.glob("*.yaml")))
         raise InputError(f"{path}: no such plan{looked_for_in(path)}{meant}")

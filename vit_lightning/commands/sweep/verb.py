@@ -154,10 +154,10 @@ def _plans(paths: list[str], given: dict[str, str], runs: Path) -> list[SweepPla
 
 
 def _given(words: Iterable[str]) -> dict[str, str]:
-    pairs = [word.partition("=") for word in words]
-    if wrong := next((name for name, sign, _ in pairs if not name or not sign), None):
+    pairs = [(word, *word.partition("=")) for word in words]
+    if (wrong := next((word for word, name, sign, _ in pairs if not name or not sign), None)) is not None:
         raise InputError(f"--set {wrong}: expected NAME=VALUE, such as DATA=/data/cifar10")
-    return {name: value for name, _, value in pairs}
+    return {name: value for _, name, _, value in pairs}
 
 
 def _shard(text: str) -> tuple[int, int]:

@@ -1,0 +1,80 @@
+"""What the plan counts, from facts made by hand."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
+
+import pytest
+import torch
+
+from vit_lightning.callbacks.plan import plan_lines
+from vit_lightning.classifier import Classifier
+from vit_lightning.compute.cost import macs
+from vit_lightning.contracts import ImageData
+from vit_lightning.models import NetConfig
+
+
+def planned(data: object = None, **facts: object) -> SimpleNamespace:
+    """A trainer of 3 devices, 4 batches of 5 images an epoch each, two of which accumulate."""
+    loader = SimpleNamespace(batch_size=5, dataset=range(67))
+    usual = {"train_dataloader": loader, "world_size": 3, "accumulate_grad_batches": 2, "num_training_batches": 4}
+    usual |= {"max_epochs": 7, "estimated_stepping_batches": 14, "datamodule": data, "optimizers": [], "precision": "x"}
+    usual |= {"strategy": SimpleNamespace(root_device=torch.device("cpu")), "logger": None, "log_dir": "theirs"}
+    usual |= {"ckpt_path": None}
+    return SimpleNamespace(fit_loop=SimpleNamespace(setup_data=lambda: None), **usual | facts)
+
+
+def model(**facts: object) -> Classifier:
+    made = Classifier({"variant": "mu/8", "depth": 3}, num_classes=3, image_size=(16, 24), **facts)
+    made.configure_model()
+    return made
+
+
+def test_every_line_adds_up():
+    net = model(schedule={"warmup_steps": 2, "decay": "linear"})
+    cost = 2 * macs(NetConfig("mu/8", depth=3), (16, 24), 3) / 1e9
+    parameters = sum(parameter.numel() for parameter in net.parameters())
+    first, *lines = plan_lines(planned(), net, Path("ours"))
+    assert first == f"net      mu/8 with depth 3, {parameters:,} parameters, {cost:.3g} GFLOPs per image forward"
+    assert lines == [
+        "batch    5 per device x 3 devices x 2 = 30",
+        "data     67 training images, 7 dropped per epoch",
+        "steps    7 epochs of 4 batches, 14 optimiser steps, warm-up 2, then linear",
+        "pixels   mean 0.5, 0.5, 0.5, std 0.5, 0.5, 0.5, from the default",
+        "device   cpu, precision x",
+        "loss     softmax cross-entropy, label smoothing 0",
+        "run      ours",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"max_epochs": -1}, "steps    epochs of 4 batches, 14 optimiser steps"),
+        ({"max_epochs": None}, "steps    epochs of 4 batches, 14 optimiser steps"),
+        ({"accumulate_grad_batches": 5}, "warning  accumulation 5 exceeds the 4 batches of an epoch: one step each"),
+        ({"num_training_batches": 5}, "data     67 training images, 0 dropped per epoch"),
+        ({"logger": object()}, "run      theirs"),
+    ],
+)
+def test_lines_follow_their_facts(facts, said):
+    assert any(line.startswith(said) for line in plan_lines(planned(**facts), model()))
+
+
+def test_a_part_of_the_set_is_told_from_the_whole():
+    class Data(SimpleNamespace):
+        class_names = ("a", "b", "c")
+        further_sets: ClassVar[dict] = {}
+        batch_size = 5
+        num_classes = 3
+
+    for whole, said in ((range(80), "67 of 80"), (range(67), "67"), (None, "67")):
+        data = Data(train_set=whole)
+        if not isinstance(data, ImageData):
+            pytest.fail("the stand-in lacks something that ImageData offers")
+        assert plan_lines(planned(data), model())[2] == f"data     {said} training images, 7 dropped per epoch"
+
+
+def test_without_accumulation_over_the_epoch_and_a_folder_nothing_is_said_of_them():
+    words = [line.split()[0] for line in plan_lines(planned(accumulate_grad_batches=4), model())]
+    assert words == ["net", "batch", "data", "steps", "pixels", "device", "loss"]

@@ -1,0 +1,110 @@
+"""The table of scores that validate and test print."""
+
+import io
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from vit_lightning.callbacks.score_table import foreign_table, score_table
+
+DATA = ("--data", "Synthetic", "--data.eval_size", 24, "--data.batch_size", 16, "--data.num_workers", 0)
+FIT = ("fit", *DATA, "--data.train_size", 32, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
+SCORING = ("--trainer.accelerator", "cpu", "--ckpt_path", "last")
+
+
+def cells(text: str) -> list[list[str]]:
+    """Rows of a table, header first."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and "──" not in line]
+    return [re.split(r" {2,}", line) for line in lines]
+
+
+def shown(table: Table) -> list[list[str]]:
+    console = Console(width=160, record=True, file=io.StringIO())
+    console.print(table)
+    return cells(console.export_text())
+
+
+@pytest.mark.parametrize(("verb", "name"), [("validate", "validation"), ("test", "test")])
+def test_one_table_has_images_percentages_and_time(app, verb, name):
+    assert app(*FIT, "--data.eval_size", 8).code == 0
+    done = app(verb, *DATA, *SCORING)
+    assert done.code == 0, done.err
+    header, row, scored, time = cells(done.out)
+    assert scored == ["scored", "runs/default/0/checkpoints/last.ckpt"]
+    assert header == ["set", "images", "loss", "top-1", "top-5"]
+    assert row[:2] == [name, "24"] and re.fullmatch(r"[\d.]+", row[2])
+    assert all(re.fullmatch(r"\d+\.\d\d %", cell) for cell in row[3:])
+    assert time[0] == "time" and re.fullmatch(r"[\d.]+ (m?s|min \d\d s), [\d,.]+ images/s", time[1])
+    assert "DataLoader" not in done.out
+
+
+def test_verbose_false_prints_none(app):
+    assert app(*FIT).code == 0
+    done = app("test", *DATA, *SCORING, "--verbose", "false")
+    assert done.code == 0 and done.out == "", done.err
+
+
+def test_scoring_says_nothing_of_what_bears_on_training_alone(app, tmp_path):
+    assert app(*FIT).code == 0
+    recipe = ("--model.schedule.warmup_steps", 7, "--model.optim.lr", 1, "--model.label_smoothing", 0.1)
+    recipe += ("--model.averaging.decay", 0.5, "--model.net.dropout", 0.1)
+    done = app("test", *DATA, *SCORING, *recipe)
+    assert done.code == 0 and "differs" not in done.out + done.err, done.err
+    done = app("test", *DATA, *SCORING, "--model.loss", "sigmoid")
+    assert "differs from the checkpoint: model.loss: softmax -> sigmoid" in done.err
+
+
+def test_further_sets_are_rows_under_their_names():
+    values = {"loss": 0.4321, "top1": 0.98354, "top5": 1.0, "real": 0.862, "mine": 0.5}
+    counted = {"loss": 50_000, "top1": 50_000, "top5": 50_000, "real": 46_837, "mine": 9}
+    assert shown(score_table("validation", values, counted, ["real", "mine"], several=False)) == [
+        ["set", "images", "loss", "top-1", "top-5"],
+        ["validation", "50,000", "0.4321", "98.35 %", "100.00 %"],
+        ["ReaL labels", "46,837", "86.20 %"],
+        ["mine", "9", "50.00 %"],
+    ]
+
+
+def test_scores_of_several_labels_have_their_own_names():
+    values = {"loss": 30560.7, "top1": 0.5, "top5": 0.75}
+    header, row = shown(score_table("test", values, dict.fromkeys(values, 4), [], several=True))
+    assert header == ["set", "images", "loss", "precision at 1", "hit at 5"]
+    assert row == ["test", "4", "30,561", "50.00 %", "75.00 %"]
+
+
+def test_sets_of_a_model_from_elsewhere_are_rows():
+    values = {"accuracy/dataloader_idx_0": 0.5, "accuracy/dataloader_idx_1": 0.25, "f1/dataloader_idx_1": 0.125}
+    assert shown(foreign_table("test", values, Counter({0: 8, 1: 4}))) == [
+        ["set", "images", "accuracy", "f1"],
+        ["test 1", "8", "0.5"],
+        ["test 2", "4", "0.25", "0.125"],
+    ]
+    assert shown(foreign_table("test", {"f1": 0.5}, Counter({0: 8}))) == [["set", "images", "f1"], ["test", "8", "0.5"]]
+
+
+MULTI = """
+import torch
+from datamodules.synthetic import Synthetic
+
+
+class Several(Synthetic):
+    def setup(self, stage):
+        images = torch.zeros(4, 3, 16, 16, dtype=torch.uint8)
+        self.train_set = self.val_set = self.test_set = list(zip(images, torch.ones(4, 3)))
+"""
+
+
+def test_images_of_several_labels_are_known_by_their_labels(app, tmp_path: Path, monkeypatch):
+    (tmp_path / "several.py").write_text(MULTI)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    words = ("--data", "several.Several", "--data.num_classes", 3, "--data.image_size", 16, "--data.batch_size", 4)
+    words += ("--data.num_workers", 0, "--trainer.accelerator", "cpu")
+    done = app("fit", *words, "--model.net.variant", "mu/8", "--model.loss", "sigmoid")
+    assert done.code == 0, done.err
+    assert "precision at 1 100.0 %" in done.out and "best.ckpt (precision at 1 100.00 %)" in done.out
+    done = app("test", *words, "--ckpt_path", "last")
+    assert cells(done.out)[0] == ["set", "images", "loss", "precision at 1", "hit at 5"], done.out + done.err

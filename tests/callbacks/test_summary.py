@@ -1,0 +1,57 @@
+"""What the end of a fit says."""
+
+import re
+import shlex
+from pathlib import Path
+
+DATA = ("--data", "Synthetic", "--data.eval_size", 8, "--data.batch_size", 8, "--data.num_workers", 0)
+FIT = ("fit", *DATA, "--data.train_size", 64, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
+
+
+def said(out: str) -> dict[str, str]:
+    """Lines of a word and what it is, by the word; the last one of each."""
+    return {line.split()[0]: line[9:] for line in out.splitlines() if re.match(r"[a-z]+ {2,}\S", line)}
+
+
+def test_the_end_says_scores_places_time_and_the_next_command(app):
+    done = app(*FIT, "--trainer.max_epochs", 2)
+    assert done.code == 0, done.err
+    words = [line.split()[0] for line in done.out.splitlines()][-5:]
+    assert words == ["best", "last", "time", "run", "next"]
+    found = said(done.out)
+    for name in ("best", "last"):
+        assert re.fullmatch(rf"runs/default/0/checkpoints/{name}\.ckpt \(top-1 \d+\.\d\d %\)", found[name])
+    assert re.fullmatch(r"[\d.]+ s, [\d,.]+ images/s, waiting for data \d+ %", found["time"])
+    assert found["run"] == "runs/default/0"
+    python, module, name, *rest = shlex.split(found["next"])
+    assert (python, module, name) == ("python", "-m", "vit_lightning")
+    tested = app(*rest)
+    assert tested.code == 0, tested.err
+    assert "top-1" in tested.out and tested.err == ""
+
+
+def test_a_resumed_run_counts_the_time_before(app):
+    assert app(*FIT).code == 0
+    more = ("--trainer.max_epochs", 2, "--model.schedule.allow_horizon_change", "true")
+    done = app(*FIT, *more, "--ckpt_path", "last")
+    assert done.code == 0, done.err
+    assert " with what came before, " in said(done.out)["time"]
+    assert said(done.out)["resume"] == "runs/default/0/checkpoints/last.ckpt at step 8, in epoch 2"
+
+
+def test_a_score_of_earlier_weights_is_not_the_last(app):
+    done = app(*FIT, "--trainer.max_epochs", 3, "--trainer.check_val_every_n_epoch", 2)
+    assert done.code == 0, done.err
+    assert said(done.out)["last"] == "runs/default/0/checkpoints/last.ckpt"
+    assert "(top-1 " in said(done.out)["best"]
+
+
+def test_data_without_a_test_set_is_validated_next(app, tmp_path: Path, monkeypatch):
+    source = (
+        "from datamodules.synthetic import Synthetic\n\n\nclass Untested(Synthetic):\n    def setup(self, stage):\n"
+    )
+    (tmp_path / "untested.py").write_text(source + "        super().setup(stage)\n        self.test_set = None\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    done = app("fit", "--data", "untested.Untested", *FIT[3:])
+    assert done.code == 0, done.err
+    assert said(done.out)["next"].startswith("python -m vit_lightning validate -c runs/default/0/config.yaml ")

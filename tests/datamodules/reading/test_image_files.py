@@ -1,0 +1,69 @@
+"""Which files are images, where those of a table lie, and what is named instead."""
+
+import pytest
+
+from datamodules.reading.image_files import ENDINGS, ImageFiles, files_below, find_image, is_image
+from vit_lightning.data.images import BrokenImage
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_images_are_known_by_their_ending_in_any_case(ending):
+    assert is_image(f"a/b{ending}") and is_image(f"a/b{ending.upper()}") and is_image(f".git/b{ending}")
+    assert not is_image(f"a/.b{ending}") and not is_image(f"b{ending}.txt") and not is_image(ending[1:])
+
+
+def test_files_are_sorted_folder_by_folder_and_hidden_ones_left_out(tmp_path):
+    for name in ("c/b/2.jpg", "c/b/10.jpg", "c/z.jpg", "c/a.txt", "c/.h/x.jpg", "c/a/y.jpg", "d/other.jpg"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert list(files_below(tmp_path, "c")) == ["c/a.txt", "c/z.jpg", "c/a/y.jpg", "c/b/10.jpg", "c/b/2.jpg"]
+    assert [name.removeprefix("./") for name in files_below(tmp_path / "d", "")] == ["other.jpg"]
+
+
+def test_a_link_is_followed_unless_it_leads_back(tmp_path):
+    (tmp_path / "set/a").mkdir(parents=True)
+    (tmp_path / "else").mkdir()
+    (tmp_path / "else/x.jpg").touch()
+    (tmp_path / "set/a/back").symlink_to(tmp_path / "set")
+    (tmp_path / "set/a/self").symlink_to(tmp_path / "set/a")
+    (tmp_path / "set/a/out").symlink_to(tmp_path / "else")
+    assert list(files_below(tmp_path, "set")) == ["set/a/out/x.jpg"]
+
+
+def test_labels_stay_with_their_files(tmp_path):
+    found = ImageFiles(tmp_path, ["b/2.jpg", "a/1.jpg", "c.jpg"], [2, 0, 1])
+    assert [found[number] for number in range(len(found))] == [
+        (tmp_path / "b/2.jpg", 2),
+        (tmp_path / "a/1.jpg", 0),
+        (tmp_path / "c.jpg", 1),
+    ]
+    assert list(found.keys) == ["b/2.jpg", "a/1.jpg", "c.jpg"] and found.labels.tolist() == [2, 0, 1]
+
+
+def test_the_first_folder_that_holds_a_file_counts(tmp_path):
+    for name in ("one/a/x.jpg", "two/a/x.jpg", "two/a/y.jpg"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    folders = [tmp_path / "one", tmp_path / "two"]
+    assert find_image("a/x.jpg", folders, "") == tmp_path / "one/a/x.jpg"
+    assert find_image("a/x.jpg", folders[::-1], "") == tmp_path / "two/a/x.jpg"
+    assert find_image("a\\y.jpg", folders, "") == tmp_path / "two/a/y.jpg"
+
+
+@pytest.mark.parametrize(
+    ("path", "near"),
+    [
+        ("a/img_7.jpg", "; the nearest that is there is {}/one/a/img_70.jpg"),
+        ("b/img_7.jpg", "; the nearest that is there is {}/two/img_8.jpg"),
+    ],
+)
+def test_a_missing_file_names_the_nearest_in_its_own_folder(tmp_path, path, near):
+    for name in ("one/a/img_70.jpg", "one/a/other.jpg", "one/a/img_7.txt", "two/img_8.jpg"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    folders = [tmp_path / "one", tmp_path / "two"]
+    with pytest.raises(BrokenImage) as told:
+        find_image(path, folders, "row 3")
+    assert told.value.reason == f"No such file as {path} in {folders[0]} or {folders[1]}{near.format(tmp_path)}"
+    with pytest.raises(BrokenImage, match=r"No such file as a/x.jpg in \S*empty; no image is there"):
+        find_image("a/x.jpg", [tmp_path / "empty"], "row 3")

@@ -1,0 +1,116 @@
+"""Labels of Parquet files as text: which they are, which are missing, and whose row a wrong one is."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from datamodules.reading.parquet_labels import FileLabels, class_list, listed_classes, match, read_labels, shortened
+from vit_lightning.data.sampling import IGNORE
+from vit_lightning.errors import InputError
+
+pa = pytest.importorskip("pyarrow")
+from pyarrow import parquet  # noqa: E402
+
+
+def write(folder: Path, labels: list, feature: object = None, kind: object = None) -> Path:
+    table = pa.table({"label": pa.array(labels, kind)})
+    if feature is not None:
+        table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": {"label": feature}}})})
+    parquet.write_table(table, folder / "t.parquet", row_group_size=2)
+    return folder / "t.parquet"
+
+
+NAMED = {"names": ["zebra", "ant", "cat"], "_type": "ClassLabel"}
+
+
+@pytest.mark.parametrize(
+    "feature", [NAMED, {"feature": NAMED, "_type": "Sequence"}, [NAMED], {"feature": {"feature": NAMED}}]
+)
+def test_names_stand_in_the_metadata_at_any_depth(tmp_path, feature):
+    assert listed_classes(write(tmp_path, [0], feature), "label") == ["zebra", "ant", "cat"]
+    assert listed_classes(tmp_path / "t.parquet", "other") is None
+
+
+def test_without_names_nothing_is_listed_and_a_name_stands_once(tmp_path):
+    assert listed_classes(write(tmp_path, [0]), "label") is None
+    assert listed_classes(write(tmp_path, [0], {"dtype": "int64", "_type": "Value"}), "label") is None
+    with pytest.raises(InputError, match="lists the name of a class of its column 'label' twice"):
+        listed_classes(write(tmp_path, [0], {"names": ["a", "b", "a"]}), "label")
+
+
+@pytest.mark.parametrize(
+    ("labels", "feature", "names", "places", "numbered"),
+    [
+        ([2, 0, 1, 2], NAMED, ["ant", "cat", "zebra"], [1, 2, 0, 1], False),
+        (["b", "a", "c", "a"], None, ["a", "b", "c"], [1, 0, 2, 0], False),
+        ([10, 9, 2], None, ["10", "2", "9"], [0, 2, 1], True),
+        ([1.0, 0.0, None], None, ["0", "1"], [1, 0, -1], True),
+        (["b", None, "", "a"], None, ["a", "b"], [1, -1, -1, 0], False),
+        ([1, -1, 0], None, ["0", "1"], [1, -1, 0], True),
+        ([True, False, True], None, ["False", "True"], [1, 0, 1], False),
+    ],
+)
+def test_labels_are_places_among_their_sorted_names(tmp_path, labels, feature, names, places, numbered):
+    found = read_labels(write(tmp_path, labels, feature), "label")
+    assert (found.names, found.places.tolist(), found.numbered) == (names, places, numbered)
+    assert found.ends.tolist() == list(range(len(labels) + 1))
+
+
+@pytest.mark.parametrize(
+    ("labels", "feature", "said"),
+    [
+        ([0, 3, 1], NAMED, "has in row 2 the label 3, outside its 3 classes"),
+        ([0.5, 1.0], None, "has double in its column 'label'; expected whole numbers or text, but has in row 1 the la"),
+        ([2, -3], None, "in row 2 the label -3"),
+        (["a", "['b']"], None, "in row 2 the label"),
+    ],
+)
+def test_the_first_row_with_no_label_is_named(tmp_path, labels, feature, said):
+    with pytest.raises(InputError, match=said):
+        read_labels(write(tmp_path, labels, feature), "label")
+
+
+def labels_of(*names: str, numbered: bool = False) -> FileLabels:
+    count = len(names)
+    return FileLabels(Path("t"), list(names), np.arange(count), np.arange(count + 1), numbered)
+
+
+def test_missing_labels_are_counted_from_the_first():
+    found = FileLabels(Path("t"), ["a"], np.array([0, -1, 0, -1]), np.array([0, 1, 2, 3, 4]), False)
+    with pytest.raises(InputError, match="t has 2 rows without a kind, the first is row 2"):
+        found.check_complete("kind")
+    labels_of("a").check_complete("kind")
+
+
+@pytest.mark.parametrize(
+    ("files", "listed", "classes"),
+    [
+        ([], [["zebra", "ant"], ["cat", "ant"]], ["zebra", "ant", "cat"]),
+        ([labels_of("b", "x")], [["zebra", "b"]], ["zebra", "b", "x"]),
+        ([labels_of("b"), labels_of("a", "c")], [], ["a", "b", "c"]),
+        ([labels_of("0", "2", numbered=True)], [], ["0", "1", "2"]),
+        ([labels_of("0", numbered=True), labels_of("3")], [], ["0", "1", "2", "3"]),
+        ([labels_of("7", numbered=True), labels_of("a", "3")], [], ["3", "a"]),
+    ],
+)
+def test_classes_are_the_listed_ones_then_the_others_sorted(files, listed, classes):
+    assert class_list(files, listed, Path("t")) == classes
+
+
+def test_places_become_classes_by_name():
+    found = FileLabels(Path("t"), ["ant", "cat", "owl"], np.array([2, 0, -1, 1]), np.arange(5), False)
+    assert match(found, ["owl", "ant", "dog", "cat"], "train", False).tolist() == [0, 1, IGNORE, 3]
+    numbers = FileLabels(Path("t"), ["0", "2"], np.array([1, 0]), np.arange(3), True)
+    assert match(numbers, ["x", "y", "z"], "map", True).tolist() == [2, 0]
+    with pytest.raises(InputError, match=r"t has in row 1 the label '2', which train lacks \(3 classes: x, y, z\); it"):
+        match(numbers, ["x", "y", "z"], "train", False)
+    with pytest.raises(
+        InputError, match=r"has in row 1 the label 'owl', which train lacks \(6 classes: cat, ant, 1, 2"
+    ):
+        match(found, ["cat", "ant", "1", "2", "3", "4"], "train", True)
+
+
+def test_long_lists_of_names_are_cut():
+    assert shortened(list("abcde")) == "a, b, c, d, e" and shortened(list("abcdef")) == "a, b, c, d, e, ..."

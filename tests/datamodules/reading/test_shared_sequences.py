@@ -1,0 +1,24 @@
+"""Strings and rows in a few arrays."""
+
+import numpy as np
+import pytest
+
+from datamodules.reading.shared_sequences import Ragged, Strings
+
+
+def test_strings_come_back_whatever_a_file_system_holds():
+    names = ["b", "", "\u00e4\u00f6", "\udcff.png", "a b"]
+    strings = Strings(names)
+    assert list(strings) == names and len(strings) == 5
+    assert strings.ends.tolist() == [0, 1, 1, 5, 10, 13] and strings.text.dtype == np.uint8
+    with pytest.raises(IndexError):
+        strings[5]
+    assert list(Strings([])) == []
+
+
+def test_rows_come_back_in_their_order():
+    rows = [[3, 1], [], [2], [5, 4, 6]]
+    ragged = Ragged.of(rows)
+    assert [row.tolist() for row in ragged] == rows and len(ragged) == 4
+    assert ragged.ends.tolist() == [0, 2, 2, 3, 6] and ragged.values.dtype == np.int32
+    assert len(Ragged.of([])) == 0

@@ -1,0 +1,131 @@
+"""Which columns hold paths and labels, and what their cells say."""
+
+import json
+
+import pytest
+
+from datamodules.reading.table_columns import Columns, _is_set, choose, read
+from vit_lightning.errors import InputError
+
+
+@pytest.fixture
+def table(tmp_path):
+    def write(*names: str, file: str = "t.csv"):
+        (tmp_path / file).write_text(",".join(names) + "\n")
+        return tmp_path / file
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("names", "path", "label", "expected"),
+    [
+        (("label", "path", "image"), None, None, (["path"], ["label"], False)),
+        (("x", "img", "fine_label"), None, None, (["img"], ["fine_label"], False)),
+        (("filename", "labels"), None, None, (["filename"], ["labels"], False)),
+        (("a", "b", "c"), "b", "c", (["b"], ["c"], False)),
+        (("a", "b", "c", "d"), ["b", "a"], ["d", "c"], (["b", "a"], ["d", "c"], True)),
+        (("path", "x"), None, ["x"], (["path"], ["x"], False)),
+    ],
+)
+def test_columns_are_those_that_are_given_or_that_alone_can_be_meant(table, names, path, label, expected):
+    assert choose(table(*names), path, label) == Columns(*expected)
+
+
+def test_roboflows_table_has_a_column_for_each_class(table):
+    assert choose(table("filename", "zebra", "ant", file="_classes.csv"), None, None) == Columns(
+        ["filename"], ["zebra", "ant"], True
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "path", "label", "said"),
+    [
+        (("image", "img", "label"), None, None, "has the columns image and img; give --data.path_column image"),
+        (("path", "labels", "fine_label"), None, None, "labels and fine_label; give --data.label_column labels"),
+        (("path",), None, None, "has no column 'label' but path; give --data.label_column"),
+        (("label",), None, None, "has no column 'path' but label; give --data.path_column"),
+        (("path", "label"), ["path", "x"], None, "has no column 'x' but path, label; give --data.path_column"),
+    ],
+)
+def test_columns_that_cannot_be_told_are_named(table, names, path, label, said):
+    with pytest.raises(InputError, match=said):
+        choose(table(*names), path, label)
+
+
+def test_labels_may_be_absent_where_that_is_allowed(table):
+    assert choose(table("path"), None, None, may_lack_labels=True) == Columns(["path"], [], False)
+    assert choose(table("path", "label"), None, None, may_lack_labels=True).labels == ["label"]
+    with pytest.raises(InputError, match="has no column 'b' but path, a"):
+        choose(table("path", "a"), None, ["a", "b"], may_lack_labels=True)
+
+
+@pytest.mark.parametrize(
+    ("cell", "found"),
+    [
+        *((cell, True) for cell in ("1", "1.0", "True", "true", 1, 1.0, True, " 1 ")),
+        *((cell, False) for cell in ("0", "0.0", "False", "false", 0, 0.0, False, None, " 0")),
+    ],
+)
+def test_a_class_of_its_own_column_is_there_or_not(cell, found):
+    assert _is_set(cell, "x") is found
+
+
+@pytest.mark.parametrize("cell", ["", "2", "yes", "-1", 0.5])
+def test_what_is_neither_is_told(cell):
+    with pytest.raises(ValueError, match="in the column of class x, expected 0 or 1,"):
+        _is_set(cell, "x")
+
+
+def rows(tmp_path, content: list[dict], columns: Columns, several: bool = False) -> list:
+    (tmp_path / "t.json").write_text(json.dumps(content))
+    return [(row.path, row.labels) for row in read(tmp_path / "t.json", columns, several, ";")]
+
+
+def test_paths_of_several_columns_are_joined_and_classes_stay_in_the_order_of_their_columns(tmp_path):
+    content = [
+        {"folder": "/data/", "file": "/x.jpg", "zebra": 0, "ant": 1, "cat": 0},
+        {"folder": "", "file": "y.jpg", "zebra": "1", "ant": "0", "cat": 0},
+        {"folder": "a", "file": "b/z.jpg", "zebra": None, "ant": 0.0, "cat": True},
+    ]
+    columns = Columns(["folder", "file"], ["zebra", "ant", "cat"], True)
+    assert rows(tmp_path, content, columns) == [
+        ("/data//x.jpg", ["ant"]),
+        ("y.jpg", ["zebra"]),
+        ("a/b/z.jpg", ["cat"]),
+    ]
+    content[1]["ant"] = 1
+    assert rows(tmp_path, content, columns, several=True)[1] == ("y.jpg", ["zebra", "ant"])
+    with pytest.raises(InputError, match=r"has 2 labels in row 2 \(y.jpg\), expected one; give --data.multi_label"):
+        rows(tmp_path, content, columns)
+
+
+def test_the_first_wrong_row_is_named(tmp_path):
+    columns = Columns(["path"], ["label"], False)
+    for content, said in (
+        ([{"path": "a", "label": 1}, {"path": "", "label": 1}], "has no path in row 2"),
+        ([{"path": "a", "label": 1}, {"path": "b", "label": None}], r"has 0 labels in row 2 \(b\), expected one"),
+        ([{"path": "a", "label": 1}, {"path": "b", "label": ["x"]}], r"has the list \['x'\] as a label; .* in row 2"),
+    ):
+        with pytest.raises(InputError, match=said):
+            rows(tmp_path, content, columns)
+    assert rows(tmp_path, [{"path": "b"}], Columns(["path"], [], False)) == [("b", [])]
+
+
+@pytest.mark.parametrize(
+    ("split", "group", "found"),
+    [
+        ("s", "g", [("train", "p1"), ("test", "p2")]),
+        ("s", None, [("train", ""), ("test", "")]),
+        (None, "g", [("", "p1"), ("", "p2")]),
+    ],
+)
+def test_split_and_group_are_those_of_their_columns(tmp_path, split, group, found):
+    content = [
+        {"path": "a", "label": "x", "s": "train", "g": "p1"},
+        {"path": "b", "label": "y", "s": "test", "g": "p2"},
+    ]
+    (tmp_path / "t.json").write_text(json.dumps(content))
+    rows = list(read(tmp_path / "t.json", Columns(["path"], ["label"], False, split, group), False, ";"))
+    assert [(row.split, row.group) for row in rows] == found
+    assert [(row.path, row.labels) for row in rows] == [("a", ["x"]), ("b", ["y"])]

@@ -1,0 +1,69 @@
+"""What a person reads of a run while it goes: few figures, in one order, in a bar and in lines."""
+
+from typing import Any
+
+from lightning.pytorch import Trainer
+from torch import Tensor
+
+from vit_lightning.evaluation.scores import SCORES, score_of
+from vit_lightning.terminal import number, percentage
+
+TRAINING_LOSS, SPEED, WAIT = "train/loss", "perf/images_per_s", "perf/data_wait"
+NOT_SHOWN = ("perf/", "cost/")
+"""How the names of figures begin that the logs keep and a line leaves out."""
+
+
+def figures(trainer: Trainer, several: bool, scored: bool = True) -> list[str]:
+    """Return the figures of a fit: its loss, the scores of its last validation, what else the model shows, its speed.
+
+    Args:
+        trainer: The fit's.
+        several: Whether images have several labels.
+        scored: Whether to show scores, which are those of the last validation.
+    """
+    metrics = _metrics(trainer)
+    names = [name for name in metrics if name.startswith("val/")]
+    scores = [_validation(name, metrics[name], several) for name in sorted(names, key=_place)] if scored else []
+    parts = [f"loss {number(metrics[TRAINING_LOSS])}"] if TRAINING_LOSS in metrics else []
+    rest = [name for name in metrics if name != TRAINING_LOSS and not name.startswith(("val/", *NOT_SHOWN))]
+    parts += [*scores, *(f"{name} {number(metrics[name])}" for name in rest)]
+    if SPEED in metrics:
+        parts.append(speed(metrics[SPEED]))
+    if WAIT in metrics:
+        parts.append(waiting(metrics[WAIT]))
+    return parts
+
+
+def speed(images_per_s: float) -> str:
+    """Return a rate in words."""
+    return f"{images_per_s:,.0f} images/s" if images_per_s >= 100 else f"{images_per_s:.3g} images/s"
+
+
+def waiting(share: float) -> str:
+    """Return the share of time without a batch, in words."""
+    return f"waiting for data {percentage(share, digits=0)}"
+
+
+def has_several_labels(batch: Any) -> bool:
+    """Return whether the images of a batch have a row of labels each, as those of several labels have."""
+    return isinstance(batch, tuple | list) and len(batch) > 1 and isinstance(batch[1], Tensor) and batch[1].ndim == 2
+
+
+def _metrics(trainer: Trainer) -> dict[str, float]:
+    """Return what the model shows, and its loss, which it only logs."""
+    shown = dict(trainer.progress_bar_metrics)
+    if TRAINING_LOSS not in shown and TRAINING_LOSS in (logged := trainer.callback_metrics):
+        shown[TRAINING_LOSS] = logged[TRAINING_LOSS]
+    return {name: float(value) for name, value in shown.items()}
+
+
+def _validation(name: str, value: float, several: bool) -> str:
+    if (score := score_of(name)) is None:
+        return f"{name.removeprefix('val/')} {number(value)}"
+    label = score.name_for(several) if score.is_share else f"validation {score.short}"
+    return f"{label} {score.said(value, digits=1)}"
+
+
+def _place(name: str) -> int:
+    names = list(SCORES)
+    return names.index(score.name) if (score := score_of(name)) else len(names)

@@ -1,0 +1,96 @@
+"""What a fit has come to, printed at its end: scores, places, time, and the command that comes next."""
+
+import shlex
+import time
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.callbacks import ModelCheckpoint
+
+from vit_lightning.callbacks.figures import has_several_labels, speed, waiting
+from vit_lightning.callbacks.throughput import Throughput
+from vit_lightning.data import ImageDataModule
+from vit_lightning.evaluation.scores import score_of
+from vit_lightning.runs.checkpoint_names import LAST
+from vit_lightning.runs.folders import CHECKPOINTS
+from vit_lightning.terminal import duration, near, number, report
+
+
+class RunSummary(Callback):
+    """Print best and last score, where everything lies, the time, and the command to type next.
+
+    Args:
+        folder: The run folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._began = time.monotonic()
+        self._validated_step: int | None = None
+        self._several = False
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._began = time.monotonic()
+
+    def on_validation_batch_end(
+        self,
+        trainer: Trainer,
+        pl_module: LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        if dataloader_idx == 0:
+            self._several = has_several_labels(batch)
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if not trainer.sanity_checking:
+            self._validated_step = trainer.global_step
+
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.is_global_zero and trainer.global_step:
+            report("\n".join(self._lines(trainer)))
+
+    def _lines(self, trainer: Trainer) -> list[str]:
+        checkpoint = next((one for one in trainer.checkpoint_callbacks if isinstance(one, ModelCheckpoint)), None)
+        monitor = checkpoint.monitor if checkpoint else None
+        best = Path(checkpoint.best_model_path) if checkpoint and checkpoint.best_model_path else None
+        last = self.folder / CHECKPOINTS / LAST
+        lines = []
+        if checkpoint and best:
+            score = checkpoint.best_model_score
+            lines.append(f"best     {near(best)}{self._score(monitor, None if score is None else float(score))}")
+        if last.exists():
+            value = trainer.callback_metrics.get(monitor or "") if self._validated_step == trainer.global_step else None
+            lines.append(f"last     {near(last)}{self._score(monitor, None if value is None else float(value))}")
+        lines += [f"time     {self._time(trainer)}", f"run      {near(self.folder)}"]
+        if file := best or (last if last.exists() else None):
+            lines.append(f"next     {self._next(trainer, file)}")
+        return lines
+
+    def _score(self, monitor: str | None, value: float | None) -> str:
+        if monitor is None or value is None:
+            return ""
+        if (score := score_of(monitor)) is None:
+            return f" ({monitor} {number(value)})"
+        return f" ({score.name_for(self._several)} {score.said(value)})"
+
+    def _time(self, trainer: Trainer) -> str:
+        seconds = time.monotonic() - self._began
+        parts = [duration(seconds)]
+        throughput = next((one for one in trainer.callbacks if isinstance(one, Throughput)), None)
+        if throughput:
+            whole = 3600 * throughput.device_hours / trainer.world_size
+            if whole > seconds:  # the run was resumed
+                parts.append(f"{duration(whole)} with what came before")
+            figures = throughput.whole
+            parts += [speed(figures["perf/images_per_s"]), waiting(figures["perf/data_wait"])] if figures else []
+        return ", ".join(parts)
+
+    def _next(self, trainer: Trainer, checkpoint: Path) -> str:
+        data = trainer.datamodule  # type: ignore[attr-defined]  # set by Lightning from outside
+        untested = isinstance(data, ImageDataModule) and data.test_set is None
+        words = ["validate" if untested else "test", "-c", str(near(self.folder / "config.yaml"))]
+        return shlex.join(["python", "-m", "vit_lightning", *words, "--ckpt_path", str(near(checkpoint))])
