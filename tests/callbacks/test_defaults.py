@@ -28,11 +28,6 @@ def test_a_fit_has_all_but_predictions():
     assert names("fit") == FIT
 
 
-@pytest.mark.parametrize("verb", ["validate", "test"])
-def test_what_scores_prints_a_table(verb):
-    assert names(verb) == ["PlainProgress", "TimelyEnd", "SkippedImages", "ScoreTable", "ScoreFile"]
-
-
 @pytest.mark.parametrize("verb", ["doctor", "benchmark", "prepare"])
 def test_what_does_not_train_has_progress_and_skipped_images(verb):
     assert names(verb) == ["PlainProgress", "TimelyEnd", "SkippedImages"]
@@ -40,7 +35,7 @@ def test_what_does_not_train_has_progress_and_skipped_images(verb):
 
 @pytest.mark.parametrize("verb", ["validate", "test"])
 def test_scoring_leaves_its_scores(verb):
-    assert names(verb) == ["PlainProgress", "TimelyEnd", "SkippedImages", "ScoreFile"]
+    assert names(verb) == ["PlainProgress", "TimelyEnd", "SkippedImages", "ScoreTable", "ScoreFile"]
 
 
 def test_predict_writes_predictions():

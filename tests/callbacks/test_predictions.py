@@ -331,7 +331,10 @@ def test_a_row_holds_the_best_classes_and_no_padding(tmp_path, capsys):
         ["d", "'-x", "0.600000", "y", "0.250000", ""],
         ["e", "w", "0.500000", "z", "0.300000", ""],
     ]
-    assert capsys.readouterr().out == f"wrote    {tmp_path / 'predictions.csv'}: 5 images\n"
+    assert capsys.readouterr().out.splitlines() == [
+        *("a  '-x 60.0 %", "b  '=broken b", "c  z 70.0 %", "d  '-x 60.0 %", "e  w 50.0 %"),
+        f"wrote    {tmp_path / 'predictions.csv'}: 5 images",
+    ]
 
 
 def test_classes_without_names_are_numbers_and_no_more_are_asked_for_than_there_are(tmp_path):

@@ -54,4 +54,4 @@ def test_data_without_a_test_set_is_validated_next(app, tmp_path: Path, monkeypa
     monkeypatch.syspath_prepend(str(tmp_path))
     done = app("fit", "--data", "untested.Untested", *FIT[3:])
     assert done.code == 0, done.err
-    assert said(done.out)["next"].startswith("python -m vit_lightning validate -c runs/default/0/config.yaml ")
+    assert said(done.out)["next"] == "python -m vit_lightning validate runs/default/0"

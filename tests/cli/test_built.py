@@ -46,7 +46,9 @@ def trained(tmp_path) -> Path:
     report = Report("", "", mean=(0.25,) * 3, std=(0.75,) * 3)
     checkpoint.write(build(NetConfig("mu/8"), 32, 3), report, path)
     content = torch.load(path, weights_only=True)
-    torch.save(content | {"global_step": 7}, path)
+    progress = dict.fromkeys(("epoch_progress", "epoch_loop.batch_progress", "epoch_loop.state_dict"), {})
+    state = {"optimizer_states": [{"state": {}, "param_groups": [{"params": [0]}]}], "lr_schedulers": []}
+    torch.save(content | state | {"global_step": 7, "loops": {"fit_loop": progress}, "callbacks": {}}, path)
     return path
 
 
@@ -195,29 +197,21 @@ def test_what_the_config_leaves_open_is_settled_before_anything_is_built(monkeyp
     assert config.trainer.precision == "x" and cli.undirected == [("val/top1", "max")]
 
 
-def ended(capsys, step: int = 8, trained: dict | None = None, first: bool = True, **facts: object) -> str:
-    usual = {"best_model_score": torch.tensor(0.5), "best_model_path": "runs/x/0/best.ckpt", "monitor": "val/top1"}
-    cli = SimpleNamespace(
-        trainer=SimpleNamespace(global_step=step, is_global_zero=first),
-        trained=trained or {},
-        folder=facts.pop("folder", "runs/x/0"),
-        config_init=None,
-        _get=lambda config, name: SimpleNamespace(**usual | facts),
-    )
+def test_a_fit_without_a_step_has_failed_and_one_without_work_says_so(capsys):
+    trainer = SimpleNamespace(global_step=8, is_global_zero=True)
+    cli = SimpleNamespace(trainer=trainer, trained={"global_step": 7})
     ViTCLI.after_fit(cli)
-    return capsys.readouterr().out
-
-
-def test_a_fit_says_where_everything_lies(capsys):
-    assert ended(capsys) == "best     runs/x/0/best.ckpt (val/top1 0.5000)\nrun      runs/x/0\n"
-    assert ended(capsys, best_model_score=None) == "best     runs/x/0/best.ckpt\nrun      runs/x/0\n"
-    assert ended(capsys, best_model_path="") == "run      runs/x/0\n"
-    assert ended(capsys, folder=None) == ended(capsys, first=False, trained={"global_step": 8}) == ""
-    assert ended(capsys, trained={"global_step": 7}).startswith("best")
-    said = ended(capsys, trained={"global_step": 8})
+    assert capsys.readouterr().out == ""
+    cli.trained = {"global_step": 8}
+    ViTCLI.after_fit(cli)
+    said = capsys.readouterr().out
     assert said.startswith("nothing was left to train: the checkpoint has 8 optimiser steps; raise --trainer.max_epo")
+    trainer.is_global_zero = False
+    ViTCLI.after_fit(cli)
+    assert capsys.readouterr().out == ""
+    trainer.global_step = 0
     with pytest.raises(InputError, match="the run made no optimiser step"):
-        ended(capsys, step=0)
+        ViTCLI.after_fit(cli)
 
 
 @pytest.mark.parametrize(("value", "found"), [(None, []), (3, [3]), ([3, 4], [3, 4]), ((3,), [3]), ("ab", ["ab"])])

@@ -50,11 +50,11 @@ def test_a_run_folder_is_all_that_scoring_needs(app, run):
             written = scores(run / f"{verb}.json")
             assert written["verb"] == verb and written["images"] == 8
             assert set(written["scores"]) == {f"{split}/loss", f"{split}/top1", f"{split}/top5"}
-            assert str(written["scores"][f"{split}/top1"]) in done.out
+            assert f"{100 * written['scores'][f'{split}/top1']:.2f} %" in done.out
             assert written["checkpoint"] == str(run / "checkpoints/best.ckpt")
             assert written["data"] == "datamodules.synthetic.Synthetic" and written["date"].endswith("+00:00")
             assert not list(run.glob(".*"))
-        assert str(scores(run / "test.json")["scores"]["test/loss"]) in plain.out
+        assert f"{100 * scores(run / 'test.json')['scores']['test/top1']:.2f} %" in plain.out
         done = app("predict", run)
         assert done.code == 0 and (run / "predictions.csv").is_file(), done.err
         assert not list(Path().iterdir())
