@@ -46,7 +46,7 @@ def test_weights_from_elsewhere_are_scored_in_fp32(gpu):
         {"accelerator": "cpu"},
         {"accelerator": "tpu"},
     ],
-    ids=str,
+    ids=["given", "plugin", "plugin's name", "cpu", "tpu"],
 )
 def test_what_is_given_stays(gpu, trainer):
     assert default_precision("fit", {"accelerator": "auto"} | trainer, {}) is None

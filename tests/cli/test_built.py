@@ -46,7 +46,7 @@ def trained(tmp_path) -> Path:
     report = Report("", "", mean=(0.25,) * 3, std=(0.75,) * 3)
     checkpoint.write(build(NetConfig("mu/8"), 32, 3), report, path)
     content = torch.load(path, weights_only=True)
-    progress = dict.fromkeys(("epoch_progress", "epoch_loop.batch_progress", "epoch_loop.state_dict"), {})
+    progress = {name: {} for name in ("epoch_progress", "epoch_loop.batch_progress", "epoch_loop.state_dict")}
     state = {"optimizer_states": [{"state": {}, "param_groups": [{"params": [0]}]}], "lr_schedulers": []}
     torch.save(content | state | {"global_step": 7, "loops": {"fit_loop": progress}, "callbacks": {}}, path)
     return path

@@ -15,7 +15,8 @@ from vit_lightning.models import NetConfig, build
 from vit_lightning.weights import load_into, load_net, open_weights
 from vit_lightning.weights.archive import Stored
 from vit_lightning.weights.layouts.timm import read, recognises
-from vit_lightning.weights.load import _check, _skeleton
+from vit_lightning.weights.completeness import check_whole
+from vit_lightning.weights.load import _skeleton
 from vit_lightning.weights.save import save
 
 timm = pytest.importorskip("timm")
@@ -224,7 +225,7 @@ def test_every_architecture_of_timm_is_read_rightly_or_refused():
             continue
         try:
             weights = read(archive, None, None)
-            _check(weights, _skeleton(weights.config, weights.image_size, weights.num_classes), name)
+            check_whole(weights, _skeleton(weights.config, weights.image_size, weights.num_classes), name)
         except InputError:
             refused.append(name)
             continue
