@@ -14,8 +14,8 @@ from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build
 from vit_lightning.weights import load_into, load_net, open_weights
 from vit_lightning.weights.archive import Stored
-from vit_lightning.weights.layouts.timm import read, recognises
 from vit_lightning.weights.completeness import check_whole
+from vit_lightning.weights.layouts.timm import read, recognises
 from vit_lightning.weights.load import _skeleton
 from vit_lightning.weights.save import save
 
