@@ -47,8 +47,15 @@ class Start(NamedTuple):
     log: Path
 
     def others(self) -> list[int]:
-        """Its processes but the first."""
-        return [pid for pid in marked(self.mark) if pid != self.process.pid]
+        """Its processes but the first, and but the helpers of libraries, such as ldconfig, that imports start."""
+        return [pid for pid in marked(self.mark) if pid != self.process.pid and b"vit_lightning" in words_of(pid)]
+
+
+def words_of(pid: int) -> bytes:
+    """The command line of a process; a loader's worker has that of its parent."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
 
 
 def marked(mark: str) -> list[int]:
