@@ -207,3 +207,35 @@ def test_a_run_names_its_models_code_and_a_checkpoint_does_not(app, tmp_path, mo
     assert app("test", "runs/own/0").code == 0
     refused = app("test", "runs/own/0/checkpoints/last.ckpt")
     assert refused.code == 1 and "names the class 'own_tilted.Tilted', whose code would run" in refused.err
+
+
+def test_a_run_that_took_its_net_from_weights_is_whole(app, run):
+    """Its config leaves the variant open, and so do flags that name the variant alone."""
+    own = "--model.net.variant", "mu/8", "--model.net.gelu", "exact", "--model.net.layer_scale", 0.1
+    words = "--data", "Synthetic", "--data.image_size", 24, "--data.train_size", 32, "--data.eval_size", 8
+    words += "--data.batch_size", 16, "--data.num_workers", 0, "--trainer.accelerator", "cpu"
+    first = app("fit", *words, *own, "--name", "first", "--trainer.max_epochs", 1)
+    weights = "--model.weights", "runs/first/0/checkpoints/last.ckpt", "--model.weights_head", "reset"
+    tuned = app("fit", *words, *weights, "--name", "tuned", "--trainer.max_epochs", 2)
+    assert first.code == tuned.code == 0, first.err + tuned.err
+    assert yaml.safe_load(Path("runs/tuned/0/config.yaml").read_text())["model"]["init_args"]["net"]["variant"] is None
+    image = Path("x.png")
+    Image.new("RGB", (24, 24), "red").save(image)
+    config, best = "runs/tuned/0/config.yaml", "runs/tuned/0/checkpoints/best.ckpt"
+    for call in (
+        ("test", "runs/tuned/0"),
+        ("test", "runs/tuned/0", "--model.net.variant", "mu/8"),
+        ("test", "-c", config, "--ckpt_path", best),
+        ("predict", "runs/tuned/0", image),
+        ("fit", "runs/tuned/0"),
+    ):
+        done = app(*call)
+        assert done.code == 0, (call, done.err)
+    other = app("test", "runs/tuned/0", "--model.net.variant", "S/8")
+    assert other.code == 1 and "the checkpoint holds another net" in other.err
+
+
+def test_a_device_is_no_run(app):
+    done = app("test", "/dev/null")
+    assert done.code == 1
+    assert done.err.startswith("error: test /dev/null: neither a folder nor a regular file; give a run folder")

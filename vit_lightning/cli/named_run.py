@@ -60,6 +60,8 @@ def named_run(line: CommandLine) -> NamedRun | None:
 def _not_a_run(path: Path) -> str:
     if not path.exists():
         return "no such file or folder"
+    if not path.is_dir():
+        return "neither a folder nor a regular file"
     runs = sorted(
         (entry for entry in path.iterdir() if folders.is_run(entry)), key=lambda run: (len(run.name), run.name)
     )

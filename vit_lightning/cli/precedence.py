@@ -106,6 +106,20 @@ def as_defaults(facts: dict[str, Any]) -> dict[str, Any]:
     return {"model": {"class_path": facts["model"], "init_args": own}}
 
 
+def take_net(settings: Any, trained: dict[str, Any]) -> None:
+    """Let the checkpoint's net fill the fields that a config leaves open, as that of a run begun from weights does.
+
+    Another variant than the checkpoint's stays as it is given, so that the net's own check sees all of it.
+    """
+    net = settings.get("net")
+    theirs = None if net is None else trained["hyper_parameters"].get("net")
+    if not theirs or net.get("variant") not in (None, theirs.get("variant")):
+        return
+    for name, value in theirs.items():
+        if net.get(name) is None:
+            net[name] = value
+
+
 def take_published(settings: Any) -> None:
     """Let a new run of a tag, such as timm/resnet10t.c3_in1k, begin with the weights that the tag names."""
     if "weights" in settings and settings.weights is None and settings.net.get("variant"):

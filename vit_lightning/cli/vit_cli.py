@@ -40,6 +40,7 @@ from vit_lightning.cli.precedence import (
     find_checkpoint,
     of_another_model,
     read_facts,
+    take_net,
     take_published,
 )
 from vit_lightning.cli.verb_trainer import OWN_VERBS, VerbTrainer
@@ -185,6 +186,8 @@ class ViTCLI(LightningCLI):
         config = self.config[self.subcommand]
         if self.subcommand in SCORING and not self.trained and not config.model.init_args.get("weights"):
             raise InputError(f"{self.subcommand} needs a trained net; give --ckpt_path last, best or a file")
+        if self.trained:
+            take_net(config.model.init_args, self.trained)
         if self.trained and "weights" in config.model.init_args:
             config.model.init_args.weights = None
         elif self.subcommand == "fit":
