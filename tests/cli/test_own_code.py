@@ -1,5 +1,6 @@
 """Code of the user's that fails, or ends the program, in mid-run: one sentence, and never status 0."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,7 @@ FIT = ("fit", "--trainer.accelerator", "cpu", "--model.net.variant", "mu/8", "--
 def own(app, tmp_path, monkeypatch):
     (tmp_path / "own_code.py").write_text(OWN)
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "own_code", raising=False)  # that of another test's folder
     return app
 
 

@@ -56,7 +56,7 @@ def test_help_and_version_are_shown(ran):
         "usage: python -m vit_lightning VERB [-c EXPERIMENT.yaml ...] [--flag value ...]",
         "usage: python -m vit_lightning VERB [-c EXPERIMENT.yaml ...] [--flag value ...]",
         f"vit-lightning {__version__}",
-        "usage: python -m vit_lightning fit [-c EXPERIMENT.yaml ...] [--flag value ...]",
+        "usage: python -m vit_lightning fit [RUN_FOLDER | CHECKPOINT] [-c EXPERIMENT.yaml ...] [--flag value ...]",
     ]
 
 
