@@ -117,7 +117,10 @@ def read(
             split, group = _further(columns, cells[ends:])
             is_hidden = may_lack_labels or SPLIT_OF.get(split.lower()) == "test"
             if columns.one_hot:
-                found = zip(columns.labels, cells[count:ends], strict=True)
+                flags = cells[count:ends]
+                found = (
+                    () if is_hidden and all(flag is None for flag in flags) else zip(columns.labels, flags, strict=True)
+                )
                 labels = [name for name, cell in found if _is_set(cell, name)]
             else:
                 given = [cell for cell in cells[count:ends] if not (is_hidden and cell is None)]
@@ -164,7 +167,9 @@ def _only(table: Path, there: Sequence[str], flag: str, known: Sequence[str]) ->
 
 
 def _is_set(cell: Any, name: str) -> bool:
-    text = "0" if cell is None else str(cell).strip()
+    if cell is None:
+        raise ValueError(f"nothing in the column of class {name}, expected 0 or 1,")
+    text = str(cell).strip()
     if text not in YES_OR_NO:
         raise ValueError(f"{text!r} in the column of class {name}, expected 0 or 1,")
     return YES_OR_NO[text]
