@@ -28,7 +28,7 @@ from vit_lightning.data.sampling import IGNORE
 from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 
-VERSION = "manifest 4"
+VERSION = "manifest 5"
 LOOKED_FOR = 8
 """Images of each table whose files are looked for before the first step."""
 
@@ -209,7 +209,7 @@ class Manifest(DividedData):
             )
         )
         file = array_cache.cache_file(self.cache, table, version)
-        state = array_cache.file_state(table)
+        state = array_cache.content_state(table)
         if not any(state):
             raise InputError(f"{table} is missing; give --data.root and --data.{split}")
         if not file.exists() or tuple(array_cache.load(file)["stamp"]) != state:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import tarfile
 from pathlib import Path
 
@@ -374,6 +375,25 @@ def test_lists_and_double_keys_in_tars(root):
             tar.addfile(member, io.BytesIO(data))
     with pytest.raises(InputError, match=r"sample 0 has a damaged \.json .*has the key 'label' twice"):
         setup(WebShards(root=str(root), train="train.tar", cache=root / "c", image_size=8))
+
+
+@pytest.mark.parametrize("ending", ["csv", "tar"])
+def test_a_source_is_read_anew_where_its_time_and_its_size_stay(root, ending):
+    for labels in (["cat", "dog"], ["dog", "cat"]):
+        made, file = root / "made", root / f"train.{ending}"
+        if ending == "tar":
+            write_tar(made, labels, "cls")
+        else:
+            made.write_text(f"path,label\n0.png,{labels[0]}\n1.png,{labels[1]}\n")
+        os.utime(made, (5, 5))
+        made.replace(file)
+        options = {"image_size": 8, "val_fraction": 0.0, "cache": root / "cache"}
+        data = (
+            setup(WebShards(root=str(root), train="train.tar", **options))
+            if ending == "tar"
+            else manifest(root, **options)
+        )
+        assert shown(data, 2) == [{label} for label in labels]
 
 
 @pytest.mark.parametrize("labels", [["1", "01", "2"], ["0", "-1", "1"], ["caf\u00e9", "cafe\u0301"]])
