@@ -119,7 +119,7 @@ def file_state(path: Path) -> tuple[int, int]:
 
 
 def content_state(path: Path) -> tuple[int, int, int, int]:
-    """Return what changes with a file's content even where its time is set back and its size stays; zeros if none is there."""
+    """Return what changes with a file's content, even where its size stays and its time is set back; zeros if none."""
     try:
         status = path.stat()
     except FileNotFoundError:

@@ -151,8 +151,7 @@ def class_numbers(labels: Iterable[str], class_names: Sequence[str], or_numbers:
     """
     twice = {name for name, count in Counter(class_names).items() if count > 1}
     numbers = {name: number for number, name in enumerate(class_names)}
-    in_place = all(whole_number(name) == str(place) for place, name in enumerate(class_names) if NUMBER.fullmatch(name))
-    by_number = in_place and (or_numbers or all(map(NUMBER.fullmatch, class_names)))
+    by_number = numbers_in_place(class_names) and (or_numbers or all(map(NUMBER.fullmatch, class_names)))
 
     def number(label: str) -> int:
         whole = label if label in numbers else whole_number(label)
@@ -163,6 +162,11 @@ def class_numbers(labels: Iterable[str], class_names: Sequence[str], or_numbers:
         return numbers.get(whole, -1)
 
     return np.fromiter(map(number, labels), np.int32)
+
+
+def numbers_in_place(class_names: Sequence[str]) -> bool:
+    """Tell whether each name that is a number is that of its class."""
+    return all(whole_number(name) == str(place) for place, name in enumerate(class_names) if NUMBER.fullmatch(name))
 
 
 def _read_text(path: str | Path) -> str:

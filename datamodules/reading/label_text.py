@@ -147,16 +147,19 @@ def refuse_vector(labels: Sequence[str]) -> None:
         )
 
 
-def has_vectors(places: np.ndarray, ends: np.ndarray, names: Sequence[str]) -> np.ndarray:
+def has_vectors(
+    places: np.ndarray, ends: np.ndarray, names: Sequence[str], zero_and_one: Sequence[str] = ("0", "1")
+) -> np.ndarray:
     """Return which rows `refuse_vector` refuses, bool `(rows,)`.
 
     Args:
         places: the place in names of each label, row after row.
         ends: 0, and where each row ends.
         names: the different labels.
+        zero_and_one: what 0 and 1 are called in names.
     """
     counts = []
-    for name in ("0", "1"):
+    for name in zero_and_one:
         is_name = places == names.index(name) if name in names else np.zeros(len(places), bool)
         counts.append(np.diff(np.append(0, np.cumsum(is_name))[ends]))
     zeros, ones = counts

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from datamodules.reading.class_map import WrongLabelsError, check_names, class_numbers, classes_of
+from datamodules.reading.class_map import WrongLabelsError, check_names, class_numbers, classes_of, numbers_in_place
 from datamodules.reading.damaged_files import reading
 from datamodules.reading.label_text import NUMBER, check_name, has_vectors, look_alike, nested
 from datamodules.reading.parquet_rows import open_table, read_columns
@@ -136,7 +136,8 @@ def read_labels(file: Path, column: str, multi_label: bool = False) -> FileLabel
     place_of = {name: place for place, name in enumerate(known)}
     lookup = np.array([MISSING, *(place_of.get(name, MISSING) for name in names)])
     found = replace(found, names=known, places=lookup[places - MISSING])
-    if is_list and listed is None and (vectors := has_vectors(found.places, ends, known)).any():
+    zero_and_one = ("0", "1") if listed is None else listed[:2]
+    if is_list and len(zero_and_one) == 2 and (vectors := has_vectors(found.places, ends, known, zero_and_one)).any():
         raise InputError(
             f"{file} has in row {np.argmax(vectors) + 1} a list with a 0 or 1 for each class, expected the classes "
             "that show; write their names or numbers"
@@ -194,6 +195,11 @@ def match(found: FileLabels, class_names: Sequence[str], source: str | Path, or_
         InputError: naming file, row and label of the first that is no class.
     """
     numbers = class_numbers(found.names, class_names, or_numbers and found.numbered)
+    if found.numbered and not or_numbers and (numbers >= 0).any() and not numbers_in_place(class_names):
+        raise InputError(
+            f"{found.file} has numbers in its column of labels, which may be places among the classes of {source} "
+            f"({shortened(class_names)}) or their names; give --data.class_map, or write the names as text"
+        )
     unknown = {name for name, number in zip(found.names, numbers.tolist(), strict=True) if number < 0}
     if first := found.first(unknown):
         row, label = first
