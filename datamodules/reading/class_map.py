@@ -10,7 +10,16 @@ import numpy as np
 
 from datamodules.reading import strict_json
 from datamodules.reading.damaged_files import read_whole
-from datamodules.reading.label_text import NUMBER, check_name, difference, is_whole, nested, twins, whole_number
+from datamodules.reading.label_text import (
+    MISSING,
+    NUMBER,
+    check_name,
+    difference,
+    is_whole,
+    nested,
+    twins,
+    whole_number,
+)
 from datamodules.reading.shared_sequences import Ragged
 from vit_lightning.data.datamodule import MOST_CLASSES
 from vit_lightning.errors import InputError
@@ -107,12 +116,17 @@ def check_names(labels: Collection[str]) -> None:
     Raises:
         WrongLabelsError: naming them.
     """
-    if hidden := [label for label in labels if whole_number(label) == HIDDEN]:
+    if hidden := list(filter(is_hidden, labels)):
         raise WrongLabelsError(
             hidden, ", which stands for a missing one; take out what has it, or give --data.class_map"
         )
     if pair := twins(sorted(labels)):
         raise WrongLabelsError(pair, f"; {difference(*pair)}; write both alike, or give --data.class_map")
+
+
+def is_hidden(label: str) -> bool:
+    """Tell whether a label stands for a missing one, unless a class is called that."""
+    return whole_number(label) == HIDDEN or label.lower() in MISSING
 
 
 def first_of(wrong: Collection[str], names: Sequence[str], labels: Ragged) -> tuple[int, str]:

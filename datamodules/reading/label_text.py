@@ -22,6 +22,8 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]*))(?:\.0*)?")
 """Whole numbers in their usual form, which other tools also write as 3.0."""
 CONSTRUCTED = re.compile(r"(array|frozenset|set|tuple|list)\(.*\)", re.DOTALL)
+MISSING = ("nan", "<na>")
+"""How pandas writes what is missing, in small letters."""
 CONTROL = ("Cc", "Zl", "Zp")
 INVISIBLE = str.maketrans("", "", "\ufeff\u200b\u2060")
 MOST_POINTS = 6

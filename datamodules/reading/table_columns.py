@@ -8,14 +8,12 @@ from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import table_rows
 from datamodules.reading.coco import Annotated
-from datamodules.reading.label_text import LabelKinds, nested, plain_text, refuse_vector, whole_number
+from datamodules.reading.label_text import MISSING, LabelKinds, nested, plain_text, refuse_vector, whole_number
 from datamodules.reading.splits import SPLIT_OF
 from vit_lightning.errors import InputError
 
 PATH_COLUMNS = ("path", "file_name", "filename", "image", "img")
 LABEL_COLUMNS = ("label", "labels", "fine_label")
-MISSING = ("nan", "<na>")
-"""How pandas writes what is missing, in small letters."""
 YES_OR_NO = {
     "0": False,
     "0.0": False,

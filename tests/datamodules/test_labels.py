@@ -15,6 +15,7 @@ from datamodules.manifest import Manifest
 from datamodules.parquet import Parquet
 from datamodules.webshards import WebShards
 from vit_lightning.data.images import BrokenImage
+from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 
 READERS = ("csv", "jsonl", "parquet table", "Parquet", "WebShards json", "WebShards cls")
@@ -147,6 +148,20 @@ def test_minus_one_is_no_class(root, reader, labels):
     place = "sample 1 has the label '-1'" if reader.startswith("WebShards") else "in row 2 "
     with pytest.raises(InputError, match=rf"{place}.*take out what has it"):
         read(root, reader, train=labels)
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("missing", ["nan", "NaN", "<NA>"])
+def test_text_for_what_is_missing_is_no_class(root, reader, missing):
+    with pytest.raises(InputError, match=rf"label '{missing}'.*, which stands for a missing one"):
+        read(root, reader, train=["cat", missing])
+
+
+def test_hidden_labels_as_text_in_parquet(root):
+    data = read(root, "Parquet", train=["cat", "dog"], test=["-1", "dog", "nan", None])
+    assert [data.test_set[number][1] for number in range(4)] == [IGNORE, 1, IGNORE, IGNORE]
+    with pytest.raises(InputError, match="label '-1', which train lacks"):
+        read(root, "Parquet", train=["cat", "dog"], val=["-1", "dog"], test=["-1"])
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -354,6 +369,16 @@ def test_coco_that_cannot_be_matched(root, part, more, message):
     (root / "train.json").write_text(json.dumps({**COCO, part: [*COCO[part], more]}))
     with pytest.raises(InputError, match=message):
         manifest(root, "train.json")
+
+
+def test_a_category_of_coco_called_0(root):
+    categories = [{"id": 3, "name": 0}, {"id": 4, "name": 1}]
+    annotations = [{"id": 1, "image_id": 1, "category_id": 3}, {"id": 2, "image_id": 2, "category_id": 4}]
+    images = [{"id": 1, "file_name": "0.png"}, {"id": 2, "file_name": "1.png"}]
+    (root / "train.json").write_text(
+        json.dumps({"images": images, "annotations": annotations, "categories": categories})
+    )
+    assert shown(manifest(root, "train.json"), 2) == [{"0"}, {"1"}]
 
 
 def test_a_mark_of_the_byte_order_is_no_part_of_a_class(root):
