@@ -12,12 +12,19 @@ from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import array_cache, table_columns
 from datamodules.reading.array_cache import MappedStrings
-from datamodules.reading.class_map import HIDDEN, WrongLabelsError, class_numbers, classes_of, first_of, read_class_map
+from datamodules.reading.class_map import (
+    WrongLabelsError,
+    class_numbers,
+    classes_of,
+    first_of,
+    is_hidden,
+    read_class_map,
+)
 from datamodules.reading.divided_data import DividedData
-from datamodules.reading.drawn_split import TEST, TRAIN, VAL, split_number
+from datamodules.reading.drawn_split import TEST, TRAIN, VAL, split_number, used_outside_test
 from datamodules.reading.image_files import windows_advice, without_prefix
 from datamodules.reading.image_index import IndexedImages
-from datamodules.reading.label_text import check_told, look_alike, whole_number
+from datamodules.reading.label_text import check_told, look_alike
 from datamodules.reading.multihot import MultiHot
 from datamodules.reading.shared_sequences import Ragged, Strings
 from datamodules.reading.splits import SPLITS
@@ -117,9 +124,17 @@ class Manifest(DividedData):
         if self.class_map is not None:
             return read_class_map(self.class_map)
         try:
-            return classes_of(list(MappedStrings(self._file("train"), "names")))
+            return classes_of(self._training_names())
         except WrongLabelsError as error:
             raise self._wrong("train", error.labels, error.why) from error
+
+    def _training_names(self) -> list[str]:
+        """Return the different labels of the training table but for those that only its test images have."""
+        file = self._file("train")
+        names, arrays = list(MappedStrings(file, "names")), array_cache.load(file)
+        if self.split_column is None or arrays["one_hot"]:
+            return names
+        return [names[place] for place in used_outside_test(arrays)]
 
     def prepare_data(self) -> None:
         for split, table in self.tables.items():
@@ -319,9 +334,11 @@ class Manifest(DividedData):
     def _numbers(self, names: Sequence[str], rows: Ragged, split: str) -> np.ndarray:
         """Return the class of each name in a table."""
         numbers = class_numbers(names, self.class_names, or_numbers=self.class_map is not None)
-        if split == "test" and not self.multi_label:
-            hidden = [whole_number(name) == HIDDEN and HIDDEN not in self.class_names for name in names]
-            numbers = np.where(hidden, IGNORE, numbers).astype(numbers.dtype)
+        if not self.multi_label and (split == "test" or self.split_column is not None):
+            hidden = np.array([is_hidden(name) for name in names], bool) & (numbers < 0)
+            if split == "train":
+                hidden[used_outside_test(array_cache.load(self._file("train")))] = False
+            numbers[hidden] = IGNORE
         named = zip(names, numbers.tolist(), strict=True)
         unknown = {name for name, number in named if number < 0 and number != IGNORE}
         if unknown & {names[place] for place in np.unique(rows.values)}:  # a column for each class may be empty
