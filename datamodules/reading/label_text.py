@@ -214,6 +214,7 @@ def difference(label: str, other: str) -> str:
 
 def _same(label: str) -> str | Decimal:
     """Return what equals for two labels that a reader takes for one."""
+    label = label.strip()
     if NUMBER.fullmatch(label):
         try:
             return Decimal(label)
