@@ -241,12 +241,13 @@ class Manifest(DividedData):
             name: number for number, name in enumerate(columns.labels if columns.one_hot else ())
         }
         labels, ends = array("i"), array("q", [0])
-        splits, groups = array("b"), list[str]()
+        splits, groups, hidden = array("b"), list[str](), array("b")
 
         def paths() -> Iterator[str]:
             for row in table_columns.read(table, columns, self.multi_label, self.separator, is_test):
                 labels.extend(numbers.setdefault(name, len(numbers)) for name in row.labels)
                 ends.append(len(labels))
+                hidden.append(row.is_hidden)
                 if columns.split:
                     splits.append(split_number(row.split, f"{table} has for {row.path}"))
                 if columns.group:
@@ -267,6 +268,7 @@ class Manifest(DividedData):
             "labels": rows,
             "splits": np.array(splits, dtype=np.int8),
             "groups": Strings(groups),
+            "hidden": np.array(hidden, dtype=bool),
             "has_labels": np.array([bool(columns.labels)]),
             "one_hot": np.array([columns.one_hot]),
         }
@@ -292,7 +294,13 @@ class Manifest(DividedData):
             rows = Ragged(numbers[rows.values], rows.ends)
         if not self.multi_label:
             return IndexedImages(paths, self._single(rows, table, needs_labels))
-        return MultiHot(IndexedImages(paths, np.zeros(len(paths), np.int8)), rows, range(len(rows)), self.num_classes)
+        images = IndexedImages(paths, np.zeros(len(paths), np.int8))
+        hidden = arrays["hidden"]
+        if IGNORE in numbers:  # -1, which the table has as a name
+            row_of = np.repeat(np.arange(len(rows)), np.diff(rows.ends.astype(np.int64)))
+            hidden = hidden | np.isin(np.arange(len(rows)), row_of[rows.values == IGNORE])
+        self._check_hidden(int(hidden.sum()), len(hidden), table, needs_labels)
+        return MultiHot(images, rows, range(len(rows)), self.num_classes, hidden if hidden.any() else None)
 
     def _check_files(self, paths: Paths, table: Path) -> None:
         """Report a table none of whose paths leads to a file, or some to two."""
@@ -319,11 +327,15 @@ class Manifest(DividedData):
             return rows.values
         labels = np.full(len(rows), IGNORE, dtype=np.int32)
         labels[np.diff(rows.ends) == 1] = rows.values
-        hidden = int((labels == IGNORE).sum())
-        if hidden == len(labels) and needs_labels:
-            raise InputError(f"{table} has no labels, which test needs; predict does without them")
-        rank_zero_info(f"{hidden} of the {len(labels)} labels in {table.name} are hidden: they do not count")
+        self._check_hidden(int((labels == IGNORE).sum()), len(labels), table, needs_labels)
         return labels
+
+    def _check_hidden(self, hidden: int, count: int, table: Path, needs_labels: bool) -> None:
+        """Say how many labels are hidden, and refuse to test without any."""
+        if hidden == count and needs_labels:
+            raise InputError(f"{table} has no labels, which test needs; predict does without them")
+        if hidden:
+            rank_zero_info(f"{hidden} of the {count} labels in {table.name} are hidden: they do not count")
 
     def _unlabelled(self, paths: Paths, table: Path, needs_labels: bool, what: str) -> IndexedImages:
         if needs_labels:
@@ -334,7 +346,7 @@ class Manifest(DividedData):
     def _numbers(self, names: Sequence[str], rows: Ragged, split: str) -> np.ndarray:
         """Return the class of each name in a table."""
         numbers = class_numbers(names, self.class_names, or_numbers=self.class_map is not None)
-        if not self.multi_label and (split == "test" or self.split_column is not None):
+        if split == "test" or self.split_column is not None:
             hidden = np.array([is_hidden(name) for name in names], bool) & (numbers < 0)
             if split == "train":
                 hidden[used_outside_test(array_cache.load(self._file("train")))] = False

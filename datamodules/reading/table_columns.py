@@ -46,6 +46,8 @@ class TableRow(NamedTuple):
     """Name of its split; empty without a column for it."""
     group: str
     """What stays together; empty without a column for it."""
+    is_hidden: bool = False
+    """Whether the labels are not told, which an empty list is not."""
 
 
 def choose(
@@ -114,14 +116,13 @@ def read(
         try:
             split, group = _further(columns, cells[ends:])
             is_hidden = may_lack_labels or SPLIT_OF.get(split.lower()) == "test"
-            if columns.one_hot:
-                flags = cells[count:ends]
-                found = (
-                    () if is_hidden and all(flag is None for flag in flags) else zip(columns.labels, flags, strict=True)
-                )
-                labels = [name for name, cell in found if _is_set(cell, name)]
+            given = cells[count:ends]
+            is_blank = is_hidden and all(map(_is_blank, given))
+            if is_blank:
+                labels = []
+            elif columns.one_hot:
+                labels = [name for name, cell in zip(columns.labels, given, strict=True) if _is_set(cell, name)]
             else:
-                given = [cell for cell in cells[count:ends] if not (is_hidden and cell is None)]
                 labels = [label for cell in given for label in _labels(cell, multi_label, separator, kinds)]
             if is_hidden:
                 labels = [label for label in labels if label.lower() not in MISSING]
@@ -134,7 +135,7 @@ def read(
                 f"{table} has {len(labels)} labels in row {row} ({path}), expected one; "
                 "give --data.multi_label true for images with several labels or none"
             )
-        yield TableRow(path, labels, split, group)
+        yield TableRow(path, labels, split, group, is_blank)
 
 
 def _further(columns: Columns, cells: Sequence[Any]) -> tuple[str, str]:
@@ -162,6 +163,10 @@ def _only(table: Path, there: Sequence[str], flag: str, known: Sequence[str]) ->
         raise InputError(f"{table} has the columns {' and '.join(found)}; give --data.{flag} {found[0]}")
     rank_zero_info(f"{table.name} has the column {found[0]}, which is taken for --data.{flag}")
     return found[0]
+
+
+def _is_blank(cell: Any) -> bool:
+    return cell is None or cell != cell or (isinstance(cell, str) and cell.strip().lower() in ("", *MISSING))
 
 
 def _is_set(cell: Any, name: str) -> bool:

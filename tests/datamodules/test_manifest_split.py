@@ -103,6 +103,18 @@ def test_hidden_labels_of_test_images(root, hidden):
         ready(root, "test", test="test.csv", val_fraction=0.0)
 
 
+@pytest.mark.parametrize("split_column", [None, "fold"])
+@pytest.mark.parametrize("hidden", ["", "-1", "nan"])
+def test_hidden_labels_where_an_image_may_have_several(root, hidden, split_column):
+    train, test = ["0.png,a;b,train", "1.png,b,train"], ["2.png,b,test", f"3.png,{hidden},test", "4.png,[],test"]
+    write(root / "train.csv", "path,label,fold", [*train, *test] if split_column else train)
+    write(root / "test.csv", "path,label,fold", test)
+    options = {"split_column": split_column} if split_column else {"test": "test.csv", "val_fraction": 0.0}
+    data = ready(root, "test", multi_label=True, **options)
+    assert [data.test_set[row][1].tolist() for row in range(3)] == [[0, 1], [IGNORE] * 2, [0, 0]]
+    assert data.train_set[0][1].tolist() == [1, 1]
+
+
 @pytest.mark.parametrize("hidden", ["", "-1", "-1.0", "nan"])
 def test_hidden_labels_of_test_images_in_a_column_of_splits(root, hidden):
     rows = ["0.png,a,train", "1.png,b,train", "2.png,b,test", f"3.png,{hidden},test"]
