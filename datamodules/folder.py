@@ -9,6 +9,7 @@ from lightning.pytorch.utilities import rank_zero_info
 from datamodules.reading.class_map import read_class_map
 from datamodules.reading.divided_data import DividedData
 from datamodules.reading.image_files import ImageFiles, files_below, is_image
+from datamodules.reading.label_text import difference, look_alike, twins
 from datamodules.reading.splits import KNOWN, split_folders
 from vit_lightning.data.images import is_hidden
 from vit_lightning.data.sampling import IGNORE
@@ -60,6 +61,8 @@ class ImageFolder(DividedData):
                 "val/<class>/<image> and test/<class>/<image>, or two or more <class>/<image> alone"
                 f"{_tables(train or self.root)}; give --data.root"
             )
+        if pair := twins(names):
+            raise InputError(f"{train} has two class folders for what may be one: {difference(*pair)}; rename one")
         return names
 
     def setup(self, stage: str) -> None:
@@ -103,7 +106,7 @@ class ImageFolder(DividedData):
             source = self.class_map or self._folders.get("train")
             raise InputError(
                 f"{folder} has the class folder {unknown[0]!r}, which {source} lacks "
-                f"({len(unknown)} such); add it there or remove it"
+                f"({len(unknown)} such); add it there or remove it{look_alike(unknown[0], self.class_names)}"
             )
         if split == "test" and not found and not needs_labels:
             return _unlabelled(folder)

@@ -12,12 +12,19 @@ from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import array_cache, table_columns
 from datamodules.reading.array_cache import MappedStrings
-from datamodules.reading.class_map import HIDDEN, WrongLabelsError, class_numbers, classes_of, first_of, read_class_map
+from datamodules.reading.class_map import (
+    WrongLabelsError,
+    class_numbers,
+    classes_of,
+    first_of,
+    is_hidden,
+    read_class_map,
+)
 from datamodules.reading.divided_data import DividedData
-from datamodules.reading.drawn_split import TEST, TRAIN, VAL, split_number
+from datamodules.reading.drawn_split import TEST, TRAIN, VAL, split_number, used_outside_test
 from datamodules.reading.image_files import windows_advice, without_prefix
 from datamodules.reading.image_index import IndexedImages
-from datamodules.reading.label_text import check_told, look_alike, whole_number
+from datamodules.reading.label_text import check_told, look_alike
 from datamodules.reading.multihot import MultiHot
 from datamodules.reading.shared_sequences import Ragged, Strings
 from datamodules.reading.splits import SPLITS
@@ -28,7 +35,7 @@ from vit_lightning.data.sampling import IGNORE
 from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 
-VERSION = "manifest 4"
+VERSION = "manifest 5"
 LOOKED_FOR = 8
 """Images of each table whose files are looked for before the first step."""
 
@@ -117,9 +124,17 @@ class Manifest(DividedData):
         if self.class_map is not None:
             return read_class_map(self.class_map)
         try:
-            return classes_of(list(MappedStrings(self._file("train"), "names")))
+            return classes_of(self._training_names())
         except WrongLabelsError as error:
             raise self._wrong("train", error.labels, error.why) from error
+
+    def _training_names(self) -> list[str]:
+        """Return the different labels of the training table but for those that only its test images have."""
+        file = self._file("train")
+        names, arrays = list(MappedStrings(file, "names")), array_cache.load(file)
+        if self.split_column is None or arrays["one_hot"]:
+            return names
+        return [names[place] for place in used_outside_test(arrays)]
 
     def prepare_data(self) -> None:
         for split, table in self.tables.items():
@@ -209,7 +224,7 @@ class Manifest(DividedData):
             )
         )
         file = array_cache.cache_file(self.cache, table, version)
-        state = array_cache.file_state(table)
+        state = array_cache.content_state(table)
         if not any(state):
             raise InputError(f"{table} is missing; give --data.root and --data.{split}")
         if not file.exists() or tuple(array_cache.load(file)["stamp"]) != state:
@@ -226,12 +241,13 @@ class Manifest(DividedData):
             name: number for number, name in enumerate(columns.labels if columns.one_hot else ())
         }
         labels, ends = array("i"), array("q", [0])
-        splits, groups = array("b"), list[str]()
+        splits, groups, hidden = array("b"), list[str](), array("b")
 
         def paths() -> Iterator[str]:
             for row in table_columns.read(table, columns, self.multi_label, self.separator, is_test):
                 labels.extend(numbers.setdefault(name, len(numbers)) for name in row.labels)
                 ends.append(len(labels))
+                hidden.append(row.is_hidden)
                 if columns.split:
                     splits.append(split_number(row.split, f"{table} has for {row.path}"))
                 if columns.group:
@@ -252,6 +268,7 @@ class Manifest(DividedData):
             "labels": rows,
             "splits": np.array(splits, dtype=np.int8),
             "groups": Strings(groups),
+            "hidden": np.array(hidden, dtype=bool),
             "has_labels": np.array([bool(columns.labels)]),
             "one_hot": np.array([columns.one_hot]),
         }
@@ -277,7 +294,13 @@ class Manifest(DividedData):
             rows = Ragged(numbers[rows.values], rows.ends)
         if not self.multi_label:
             return IndexedImages(paths, self._single(rows, table, needs_labels))
-        return MultiHot(IndexedImages(paths, np.zeros(len(paths), np.int8)), rows, range(len(rows)), self.num_classes)
+        images = IndexedImages(paths, np.zeros(len(paths), np.int8))
+        hidden = arrays["hidden"]
+        if IGNORE in numbers:  # -1, which the table has as a name
+            row_of = np.repeat(np.arange(len(rows)), np.diff(rows.ends.astype(np.int64)))
+            hidden = hidden | np.isin(np.arange(len(rows)), row_of[rows.values == IGNORE])
+        self._check_hidden(int(hidden.sum()), len(hidden), table, needs_labels)
+        return MultiHot(images, rows, range(len(rows)), self.num_classes, hidden if hidden.any() else None)
 
     def _check_files(self, paths: Paths, table: Path) -> None:
         """Report a table none of whose paths leads to a file, or some to two."""
@@ -304,11 +327,15 @@ class Manifest(DividedData):
             return rows.values
         labels = np.full(len(rows), IGNORE, dtype=np.int32)
         labels[np.diff(rows.ends) == 1] = rows.values
-        hidden = int((labels == IGNORE).sum())
-        if hidden == len(labels) and needs_labels:
-            raise InputError(f"{table} has no labels, which test needs; predict does without them")
-        rank_zero_info(f"{hidden} of the {len(labels)} labels in {table.name} are hidden: they do not count")
+        self._check_hidden(int((labels == IGNORE).sum()), len(labels), table, needs_labels)
         return labels
+
+    def _check_hidden(self, hidden: int, count: int, table: Path, needs_labels: bool) -> None:
+        """Say how many labels are hidden, and refuse to test without any."""
+        if hidden == count and needs_labels:
+            raise InputError(f"{table} has no labels, which test needs; predict does without them")
+        if hidden:
+            rank_zero_info(f"{hidden} of the {count} labels in {table.name} are hidden: they do not count")
 
     def _unlabelled(self, paths: Paths, table: Path, needs_labels: bool, what: str) -> IndexedImages:
         if needs_labels:
@@ -319,9 +346,11 @@ class Manifest(DividedData):
     def _numbers(self, names: Sequence[str], rows: Ragged, split: str) -> np.ndarray:
         """Return the class of each name in a table."""
         numbers = class_numbers(names, self.class_names, or_numbers=self.class_map is not None)
-        if split == "test" and not self.multi_label:
-            hidden = [whole_number(name) == HIDDEN and HIDDEN not in self.class_names for name in names]
-            numbers = np.where(hidden, IGNORE, numbers).astype(numbers.dtype)
+        if split == "test" or self.split_column is not None:
+            hidden = np.array([is_hidden(name) for name in names], bool) & (numbers < 0)
+            if split == "train":
+                hidden[used_outside_test(array_cache.load(self._file("train")))] = False
+            numbers[hidden] = IGNORE
         named = zip(names, numbers.tolist(), strict=True)
         unknown = {name for name, number in named if number < 0 and number != IGNORE}
         if unknown & {names[place] for place in np.unique(rows.values)}:  # a column for each class may be empty

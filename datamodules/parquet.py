@@ -158,7 +158,8 @@ class Parquet(ImageDataModule):
             if split != "test" or (self.multi_label and needs_labels):
                 labels.check_complete(self._label)
             told = told or labels.listed or not set(labels.names) <= {"0", "1"}
-            classes.append(match(labels, self.class_names, self.class_map or "train", self.class_map is not None))
+            source, may_hide = self.class_map or "train", split == "test" and not self.multi_label
+            classes.append(match(labels, self.class_names, source, self.class_map is not None, may_hide))
             ends.append(labels.ends[1:] + ends[-1][-1])
         if hidden := sum(int((each == IGNORE).sum()) for each in classes):
             rank_zero_info(

@@ -258,12 +258,12 @@ class Shards(ImageDataModule):
             _check_written(f"{folder}/{chunks.INDEX}", data, made.get("index_sha256"))
             return None
         with reading(f"{folder}/{chunks.INDEX}"):
-            found = self._open(folder, index, labels)
+            found = self._open(folder, index, labels, may_hide=split == "test")
         _check_written(f"{folder}/{chunks.INDEX}", data, made.get("index_sha256"))
         _check_written(f"{folder}/{chunks.LABELS}", labels, made.get("labels_sha256"))
         return found
 
-    def _open(self, folder: str, index: dict[str, Any], stored: bytes | None) -> ChunkRecords:
+    def _open(self, folder: str, index: dict[str, Any], stored: bytes | None, may_hide: bool) -> ChunkRecords:
         _refuse_other_layouts(folder, index)
         try:
             layout = chunks.Layout.of(index["config"])
@@ -286,7 +286,7 @@ class Shards(ImageDataModule):
         remote = RemoteFiles(files, cache_folder(self.cache, self.address), self.cache_limit)
         records = ChunkRecords(remote, sizes, layout, self.num_classes, kept)
         if labels is not None and len(labels) == len(records):
-            check_labels(labels, layout.several, self.num_classes, folder, records.name)
+            check_labels(labels, layout.several, self.num_classes, folder, records.name, may_hide)
         return records
 
     def _check_layout(self) -> None:

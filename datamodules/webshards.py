@@ -28,7 +28,7 @@ from vit_lightning.data import ImageDataModule
 from vit_lightning.data.subsets import hold_out
 from vit_lightning.errors import InputError
 
-VERSION = "webshards 3"
+VERSION = "webshards 4"
 THREADS = 8
 """Tars that are asked for at once."""
 
@@ -201,5 +201,5 @@ def _exists(url: str) -> bool:
     return system.exists(path)
 
 
-def _state(url: str) -> tuple[int, int]:
-    return (0, 0) if is_remote(url) else array_cache.file_state(Path(url))
+def _state(url: str) -> tuple[int, ...]:
+    return () if is_remote(url) else array_cache.content_state(Path(url))

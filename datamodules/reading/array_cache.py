@@ -118,6 +118,15 @@ def file_state(path: Path) -> tuple[int, int]:
     return status.st_mtime_ns, 0 if S_ISDIR(status.st_mode) else status.st_size
 
 
+def content_state(path: Path) -> tuple[int, int, int, int]:
+    """Return what changes with a file's content, even where its size stays and its time is set back; zeros if none."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return 0, 0, 0, 0
+    return status.st_mtime_ns, status.st_size, status.st_ctime_ns, status.st_ino % 2**63
+
+
 def compact(values: np.ndarray) -> np.ndarray:
     """Return whole numbers from 0 in 32 bits if they fit."""
     return values.astype(np.uint32) if values.max(initial=0) < 2**32 else values

@@ -53,7 +53,9 @@ def _read(data: np.ndarray, layout: Layout) -> Ragged:
     return Ragged(numbers(firsts, np.int32 if layout.several else np.int64), ends)
 
 
-def check_labels(labels: Ragged, several: bool, num_classes: int, source: str, name: Callable[[int], str]) -> None:
+def check_labels(
+    labels: Ragged, several: bool, num_classes: int, source: str, name: Callable[[int], str], may_hide: bool = False
+) -> None:
     """Refuse labels that are no classes.
 
     Args:
@@ -62,11 +64,14 @@ def check_labels(labels: Ragged, several: bool, num_classes: int, source: str, n
         num_classes: labels must be below.
         source: where they stand.
         name: gives what a record is called.
+        may_hide: whether a label may be IGNORE, as those of test images.
 
     Raises:
         InputError: naming the first record with such a label.
     """
-    wrong = ((labels.values < 0) | (labels.values >= num_classes)) & (labels.values != IGNORE)
+    wrong = (labels.values < 0) | (labels.values >= num_classes)
+    if may_hide:
+        wrong &= labels.values != IGNORE
     if wrong.any():
         first = int(np.argmax(wrong))
         record = int(np.searchsorted(labels.ends, first, side="right")) - 1

@@ -10,7 +10,16 @@ import numpy as np
 
 from datamodules.reading import strict_json
 from datamodules.reading.damaged_files import read_whole
-from datamodules.reading.label_text import NUMBER, check_name, difference, is_whole, nested, twins, whole_number
+from datamodules.reading.label_text import (
+    MISSING,
+    NUMBER,
+    check_name,
+    difference,
+    is_whole,
+    nested,
+    twins,
+    whole_number,
+)
 from datamodules.reading.shared_sequences import Ragged
 from vit_lightning.data.datamodule import MOST_CLASSES
 from vit_lightning.errors import InputError
@@ -21,7 +30,11 @@ REFUSED = (".yaml", ".yml", ".jsonl", ".pbtxt", ".toml", ".xml")
 NUMBER_FIRST = re.compile(r"([0-9]+)[\s,:;|=]+(\S.*)")
 NUMBER_LAST = re.compile(r"(.*[^\s,:;|=])[\s,:;|=]+([0-9]+)")
 SEPARATED = re.compile(r"[,;:|=\t]")
-HEADERS = ("name", "names", "class", "classes", "class_name", "label", "labels", "category")
+LISTED = re.compile(r"(\(?)([0-9]+)([.):-]+\s*)(\S.*)")
+"""Lines of a list, as 2. cat, 2) cat, (2) cat and 2-cat."""
+HEADERS = ("name", "names", "class", "classes", "class_name", "class_names", "classname", "label", "labels")
+HEADERS += ("category", "categories", "breed", "species")
+COMMENTS = ("#", "//")
 HIDDEN = "-1"
 """What stands for the label that an image has not got."""
 LONGEST = 10
@@ -42,7 +55,7 @@ def read_class_map(path: Path) -> list[str]:
 
     Args:
         path: text with one name per line; JSON: a list of names, an object from names to numbers, or one from numbers
-            to names; or .csv or .tsv: names alone, or a column of names and one of numbers, with a header or without.
+            to names; or .csv or .tsv: a column of names and one of numbers, with a header or without.
 
     Raises:
         InputError: it cannot be read, names a class twice, or may be meant otherwise.
@@ -103,12 +116,17 @@ def check_names(labels: Collection[str]) -> None:
     Raises:
         WrongLabelsError: naming them.
     """
-    if hidden := [label for label in labels if whole_number(label) == HIDDEN]:
+    if hidden := list(filter(is_hidden, labels)):
         raise WrongLabelsError(
             hidden, ", which stands for a missing one; take out what has it, or give --data.class_map"
         )
     if pair := twins(sorted(labels)):
         raise WrongLabelsError(pair, f"; {difference(*pair)}; write both alike, or give --data.class_map")
+
+
+def is_hidden(label: str) -> bool:
+    """Tell whether a label stands for a missing one, unless a class is called that."""
+    return whole_number(label) == HIDDEN or label.lower() in MISSING
 
 
 def first_of(wrong: Collection[str], names: Sequence[str], labels: Ragged) -> tuple[int, str]:
@@ -151,8 +169,7 @@ def class_numbers(labels: Iterable[str], class_names: Sequence[str], or_numbers:
     """
     twice = {name for name, count in Counter(class_names).items() if count > 1}
     numbers = {name: number for number, name in enumerate(class_names)}
-    in_place = all(whole_number(name) == str(place) for place, name in enumerate(class_names) if NUMBER.fullmatch(name))
-    by_number = in_place and (or_numbers or all(map(NUMBER.fullmatch, class_names)))
+    by_number = numbers_in_place(class_names) and (or_numbers or all(map(NUMBER.fullmatch, class_names)))
 
     def number(label: str) -> int:
         whole = label if label in numbers else whole_number(label)
@@ -163,6 +180,11 @@ def class_numbers(labels: Iterable[str], class_names: Sequence[str], or_numbers:
         return numbers.get(whole, -1)
 
     return np.fromiter(map(number, labels), np.int32)
+
+
+def numbers_in_place(class_names: Sequence[str]) -> bool:
+    """Tell whether each name that is a number is that of its class."""
+    return all(whole_number(name) == str(place) for place, name in enumerate(class_names) if NUMBER.fullmatch(name))
 
 
 def _read_text(path: str | Path) -> str:
@@ -186,12 +208,37 @@ def _names_in_lines(text: str) -> list[str]:
     found = _numbered_lines(lines)
     if lines and SEPARATED.search(lines[0]):  # it may be a header
         found = found or _numbered_lines(lines[1:])
-    if found:
+    if found or _listed_lines(lines):
         raise ValueError(
-            f"its line {found!r:.60} holds a number and a name; write the names alone in the order of their numbers, "
-            "or both as .csv or .json"
+            f"its line {found or lines[0]!r:.60} holds a number and a name; write the names alone in the order of "
+            "their numbers, or both as .csv or .json"
         )
+    _check_lines(lines)
     return lines
+
+
+def _check_lines(lines: Sequence[str]) -> None:
+    """Refuse what is no line with a name: a comment, a header, an item of a list."""
+    if comment := next((line for line in lines if line.startswith(COMMENTS)), None):
+        raise ValueError(f"its line {comment!r:.60} may be a comment; remove it, or save a list of names as .json")
+    if lines and re.sub(r"[ _-]+", "_", lines[0].lower()) in HEADERS:
+        raise ValueError(f"its first line {lines[0]!r} may be a header; remove it, or save a list of names as .json")
+    is_item = all(line.startswith(("- ", "* ")) for line in lines)
+    is_quoted = all(re.fullmatch(r"""(["']).*\1,?""", line) for line in lines)
+    if lines and (is_item or is_quoted or (len(lines) > 1 and all(line.endswith(",") for line in lines[:-1]))):
+        raise ValueError(f"its line {lines[0]!r:.60} is an item of a list; write the name alone, or the list as .json")
+
+
+def _listed_lines(lines: Sequence[str]) -> bool:
+    """Tell whether all lines are items with consecutive numbers, which are no part of the names.
+
+    Names such as 001.Albatross, in the order of their numbers, mean the same either way.
+    """
+    found = [match for line in lines if (match := LISTED.fullmatch(line))]
+    numbers = [int(match[2]) for match in found]
+    if len(found) < len(lines) or sorted(numbers) != list(range(min(numbers, default=0), max(numbers, default=-1) + 1)):
+        return False
+    return numbers != sorted(numbers) or any(match[1] or match[3][-1].isspace() or ")" in match[3] for match in found)
 
 
 def _numbered_lines(lines: Sequence[str]) -> str:
@@ -208,18 +255,17 @@ def _numbered_lines(lines: Sequence[str]) -> str:
 
 
 def _names_in_table(text: str, delimiter: str) -> list[str]:
-    """Return the names of a table with a column of names and perhaps one of numbers."""
+    """Return the names of a table with a column of names and one of numbers, in the order of the numbers."""
     rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines(), delimiter=delimiter, strict=True)]
     rows = [row for row in rows if any(row)]
     widths = {len(row) for row in rows}
     if widths == {1}:
-        if rows[0][0].lower() in HEADERS:
-            raise ValueError(
-                f"its first line {rows[0][0]!r} may be a header; remove it, or save it as .txt if it is a class"
-            )
-        return _names_in_lines("\n".join(row[0] for row in rows))
+        raise ValueError(
+            f"its first line {rows[0][0]!r:.60} may be a header; save the names alone as .txt without one, or add a "
+            "column of numbers"
+        )
     if widths != {2}:
-        raise ValueError("expected a column of names, and perhaps one of numbers")
+        raise ValueError("expected a column of names and one of numbers")
     rows = rows if any(map(str.isdecimal, rows[0])) else rows[1:]
     numbered = [place for place in range(2) if rows and all(row[place].isdecimal() for row in rows)]
     if len(numbered) != 1:

@@ -44,7 +44,7 @@ def _by_id(entries: Sequence[Any], what: str, field: str, table: Path) -> dict[s
     """Return a field of each entry by the entry's id as text."""
     found: dict[str, str] = {}
     for place, entry in enumerate(entries):
-        if not isinstance(entry, dict) or entry.get("id") is None or not entry.get(field):
+        if not isinstance(entry, dict) or entry.get("id") is None or entry.get(field) in (None, ""):
             raise InputError(f"{table} has no id or no {field} in {what} {place}, counted from 0")
         number = _id(entry["id"])
         if number in found:

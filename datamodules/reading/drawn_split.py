@@ -3,7 +3,7 @@
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 
@@ -109,6 +109,16 @@ def read(table: Path) -> dict[str, int]:
             if found.setdefault(file, place) != place:
                 raise InputError(f"{table} has {file} in two splits, the second in row {number}")
     return found
+
+
+def used_outside_test(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return the places of the names that training or validation images have, in order.
+
+    Args:
+        arrays: a table's "labels.values" and "labels.ends", which are such places, and "splits".
+    """
+    splits = np.repeat(arrays["splits"], np.diff(arrays["labels.ends"].astype(np.int64)))
+    return np.unique(arrays["labels.values"][splits != TEST])
 
 
 def split_number(name: str, where: str) -> int:

@@ -22,6 +22,8 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]*))(?:\.0*)?")
 """Whole numbers in their usual form, which other tools also write as 3.0."""
 CONSTRUCTED = re.compile(r"(array|frozenset|set|tuple|list)\(.*\)", re.DOTALL)
+MISSING = ("nan", "<na>")
+"""How pandas writes what is missing, in small letters."""
 CONTROL = ("Cc", "Zl", "Zp")
 INVISIBLE = str.maketrans("", "", "\ufeff\u200b\u2060")
 MOST_POINTS = 6
@@ -147,16 +149,19 @@ def refuse_vector(labels: Sequence[str]) -> None:
         )
 
 
-def has_vectors(places: np.ndarray, ends: np.ndarray, names: Sequence[str]) -> np.ndarray:
+def has_vectors(
+    places: np.ndarray, ends: np.ndarray, names: Sequence[str], zero_and_one: Sequence[str] = ("0", "1")
+) -> np.ndarray:
     """Return which rows `refuse_vector` refuses, bool `(rows,)`.
 
     Args:
         places: the place in names of each label, row after row.
         ends: 0, and where each row ends.
         names: the different labels.
+        zero_and_one: what 0 and 1 are called in names.
     """
     counts = []
-    for name in ("0", "1"):
+    for name in zero_and_one:
         is_name = places == names.index(name) if name in names else np.zeros(len(places), bool)
         counts.append(np.diff(np.append(0, np.cumsum(is_name))[ends]))
     zeros, ones = counts
@@ -209,6 +214,7 @@ def difference(label: str, other: str) -> str:
 
 def _same(label: str) -> str | Decimal:
     """Return what equals for two labels that a reader takes for one."""
+    label = label.strip()
     if NUMBER.fullmatch(label):
         try:
             return Decimal(label)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from vit_lightning.data.image_set import ImageSet, keys_of
+from vit_lightning.data.sampling import IGNORE
 
 
 class MultiHot:
@@ -18,15 +19,22 @@ class MultiHot:
         rows: lists of classes.
         row_of: which of the rows belongs to each image.
         num_classes: length of the vectors.
+        hidden: which of the images have labels that are not told, and a vector of IGNORE; None: no image.
     """
 
     def __init__(
-        self, source: ImageSet, rows: Sequence[np.ndarray], row_of: np.ndarray | Sequence[int], num_classes: int
+        self,
+        source: ImageSet,
+        rows: Sequence[np.ndarray],
+        row_of: np.ndarray | Sequence[int],
+        num_classes: int,
+        hidden: np.ndarray | None = None,
     ) -> None:
         self.source = source
         self.rows = rows
         self.row_of = row_of
         self.num_classes = num_classes
+        self.hidden = hidden
 
     @property
     def keys(self) -> Sequence[Any]:
@@ -37,6 +45,8 @@ class MultiHot:
         return len(self.source)
 
     def __getitem__(self, index: int) -> tuple[Any, Tensor]:
+        if self.hidden is not None and self.hidden[index]:
+            return self.source[index][0], torch.full((self.num_classes,), float(IGNORE))
         label = torch.zeros(self.num_classes)
         label[torch.as_tensor(self.rows[int(self.row_of[index])], dtype=torch.int64)] = 1
         return self.source[index][0], label

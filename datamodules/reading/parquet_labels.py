@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from datamodules.reading.class_map import WrongLabelsError, check_names, class_numbers, classes_of
+from datamodules.reading.class_map import (
+    WrongLabelsError,
+    check_names,
+    class_numbers,
+    classes_of,
+    is_hidden,
+    numbers_in_place,
+)
 from datamodules.reading.damaged_files import reading
 from datamodules.reading.label_text import NUMBER, check_name, has_vectors, look_alike, nested
 from datamodules.reading.parquet_rows import open_table, read_columns
@@ -136,7 +143,8 @@ def read_labels(file: Path, column: str, multi_label: bool = False) -> FileLabel
     place_of = {name: place for place, name in enumerate(known)}
     lookup = np.array([MISSING, *(place_of.get(name, MISSING) for name in names)])
     found = replace(found, names=known, places=lookup[places - MISSING])
-    if is_list and listed is None and (vectors := has_vectors(found.places, ends, known)).any():
+    zero_and_one = ("0", "1") if listed is None else listed[:2]
+    if is_list and len(zero_and_one) == 2 and (vectors := has_vectors(found.places, ends, known, zero_and_one)).any():
         raise InputError(
             f"{file} has in row {np.argmax(vectors) + 1} a list with a 0 or 1 for each class, expected the classes "
             "that show; write their names or numbers"
@@ -181,7 +189,9 @@ def class_list(files: Sequence[FileLabels], listed: Iterable[Sequence[str]], sou
         raise InputError(f"{source} has the label {min(error.labels)!r}{error.why}") from error
 
 
-def match(found: FileLabels, class_names: Sequence[str], source: str | Path, or_numbers: bool) -> np.ndarray:
+def match(
+    found: FileLabels, class_names: Sequence[str], source: str | Path, or_numbers: bool, may_hide: bool = False
+) -> np.ndarray:
     """Return the class of each label of a file, IGNORE where it is missing.
 
     Args:
@@ -189,12 +199,21 @@ def match(found: FileLabels, class_names: Sequence[str], source: str | Path, or_
         class_names: all names, in the order of the classes.
         source: what named the classes.
         or_numbers: whether numbers may stand for classes with names.
+        may_hide: whether text such as nan and -1 may stand for a missing label.
 
     Raises:
         InputError: naming file, row and label of the first that is no class.
     """
     numbers = class_numbers(found.names, class_names, or_numbers and found.numbered)
-    unknown = {name for name, number in zip(found.names, numbers.tolist(), strict=True) if number < 0}
+    if found.numbered and not or_numbers and (numbers >= 0).any() and not numbers_in_place(class_names):
+        raise InputError(
+            f"{found.file} has numbers in its column of labels, which may be places among the classes of {source} "
+            f"({shortened(class_names)}) or their names; give --data.class_map, or write the names as text"
+        )
+    if may_hide:
+        numbers[(numbers < 0) & np.array([is_hidden(name) for name in found.names], bool)] = IGNORE
+    named = zip(found.names, numbers.tolist(), strict=True)
+    unknown = {name for name, number in named if number < 0 and number != IGNORE}
     if first := found.first(unknown):
         row, label = first
         fix = "; it is a number among named classes: give --data.class_map" if found.numbered else ""

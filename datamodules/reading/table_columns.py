@@ -8,14 +8,12 @@ from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import table_rows
 from datamodules.reading.coco import Annotated
-from datamodules.reading.label_text import LabelKinds, nested, plain_text, refuse_vector, whole_number
+from datamodules.reading.label_text import MISSING, LabelKinds, nested, plain_text, refuse_vector, whole_number
 from datamodules.reading.splits import SPLIT_OF
 from vit_lightning.errors import InputError
 
 PATH_COLUMNS = ("path", "file_name", "filename", "image", "img")
 LABEL_COLUMNS = ("label", "labels", "fine_label")
-MISSING = ("nan", "<na>")
-"""How pandas writes what is missing, in small letters."""
 YES_OR_NO = {
     "0": False,
     "0.0": False,
@@ -48,6 +46,8 @@ class TableRow(NamedTuple):
     """Name of its split; empty without a column for it."""
     group: str
     """What stays together; empty without a column for it."""
+    is_hidden: bool = False
+    """Whether the labels are not told, which an empty list is not."""
 
 
 def choose(
@@ -116,11 +116,13 @@ def read(
         try:
             split, group = _further(columns, cells[ends:])
             is_hidden = may_lack_labels or SPLIT_OF.get(split.lower()) == "test"
-            if columns.one_hot:
-                found = zip(columns.labels, cells[count:ends], strict=True)
-                labels = [name for name, cell in found if _is_set(cell, name)]
+            given = cells[count:ends]
+            is_blank = is_hidden and all(map(_is_blank, given))
+            if is_blank:
+                labels = []
+            elif columns.one_hot:
+                labels = [name for name, cell in zip(columns.labels, given, strict=True) if _is_set(cell, name)]
             else:
-                given = [cell for cell in cells[count:ends] if not (is_hidden and cell is None)]
                 labels = [label for cell in given for label in _labels(cell, multi_label, separator, kinds)]
             if is_hidden:
                 labels = [label for label in labels if label.lower() not in MISSING]
@@ -133,7 +135,7 @@ def read(
                 f"{table} has {len(labels)} labels in row {row} ({path}), expected one; "
                 "give --data.multi_label true for images with several labels or none"
             )
-        yield TableRow(path, labels, split, group)
+        yield TableRow(path, labels, split, group, is_blank)
 
 
 def _further(columns: Columns, cells: Sequence[Any]) -> tuple[str, str]:
@@ -163,8 +165,14 @@ def _only(table: Path, there: Sequence[str], flag: str, known: Sequence[str]) ->
     return found[0]
 
 
+def _is_blank(cell: Any) -> bool:
+    return cell is None or cell != cell or (isinstance(cell, str) and cell.strip().lower() in ("", *MISSING))
+
+
 def _is_set(cell: Any, name: str) -> bool:
-    text = "0" if cell is None else str(cell).strip()
+    if cell is None:
+        raise ValueError(f"nothing in the column of class {name}, expected 0 or 1,")
+    text = str(cell).strip()
     if text not in YES_OR_NO:
         raise ValueError(f"{text!r} in the column of class {name}, expected 0 or 1,")
     return YES_OR_NO[text]

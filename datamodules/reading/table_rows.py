@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, TextIO, cast
 from datamodules.reading import coco, strict_json
 from datamodules.reading.class_map import DELIMITERS, not_utf8
 from datamodules.reading.damaged_files import check_regular, reading
+from datamodules.reading.label_text import refuse_vector, whole_number
 from datamodules.reading.parquet_labels import listed_classes
 from datamodules.reading.parquet_rows import open_table
 from vit_lightning.errors import InputError
@@ -121,6 +122,10 @@ def _parquet(table: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
 def _named(value: Any, names: Sequence[str], place: str) -> Any:
     """Return the names of the classes that numbers stand for."""
     if isinstance(value, list):
+        try:
+            refuse_vector([whole_number(str(item)) for item in value])
+        except ValueError as error:
+            raise InputError(f"{place} {str(error).rstrip(',')}") from error
         return [_named(item, names, place) for item in value]
     if value is None or value != value or value == -1 or isinstance(value, str):
         return None if value == -1 else value

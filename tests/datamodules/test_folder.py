@@ -52,6 +52,30 @@ def test_contract(tree):
     check_datamodule(folder(tree, val_fraction=0.3))
 
 
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (("1", "01"), "are one number in two spellings"),
+        (("caf\u00e9", "cafe\u0301"), "look alike, but their code points"),
+        (("cat", "cat "), r"look alike, but their code points \(none\) and U\+0020 differ"),
+    ],
+)
+@pytest.mark.parametrize("parent", [".", "train"])
+def test_class_folders_that_look_alike(tmp_path, names, said, parent):
+    for name in (*names, "dog"):
+        put(tmp_path / parent / name / "0.jpg")
+    if len(list((tmp_path / parent).iterdir())) < 3:
+        pytest.skip("the file system takes both names for one")
+    with pytest.raises(InputError, match=rf"has two class folders for what may be one: .*{said}.*; rename one"):
+        ready(tmp_path)
+    (tmp_path / parent / names[0]).rename(tmp_path / "kept")
+    if parent == "train":
+        (tmp_path / "val").mkdir()
+        (tmp_path / "kept").rename(tmp_path / "val" / names[0])
+        with pytest.raises(InputError, match=r"has the class folder .*lacks.*(look alike|in two spellings)"):
+            ready(tmp_path)
+
+
 def test_case_c8_one_mapping_from_train(tree, caplog):
     (tree / "train/45").mkdir()
     with caplog.at_level("INFO"):

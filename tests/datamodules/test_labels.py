@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import tarfile
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from datamodules.manifest import Manifest
 from datamodules.parquet import Parquet
 from datamodules.webshards import WebShards
 from vit_lightning.data.images import BrokenImage
+from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 
 READERS = ("csv", "jsonl", "parquet table", "Parquet", "WebShards json", "WebShards cls")
@@ -146,6 +148,20 @@ def test_minus_one_is_no_class(root, reader, labels):
     place = "sample 1 has the label '-1'" if reader.startswith("WebShards") else "in row 2 "
     with pytest.raises(InputError, match=rf"{place}.*take out what has it"):
         read(root, reader, train=labels)
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("missing", ["nan", "NaN", "<NA>"])
+def test_text_for_what_is_missing_is_no_class(root, reader, missing):
+    with pytest.raises(InputError, match=rf"label '{missing}'.*, which stands for a missing one"):
+        read(root, reader, train=["cat", missing])
+
+
+def test_hidden_labels_as_text_in_parquet(root):
+    data = read(root, "Parquet", train=["cat", "dog"], test=["-1", "dog", "nan", None])
+    assert [data.test_set[number][1] for number in range(4)] == [IGNORE, 1, IGNORE, IGNORE]
+    with pytest.raises(InputError, match="label '-1', which train lacks"):
+        read(root, "Parquet", train=["cat", "dog"], val=["-1", "dog"], test=["-1"])
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -355,6 +371,16 @@ def test_coco_that_cannot_be_matched(root, part, more, message):
         manifest(root, "train.json")
 
 
+def test_a_category_of_coco_called_0(root):
+    categories = [{"id": 3, "name": 0}, {"id": 4, "name": 1}]
+    annotations = [{"id": 1, "image_id": 1, "category_id": 3}, {"id": 2, "image_id": 2, "category_id": 4}]
+    images = [{"id": 1, "file_name": "0.png"}, {"id": 2, "file_name": "1.png"}]
+    (root / "train.json").write_text(
+        json.dumps({"images": images, "annotations": annotations, "categories": categories})
+    )
+    assert shown(manifest(root, "train.json"), 2) == [{"0"}, {"1"}]
+
+
 def test_a_mark_of_the_byte_order_is_no_part_of_a_class(root):
     write_tar(root / "train.tar", ["cat", "\ufeffcat", "dog"], "cls")
     data = setup(WebShards(root=str(root), train="train.tar", val_fraction=0.0, cache=root / "cache", image_size=8))
@@ -374,6 +400,25 @@ def test_lists_and_double_keys_in_tars(root):
             tar.addfile(member, io.BytesIO(data))
     with pytest.raises(InputError, match=r"sample 0 has a damaged \.json .*has the key 'label' twice"):
         setup(WebShards(root=str(root), train="train.tar", cache=root / "c", image_size=8))
+
+
+@pytest.mark.parametrize("ending", ["csv", "tar"])
+def test_a_source_is_read_anew_where_its_time_and_its_size_stay(root, ending):
+    for labels in (["cat", "dog"], ["dog", "cat"]):
+        made, file = root / "made", root / f"train.{ending}"
+        if ending == "tar":
+            write_tar(made, labels, "cls")
+        else:
+            made.write_text(f"path,label\n0.png,{labels[0]}\n1.png,{labels[1]}\n")
+        os.utime(made, (5, 5))
+        made.replace(file)
+        options = {"image_size": 8, "val_fraction": 0.0, "cache": root / "cache"}
+        data = (
+            setup(WebShards(root=str(root), train="train.tar", **options))
+            if ending == "tar"
+            else manifest(root, **options)
+        )
+        assert shown(data, 2) == [{label} for label in labels]
 
 
 @pytest.mark.parametrize("labels", [["1", "01", "2"], ["0", "-1", "1"], ["caf\u00e9", "cafe\u0301"]])

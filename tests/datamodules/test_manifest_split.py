@@ -103,6 +103,38 @@ def test_hidden_labels_of_test_images(root, hidden):
         ready(root, "test", test="test.csv", val_fraction=0.0)
 
 
+@pytest.mark.parametrize("split_column", [None, "fold"])
+@pytest.mark.parametrize("hidden", ["", "-1", "nan"])
+def test_hidden_labels_where_an_image_may_have_several(root, hidden, split_column):
+    train, test = ["0.png,a;b,train", "1.png,b,train"], ["2.png,b,test", f"3.png,{hidden},test", "4.png,[],test"]
+    write(root / "train.csv", "path,label,fold", [*train, *test] if split_column else train)
+    write(root / "test.csv", "path,label,fold", test)
+    options = {"split_column": split_column} if split_column else {"test": "test.csv", "val_fraction": 0.0}
+    data = ready(root, "test", multi_label=True, **options)
+    assert [data.test_set[row][1].tolist() for row in range(3)] == [[0, 1], [IGNORE] * 2, [0, 0]]
+    assert data.train_set[0][1].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("hidden", ["", "-1", "-1.0", "nan"])
+def test_hidden_labels_of_test_images_in_a_column_of_splits(root, hidden):
+    rows = ["0.png,a,train", "1.png,b,train", "2.png,b,test", f"3.png,{hidden},test"]
+    write(root / "train.csv", "path,label,fold", rows)
+    assert ready(root, split_column="fold").test_set.labels.tolist() == [1, IGNORE]
+    write(root / "train.csv", "path,label,fold", [*rows, f"4.png,{hidden},val"])
+    with pytest.raises(InputError, match=r"train\.csv has "):
+        ready(root, split_column="fold")
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_a_class_that_only_test_images_of_a_column_of_splits_have(root, multi_label):
+    write(root / "train.csv", "path,label,fold", ["0.png,b,train", "1.png,c,val", "2.png,a,test"])
+    with pytest.raises(InputError, match=r"train\.csv has the label 'a' in row 3 \(2\.png\), which .* lacks"):
+        ready(root, split_column="fold", multi_label=multi_label)
+    (root / "classes.txt").write_text("a\nb\nc\n")
+    data = ready(root, split_column="fold", multi_label=multi_label, class_map=root / "classes.txt")
+    assert data.class_names == ["a", "b", "c"] and len(data.test_set) == 1
+
+
 def test_minus_one_is_a_class_where_a_class_map_has_it(root):
     write(root / "train.csv", "path,label", ["0.png,-1", "1.png,1"])
     write(root / "test.csv", "path,label", ["2.png,1", "3.png,-1"])

@@ -114,9 +114,22 @@ def test_lists_of_litdata_that_may_be_vectors(tmp_path):
 
 
 def test_labels_beside_the_shards_are_compared_with_the_classes(root):
-    np.save(root / "val/labels.npy", np.array([0, 1, 2] * 3 + [-100, 7, 0], np.int32))
+    np.save(root / "val/labels.npy", np.array([0, 1, 2] * 3 + [1, 7, 0], np.int32))
     with pytest.raises(InputError, match=r"record 2 of .*val/chunk-0-1\.bin has label 7, outside the 3 classes"):
         ready(root)
+
+
+@pytest.mark.parametrize("split", ["train", "val", "test"])
+def test_labels_are_hidden_in_no_split_but_test(tmp_path, split):
+    root = labelled(tmp_path, [0, -100, 2])
+    (root / "train").rename(root / split)
+    if split == "test":
+        assert [ready(root, class_map=tmp_path / "classes").test_set[n][1] for n in range(3)] == [0, -100, 2]
+        return
+    with pytest.raises(
+        InputError, match=rf"record 1 of .*{split}/chunk-0-0\.bin has label -100, outside the 3 classes"
+    ):
+        ready(root, class_map=tmp_path / "classes", val_fraction=0)
 
 
 def test_a_class_map_beside_a_manifest_names_the_same_classes(root, tmp_path):

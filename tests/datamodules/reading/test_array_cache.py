@@ -48,6 +48,18 @@ def test_a_file_has_changed_by_its_time_or_its_size_and_a_folder_by_its_time(tmp
     assert array_cache.file_state(tmp_path / "absent") == (0, 0)
 
 
+def test_a_file_has_changed_where_its_time_and_its_size_stay(tmp_path):
+    file, other = tmp_path / "x.csv", tmp_path / "y.csv"
+    for path, content in ((file, "a"), (other, "b")):
+        path.write_text(content)
+        os.utime(path, (5, 5))
+    before = array_cache.content_state(file)
+    assert before == array_cache.content_state(file) and before[:2] == array_cache.content_state(other)[:2]
+    os.replace(other, file)
+    assert array_cache.content_state(file) != before
+    assert not any(array_cache.content_state(tmp_path / "absent"))
+
+
 def test_any_wrong_byte_is_noticed(tmp_path):
     file = tmp_path / "x.safetensors"
     array_cache.save(file, ARRAYS)

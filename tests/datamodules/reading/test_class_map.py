@@ -107,7 +107,6 @@ def read(path, content: str) -> list[str]:
         ("csv", "name,id\ndog,1\nowl,2\ncat,0\n"),
         ("csv", "dog,1\nowl,2\ncat,0\n"),
         ("csv", "id,name\n2,owl\n0,cat\n1,dog\n"),
-        ("csv", "cat\ndog\nowl\n"),
         ("tsv", "0\tcat\n1\tdog\n2\towl\n"),
         ("json", '{"dog": 1, "cat": 0, "owl": 2}'),
         ("txt", "cat\ndog\nowl\n"),
@@ -127,11 +126,31 @@ def test_names_and_numbers(tmp_path, ending, content):
         ("txt", "name,id\ndog,0\ncat,1\n", "its line 'dog,0' holds a number and a name"),
         ("txt", "cat\ndog\ncat\n", "it has the name 'cat' twice; give each class a name of its own"),
         ("txt", '["cat", "dog"]\n', "expected a name"),
+        *(
+            (kind, f"{first}\ncat\ndog\n", f"its first line '{first}' may be a header; save the names alone as .txt")
+            for kind in ("csv", "tsv")
+            for first in ("breed", "species", "Class Name", "0", "owl")
+        ),
+        *(
+            ("txt", f"{first}\ncat\ndog\n", f"its first line '{first}' may be a header; remove it")
+            for first in ("name", "Class Name", "classes", "breed")
+        ),
+        ("txt", "# classes\ncat\ndog\n", "its line '# classes' may be a comment; remove it"),
+        ("txt", "cat\n// my classes\ndog\n", "its line '// my classes' may be a comment"),
+        ("txt", "2. emu\n0. cat\n1. dog\n", "its line '2. emu' holds a number and a name"),
+        ("txt", "0. cat\n1. dog\n", "its line '0. cat' holds a number and a name"),
+        ("txt", "2) emu\n0) cat\n1) dog\n", r"its line '2\) emu' holds a number and a name"),
+        ("txt", "(0) cat\n(1) dog\n", r"its line '\(0\) cat' holds a number and a name"),
+        ("txt", "1-dog\n0-cat\n", "its line '1-dog' holds a number and a name"),
+        ("txt", "- cat\n- dog\n", "its line '- cat' is an item of a list; write the name alone"),
+        ("txt", "'cat',\n'dog',\n'owl'\n", "is an item of a list"),
+        ("txt", '"cat"\n"dog"\n', "is an item of a list"),
+        ("txt", "cat,\ndog,\nowl\n", "its line 'cat,' is an item of a list"),
         ("csv", "name\ncat\ndog\n", "its first line 'name' may be a header"),
         ("csv", "cat,0\ndog,2\n", "expected the numbers 0 to 1, each once"),
         ("csv", "cat,dog\nowl,bat\n", "expected a column of names and one of whole numbers"),
         ("csv", "0,1\n1,0\n", "expected a column of names and one of whole numbers"),
-        ("csv", "cat,0,x\n", "expected a column of names, and perhaps one of numbers"),
+        ("csv", "cat,0,x\n", "expected a column of names and one of numbers"),
         ("csv", "cat,0\ncat,1\n", "it has the name 'cat' twice"),
         ("json", '{"cat": 0, "cat": 1}', "an object has the key 'cat' twice"),
         ("json", '["cat", "cat"]', "it has the name 'cat' twice"),
@@ -145,6 +164,20 @@ def test_class_maps_that_may_be_meant_otherwise(tmp_path, ending, content, messa
         read(tmp_path / f"names.{ending}", content)
 
 
+LIONS = ["lion, king of beasts, Panthera leo", "crane"]
+CUB = ["001.Black_footed_Albatross", "002.Laysan_Albatross"]
+
+
 def test_names_with_numbers_in_them_are_names(tmp_path):
-    for names in (["class 1", "class 2"], ["Boeing 707", "Airbus 320"], ["3 series", "5 series"], ["1", "2"], ["7-up"]):
+    for names in (
+        ["class 1", "class 2"],
+        ["Boeing 707", "Airbus 320"],
+        ["3 series", "5 series"],
+        ["1", "2"],
+        ["7-up"],
+        ["2-door", "4-wheeler"],
+        LIONS,
+        CUB,
+        ["'t Hooft", "O'Neil"],
+    ):
         assert read(tmp_path / "names.txt", "\n".join(names)) == names

@@ -20,3 +20,9 @@ def test_each_image_has_the_classes_of_its_row():
     ]
     assert list(found.keys) == ["x", "y", "z"] and not hasattr(found, "labels")
     assert list(MultiHot([("a", 0)], rows, [1], 5).keys) == [0]
+
+
+def test_labels_that_are_hidden_are_a_vector_that_counts_nowhere():
+    rows = Ragged.of([[1], []])
+    found = MultiHot([("a", 0), ("b", 0), ("c", 0)], rows, [0, 1, 1], 2, np.array([False, True, False]))
+    assert [found[number][1].tolist() for number in range(3)] == [[0, 1], [-100, -100], [0, 0]]

@@ -112,5 +112,22 @@ def test_places_become_classes_by_name():
         match(found, ["cat", "ant", "1", "2", "3", "4"], "train", True)
 
 
+def test_numbers_may_be_places_or_names_where_names_are_numbers_out_of_place():
+    numbers = labels_of("0", "1", numbered=True)
+    with pytest.raises(InputError, match=r"t has numbers .* may be places among the classes of train \(1, 0\) or"):
+        match(numbers, ["1", "0"], "train", False)
+    assert match(numbers, ["0", "1", "x"], "train", False).tolist() == [0, 1]
+    assert match(labels_of("0", "1"), ["1", "0"], "train", False).tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("names", [["cat", "dog", "emu"], ["no", "yes"]])
+def test_lists_of_a_0_or_1_for_each_class_whose_names_the_metadata_list(tmp_path, names):
+    feature = {"feature": {"names": names, "_type": "ClassLabel"}, "_type": "Sequence"}
+    with pytest.raises(InputError, match=r"in row 2 a list with a 0 or 1 for each class, expected the classes"):
+        read_labels(write(tmp_path, [[1], [0, 1, 0], [0, 1]], feature), "label", multi_label=True)
+    found = read_labels(write(tmp_path, [[1], [0, 1], []], feature), "label", multi_label=True)
+    assert [found.names[place] for place in found.places] == [names[1], *names[:2]]
+
+
 def test_long_lists_of_names_are_cut():
     assert shortened(list("abcde")) == "a, b, c, d, e" and shortened(list("abcdef")) == "a, b, c, d, e, ..."

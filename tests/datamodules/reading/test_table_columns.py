@@ -64,7 +64,7 @@ def test_labels_may_be_absent_where_that_is_allowed(table):
     ("cell", "found"),
     [
         *((cell, True) for cell in ("1", "1.0", "True", "true", 1, 1.0, True, " 1 ")),
-        *((cell, False) for cell in ("0", "0.0", "False", "false", 0, 0.0, False, None, " 0")),
+        *((cell, False) for cell in ("0", "0.0", "False", "false", 0, 0.0, False, " 0")),
     ],
 )
 def test_a_class_of_its_own_column_is_there_or_not(cell, found):
@@ -86,7 +86,7 @@ def test_paths_of_several_columns_are_joined_and_classes_stay_in_the_order_of_th
     content = [
         {"folder": "/data/", "file": "/x.jpg", "zebra": 0, "ant": 1, "cat": 0},
         {"folder": "", "file": "y.jpg", "zebra": "1", "ant": "0", "cat": 0},
-        {"folder": "a", "file": "b/z.jpg", "zebra": None, "ant": 0.0, "cat": True},
+        {"folder": "a", "file": "b/z.jpg", "zebra": False, "ant": 0.0, "cat": True},
     ]
     columns = Columns(["folder", "file"], ["zebra", "ant", "cat"], True)
     assert rows(tmp_path, content, columns) == [
@@ -129,3 +129,21 @@ def test_split_and_group_are_those_of_their_columns(tmp_path, split, group, foun
     rows = list(read(tmp_path / "t.json", Columns(["path"], ["label"], False, split, group), False, ";"))
     assert [(row.split, row.group) for row in rows] == found
     assert [(row.path, row.labels) for row in rows] == [("a", ["x"]), ("b", ["y"])]
+
+
+@pytest.mark.parametrize("row", [{"path": "b", "cat": 1}, {"path": "b", "cat": 1, "dog": None}])
+def test_a_column_of_a_class_that_says_nothing_is_no_0(tmp_path, row):
+    columns = Columns(["path"], ["cat", "dog"], True)
+    with pytest.raises(InputError, match=r"nothing in the column of class dog, expected 0 or 1, in row 2 \(b\)"):
+        rows(tmp_path, [{"path": "a", "cat": 0, "dog": 1}, row], columns)
+    nothing = {"path": "c", "cat": None, "dog": None}
+    (tmp_path / "t.json").write_text(json.dumps([nothing]))
+    assert [row.labels for row in read(tmp_path / "t.json", columns, False, ";", may_lack_labels=True)] == [[]]
+    with pytest.raises(InputError, match="nothing in the column of class cat"):
+        rows(tmp_path, [nothing], columns)
+
+
+def test_a_row_with_fewer_cells_than_columns_is_no_row_of_zeros(tmp_path):
+    (tmp_path / "t.csv").write_text("path,cat,dog,emu\na,0,1,0\nb,1\n")
+    with pytest.raises(InputError, match=r"nothing in the column of class dog, expected 0 or 1, in row 2 \(b\)"):
+        list(read(tmp_path / "t.csv", Columns(["path"], ["cat", "dog", "emu"], True), False, ";"))

@@ -59,6 +59,22 @@ def test_parquet_gives_the_names_of_its_classes(tmp_path):
         list(values(tmp_path / "t.parquet", ["label"]))
 
 
+def test_a_list_of_a_0_or_1_for_each_class_is_no_list_of_named_classes(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    kind = {"feature": {"names": ["no", "yes"], "_type": "ClassLabel"}, "_type": "Sequence"}
+    metadata = {"huggingface": json.dumps({"info": {"features": {"labels": kind}}})}
+    for lists, found in (([[0, 1], [1]], [["no", "yes"], ["yes"]]), ([[1], [0, 1, 0]], None)):
+        table = pa.table({"path": ["a", "b"], "labels": lists}).replace_schema_metadata(metadata)
+        parquet.write_table(table, tmp_path / "t.parquet")
+        if found:
+            assert [labels for (labels,) in values(tmp_path / "t.parquet", ["labels"])] == found
+            continue
+        with pytest.raises(InputError, match=r"has in row 2 the list 0, 1, 0, which has a 0 or 1 for each class"):
+            list(values(tmp_path / "t.parquet", ["labels"]))
+
+
 def test_a_short_row_has_nothing_in_its_last_columns(tmp_path):
     (tmp_path / "t.csv").write_text("path,label\na.jpg\nb.jpg,x\n")
     assert list(values(tmp_path / "t.csv", ["path", "label"])) == [("a.jpg", None), ("b.jpg", "x")]
