@@ -1,6 +1,7 @@
 """The model's losses, metrics and freezing, held against hand-computed values."""
 
 import math
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -358,25 +359,19 @@ def test_a_prediction_of_no_number_is_told(loss):
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs", "names", "said"),
+    ("ours", "theirs", "said"),
     [
-        (["a", "b", "c"], ["a", "b", "c"], ["a", "b", "c"], None),
-        ([], ["a", "b", "c"], ["a", "b", "c"], None),
-        (["a", "b", "c"], [], ["a", "b", "c"], None),
-        (["a", "c", "b"], ["a", "b", "c"], None, "class 1 is 'c' in the data but 'b' in the checkpoint"),
-        (["a", "b"], ["a", "b", "c"], None, "the data has 2 classes, the checkpoint 3"),
-        (["a", "b", "c", "d"], ["a", "b", "c"], None, "the data has 4 classes, the checkpoint 3"),
+        (["a", "b", "c"], ["a", "b", "c"], None),
+        ([], ["a", "b", "c"], None),
+        (["a", "b", "c"], [], None),
+        (["a", "c", "b"], ["a", "b", "c"], "class 1 is 'c' in the data but 'b' in the checkpoint"),
+        (["a", "b"], ["a", "b", "c"], "the data has 2 classes, the checkpoint 3"),
+        (["a", "b", "c", "d"], ["a", "b", "c"], "the data has 4 classes, the checkpoint 3"),
     ],
 )
-def test_classes_are_those_that_were_trained_in_their_order(ours, theirs, names, said):
-    model = classifier()
-    model.class_names = ours
-    if said is None:
-        model._match_class_names(theirs)
-        assert model.class_names == names
-    else:
-        with pytest.raises(InputError, match=said):
-            model._match_class_names(theirs)
+def test_classes_are_those_that_were_trained_in_their_order(ours, theirs, said):
+    with nullcontext() if said is None else pytest.raises(InputError, match=said):
+        classifier()._match_class_names(ours, theirs, "checkpoint")
 
 
 def test_a_checkpoint_tells_its_classes_and_where_its_weights_came_from(monkeypatch):

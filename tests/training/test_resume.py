@@ -108,11 +108,11 @@ def test_an_average_is_taken_back():
     averaged, trained = {"weight": torch.zeros(1)}, {"weight": torch.ones(1)}
     checkpoint = {"state_dict": averaged, RAW: trained, UPDATES: 5}
     with pytest.raises(InputError, match=r"drop --model\.averaging\.decay 0"):
-        resume.restore_average(dict(checkpoint), None)
+        resume.restore_average(dict(checkpoint), None, nn.Identity())
     average = WeightAverage(Averaging(0.9))
-    resume.restore_average(checkpoint, average)
+    resume.restore_average(checkpoint, average, nn.Identity())
     assert checkpoint["state_dict"] is trained and average.averaged is averaged and average.updates == 5
-    resume.restore_average({"state_dict": trained}, None)
+    resume.restore_average({"state_dict": trained}, None, nn.Identity())
 
 
 def test_the_recipe_is_written_over_what_the_optimiser_brought_back():

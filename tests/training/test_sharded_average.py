@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load_file
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
+from tests.training.test_distributed import keep, kept
 from vit_lightning.runs.checkpoint_names import RAW
 from vit_lightning.training.averaging import UPDATES
 
@@ -128,10 +129,6 @@ def losses(run: str, column: str) -> list[float]:
         return [float(row[column]) for row in csv.DictReader(file) if row.get(column)]
 
 
-def table(out: str, name: str) -> float:
-    return float(next(line.split("│")[2] for line in out.splitlines() if f" {name} " in line))
-
-
 @pytest.mark.parametrize("form", [FILE, FOLDER], ids=["full", "sharded"])
 def test_the_average_of_shards_by_hand(app, together, form):
     """Its shares, its values, what validates with it; training goes on with the trained weights after it is lent."""
@@ -152,9 +149,10 @@ def test_the_average_of_shards_by_hand(app, together, form):
     content = torch.load(last("run") + "/meta.pt" * (form == FOLDER), weights_only=True)
     own = {name: tensor.float() for name, tensor in by_hand.items()}
     torch.save({key: value for key, value in content.items() if key != RAW} | {"state_dict": own}, "by_hand.ckpt")
-    validated = app("validate", *DATA, "--ckpt_path", "by_hand.ckpt", "--trainer.accelerator", "cpu")
+    cpu = ("--trainer.accelerator", "cpu")
+    validated = app("validate", *DATA, "--ckpt_path", "by_hand.ckpt", *cpu, *keep("validated"))
     assert validated.code == 0, validated.err
-    assert losses("run", "val/loss")[-1] == pytest.approx(table(validated.out, "val/loss"), abs=1e-5)
+    assert losses("run", "val/loss")[-1] == pytest.approx(kept("validated", "val/loss"), abs=1e-5)
 
 
 @pytest.mark.parametrize("form", [FILE, FOLDER], ids=["full", "sharded"])
@@ -182,9 +180,9 @@ def test_one_process_reads_the_average_of_two_and_goes_on(app, together, form):
     path, (averaged, trained) = last("moved"), both(last("moved"))
     cpu = ("--ckpt_path", path, "--trainer.accelerator", "cpu")
     for verb, name in (("validate", "val/loss"), ("test", "test/loss"), ("predict", "")):
-        done = app(verb, *DATA, *cpu)
+        done = app(verb, *DATA, *cpu, *keep(verb))
         assert done.code == 0, done.err
-        assert not name.startswith("val") or table(done.out, name) == pytest.approx(
+        assert not name.startswith("val") or kept(verb, name) == pytest.approx(
             losses("moved", "val/loss")[-1], abs=1e-5
         )
     for folder, words, expected in (("average", (), averaged), ("raw", ("--raw", "true"), trained)):

@@ -176,7 +176,7 @@ def test_one_set_in_two_roles_is_no_leak(app, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("file", "said"),
     [
-        ("gone/x.json", "there is no folder gone; make it first"),
+        ("gone/x.json", "there is no folder gone in "),
         (".", "a folder"),
         ("/proc/x.json", "--json /proc/x.json cannot be written: "),
     ],

@@ -1,5 +1,6 @@
 """What a stopped prepare goes on from: the same images with the same labels, and a journal that is whole."""
 
+import hashlib
 import io
 import json
 from pathlib import Path
@@ -96,6 +97,8 @@ def test_the_manifest_adds_up_what_the_shards_hold(tmp_path):
         "skipped": 0,
         "bytes": sum(file.stat().st_size for file in files),
         "mean_size": [sum(range(2, 10)) // 8, 5],
+        "index_sha256": hashlib.sha256((tmp_path / "a" / "index.json").read_bytes()).hexdigest(),
+        "labels_sha256": hashlib.sha256((tmp_path / "a" / "labels.npy").read_bytes()).hexdigest(),
     }
     assert told == [3, 3, 2]
     assert np.load(tmp_path / "a" / "labels.npy").tolist() == LABELS
