@@ -55,7 +55,13 @@ def test_a_signal_amid_the_first_imports_is_one_sentence(tmp_path, signum, code,
     )
     places = os.pathsep.join([str(tmp_path), str(Path(door.__file__).parent.parent)])
     words = [sys.executable, "-m", "vit_lightning", "export", "w.ckpt", "out"]
-    done = subprocess.run(words, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": places}, cwd=tmp_path)
+    environment = os.environ | {"PYTHONPATH": places}
+
+    def hear() -> None:
+        """A shell lets what it starts in the background ignore Ctrl-C."""
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, cwd=tmp_path, preexec_fn=hear)
     assert (done.returncode, done.stderr, done.stdout) == (code, said, "")
     assert not (tmp_path / "out").exists()
 

@@ -213,8 +213,11 @@ def test_the_command_line_opens_a_subclass_with_its_own_arguments(app, tmp_path,
     assert done.code == 0 and "differs" not in done.out + done.err, done.err
 
 
-def test_a_net_that_is_there_already_is_sharded(tmp_path):
+def test_a_net_that_is_there_already_is_sharded(tmp_path, monkeypatch):
     """FSDP2 on one process: the Trainer shards the net that was built at construction, and no second one."""
+    for name in ("MASTER_ADDR", "MASTER_PORT"):  # Lightning sets them, which later tests' children would inherit
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
     model = Classifier(NET, num_classes=data().num_classes, image_size=16)
     built = model.net
     strategy = ModelParallelStrategy(data_parallel_size=1, tensor_parallel_size=1, process_group_backend="gloo")
