@@ -215,7 +215,8 @@ def test_the_command_line_opens_a_subclass_with_its_own_arguments(app, tmp_path,
 
 def test_a_net_that_is_there_already_is_sharded(tmp_path, monkeypatch):
     """FSDP2 on one process: the Trainer shards the net that was built at construction, and no second one."""
-    for name in ("MASTER_ADDR", "MASTER_PORT"):  # Lightning sets them, which later tests' children would inherit
+    # Lightning sets them, and the children of later tests would inherit them.
+    for name in ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "LOCAL_RANK", "WORLD_SIZE"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     model = Classifier(NET, num_classes=data().num_classes, image_size=16)
