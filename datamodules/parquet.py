@@ -14,6 +14,7 @@ from datamodules.reading.parquet_labels import FileLabels, class_list, listed_cl
 from datamodules.reading.parquet_rows import Rows, number_of_rows, open_table
 from datamodules.reading.shared_sequences import Ragged
 from datamodules.reading.splits import split_files
+from datamodules.reading.table_columns import only_column
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.sampling import IGNORE
@@ -118,16 +119,8 @@ class Parquet(ImageDataModule):
         return self.label_column or self._column("label_column", LABEL_COLUMNS)
 
     def _column(self, flag: str, known: Sequence[str]) -> str:
-        """Return the only column that can be meant; the first name wins, since that is what it is documented to be."""
         file = next(files for files in self._files.values() if files)[0]
-        there = open_table(file).schema_arrow.names
-        found = [name for name in known if name in there]
-        if known[0] in found or not found:
-            return known[0]
-        if len(found) > 1:
-            raise InputError(f"{file} has the columns {' and '.join(found)}; give --data.{flag} {found[0]}")
-        rank_zero_info(f"{file.name} has the column {found[0]}, which is taken for --data.{flag}")
-        return found[0]
+        return only_column(file, open_table(file).schema_arrow.names, flag, known)
 
     def _check_columns(self, split: str, label: bool = True) -> None:
         for file in self._files[split]:

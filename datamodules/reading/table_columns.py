@@ -72,12 +72,12 @@ def choose(
         InputError: naming the columns that are there.
     """
     there = table_rows.header(table)
-    paths = _given(path) or [_only(table, there, "path_column", PATH_COLUMNS)]
+    paths = _given(path) or [only_column(table, there, "path_column", PATH_COLUMNS)]
     labels = _given(label)
     one_hot = len(labels) > 1
     if not labels and table.name == "_classes.csv":  # Roboflow's, with a column for each class
         labels, one_hot = [name for name in there if name not in paths], True
-    labels = labels or [_only(table, there, "label_column", LABEL_COLUMNS)]
+    labels = labels or [only_column(table, there, "label_column", LABEL_COLUMNS)]
     if may_lack_labels and not set(labels) & set(there):
         labels = []
     given = {"path_column": paths, "label_column": labels, "split_column": _given(split), "group_column": _given(group)}
@@ -154,7 +154,7 @@ def _given(names: str | Sequence[str] | None) -> list[str]:
     return [names] if isinstance(names, str) else list(names or ())
 
 
-def _only(table: Path, there: Sequence[str], flag: str, known: Sequence[str]) -> str:
+def only_column(table: Path, there: Sequence[str], flag: str, known: Sequence[str]) -> str:
     """Return the only column that can be meant; the first name wins, since it is the documented one."""
     found = [name for name in known if name in there]
     if known[0] in found or not found:
