@@ -155,6 +155,7 @@ PRIVATE_NAMES = (
         "returns the softmax's sums, which a backward pass of our own needs",
     ),
     PrivateName("torch", "torch.ops.aten._scaled_dot_product_flash_attention", "models", "likewise"),
+    PrivateName("torch", "torch._scaled_mm", "models", "multiplies fp8 matrices; torch 2.9 has no public name for it"),
     PrivateName(
         "filelock",
         "filelock.FileLock._context",

@@ -18,6 +18,7 @@ from vit_lightning.models.blocks import MLP, Block, Norm
 from vit_lightning.models.config import ResolvedConfig, check_images, grid_of, patches_kept
 from vit_lightning.models.dense import Dense, lecun_normal_, normal_, xavier_
 from vit_lightning.models.fast.fast_path import fusible
+from vit_lightning.models.fast.fp8_scales import Fp8Scales
 from vit_lightning.models.position import STD, additive
 from vit_lightning.models.resnet import Stem
 
@@ -133,6 +134,7 @@ class ViT(nn.Module):
         self.config, self.image_size, self.num_classes = config, image_size, num_classes
         self.grid = grid_of(config, image_size)
         self.num_prefix_tokens = config.prefix_tokens
+        self.fp8: Fp8Scales | None = None  # factors of products in fp8, where the net is trained with them
 
         self.stem = nn.Identity() if stem is None else stem
         self.patches = Patches(config.channels if stem is None else stem.out_channels, config.patch, config.stride, d)
@@ -225,7 +227,8 @@ class ViT(nn.Module):
             from vit_lightning.models.fast.fused import encode
 
             norm = None if self.config.norm_after_pool else self.norm
-            return encode(tokens, self.blocks, norm, self.dropout, first_token_only)
+            fp8 = self.fp8 if self.training else None
+            return encode(tokens, self.blocks, norm, self.dropout, first_token_only, fp8)
         shared = self.config.position_at == "every_layer_shared"
         for i, block in enumerate(self.blocks):
             if shared and i:

@@ -5,12 +5,16 @@ from pathlib import Path
 
 import pytest
 
-TYPES = {"b": "*bf16", "f": "*fp32", "l": "*i64", "u": "*u8", "i": "i32", "r": "fp32"}
+TYPES = {"b": "*bf16", "f": "*fp32", "l": "*i64", "u": "*u8", "4": "*fp8e4nv", "5": "*fp8e5", "i": "i32", "r": "fp32"}
 """Of an argument, by its letter; a dash stands for None."""
 NORM = {"WIDTH": 768, "BLOCK": 1024, "TILE": 4}
 GELU = {"WIDTH": 3072, "BLOCK": 512, "TILE": 8}
 FEW = {"K": 64, "ROOM": 64, "SCALE": 0.125}
-ROWS, LONG, SHORT = (f"models.fast.{name}" for name in ("rowwise_kernels", "attend", "attend_few_tokens"))
+E4M3 = {"WIDTH": 1024, "MOST": 448.0, "ROOM": 224.0, "TILE": 64}
+E5M2 = {"WIDTH": 4096, "MOST": 57344.0, "ROOM": 7168.0, "TILE": 64}
+ROWS, LONG, SHORT, FP8 = (
+    f"models.fast.{name}" for name in ("rowwise_kernels", "attend", "attend_few_tokens", "fp8_kernels")
+)
 CASES = {
     "norm": (ROWS, "_add_norm", "bbf--ffbbffiiir", {"DROP": 0} | NORM),
     "norm at the stream's start": (ROWS, "_add_norm", "b----ffbbffiiir", {"DROP": 0} | NORM),
@@ -24,6 +28,12 @@ CASES = {
     "exact gelu's with dropout": (ROWS, "_gelu_backward", "bbflbfii", {"DROP": 6554, "EXACT": True} | GELU),
     "sums over rows": (ROWS, "_column_sums", "bfi", {"WIDTH": 3072, "BLOCK": 512, "TILE": 16}),
     "partial sums": (ROWS, "_add_up", "ffi", {"WIDTH": 768, "BLOCK": 16, "TILE": 128}),
+    "fp8": (FP8, "_quantise", "b44ffffiii", E4M3),
+    "weights in fp8": (FP8, "_quantise", "f44ffffiii", E4M3),
+    "gradients in fp8": (FP8, "_quantise", "b55ffffiii", E5M2),
+    "gelu in fp8": (FP8, "_gelu", "bf44ffffiii", E4M3 | {"EXACT": False}),
+    "gelu's gradient in fp8": (FP8, "_gelu_backward", "bbff55ffffiii", E5M2 | {"EXACT": True}),
+    "largest value": (FP8, "_measure", "bffii", {"BLOCK": 4096}),
     "pixels": (ROWS, "_normalise", "uffbiiir", {"BLOCK": 4096}),
     "cutting": ("data.gpu_crop", "_cut", "luii", {"FIELDS": 13, "ANTIALIAS": True, "BLOCK": 256}),
     "attention of few tokens": (SHORT, "_attend", "bbii", FEW),

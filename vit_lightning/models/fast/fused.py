@@ -20,6 +20,8 @@ from torch.nn import functional as F
 from vit_lightning.models.blocks import Block, Norm
 from vit_lightning.models.fast import matmul, rowwise_kernels
 from vit_lightning.models.fast.attend import attend, attend_backward
+from vit_lightning.models.fast.fp8 import Fp8MLP, Fp8SelfAttention
+from vit_lightning.models.fast.fp8_scales import BlockScales, Fp8Scales
 from vit_lightning.models.fast.rowwise_kernels import NO_DROPOUT, DropoutMask
 
 NARROW = 384
@@ -27,13 +29,17 @@ NARROW = 384
 
 
 class ResidualStream(NamedTuple):
-    """Tokens `b n d` that stand for `tokens + keep * drop(branch + bias)`."""
+    """Tokens `b n d` that stand for `tokens + keep * drop(branch + bias)`.
+
+    `fp8` are the factors of the block that they pass next, if its products are to be taken in fp8.
+    """
 
     tokens: Tensor
     branch: Tensor | None = None
     bias: Tensor | None = None
     keep: Tensor | None = None
     drop: DropoutMask = NO_DROPOUT
+    fp8: BlockScales | None = None
 
     def through(self, block: Block, first_token_only: bool = False) -> "Tensor | ResidualStream":
         """Pass a block; with `first_token_only`, return the first token alone, `b 1 d`."""
@@ -42,19 +48,27 @@ class ResidualStream(NamedTuple):
         if first_token_only:
             return block.update(tokens, normed, first_token_only)
         out, bias = _scaled(attention.out, block.scale1)
-        branch = FusedSelfAttention.apply(normed, attention.qkv.weight, attention.qkv.bias, out, attention.heads)
+        layers = attention.qkv.weight, attention.qkv.bias, out, attention.heads
+        if self.fp8 is None:
+            branch = FusedSelfAttention.apply(normed, *layers)
+        else:
+            branch = Fp8SelfAttention.apply(normed, *layers, self.fp8)
         stream = ResidualStream(tokens, branch, bias, block.skip.factor(tokens), drop.later(1))
         tokens, normed = stream.normed(block.norm2)
         down, bias = _scaled(mlp.down, block.scale2)
         if isinstance(block, FSDPModule):  # whose own bias is gone when the next norm adds it
             bias = bias.clone()
-        exact = mlp.activation.approximate == "none"
-        branch = FusedMLP.apply(normed, mlp.up.weight, mlp.up.bias, down, exact, drop.later(2))
+        layers = mlp.up.weight, mlp.up.bias, down, mlp.activation.approximate == "none"
+        if self.fp8 is None:
+            branch = FusedMLP.apply(normed, *layers, drop.later(2))
+        else:
+            branch = Fp8MLP.apply(normed, *layers, self.fp8)
         return ResidualStream(tokens, branch, bias, block.skip.factor(tokens), drop.later(3))
 
     def normed(self, norm: Norm) -> tuple[Tensor, Tensor]:
         """Return the sum, and the sum normalised."""
-        return FusedAddNorm.apply(*self, norm.weight, norm.bias, norm.eps)
+        waiting = self.branch, self.bias, self.keep, self.drop
+        return FusedAddNorm.apply(self.tokens, *waiting, norm.weight, norm.bias, norm.eps)
 
     def total(self) -> Tensor:
         """Return the sum."""
@@ -66,7 +80,12 @@ class ResidualStream(NamedTuple):
 
 
 def encode(
-    tokens: Tensor, blocks: nn.ModuleList, norm: Norm | None, dropout: nn.Dropout, first_token_only: bool = False
+    tokens: Tensor,
+    blocks: nn.ModuleList,
+    norm: Norm | None,
+    dropout: nn.Dropout,
+    first_token_only: bool = False,
+    fp8: Fp8Scales | None = None,
 ) -> Tensor:
     """Return the encoder's output in half precision.
 
@@ -76,12 +95,15 @@ def encode(
         norm: what the output passes last; None: nothing.
         dropout: the net's dropout, whose rate the blocks share.
         first_token_only: return the first token alone, `b 1 d`.
+        fp8: factors for products in fp8 of all blocks but the first and the last, which stay in half precision.
     """
     dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else tokens.dtype
     stream = ResidualStream(tokens.to(dtype), drop=_drop(dropout, tokens.device))
+    if fp8 is not None:
+        fp8.advance()
     *before, last = blocks
-    for block in before:
-        stream = block(stream)
+    for i, block in enumerate(before):
+        stream = block(stream if fp8 is None or i == 0 else stream._replace(fp8=fp8.of_block(i - 1)))
     stream = last(stream, first_token_only)
     if isinstance(stream, Tensor):
         return stream if norm is None else norm(stream)
