@@ -50,6 +50,8 @@ class Classifier(RecipeModel):
         cuda_graph: Replay the training step as CUDA graphs, which launches a small net's step several times faster. One
             holds loss and gradients, another the step of adam, adamw or muon. On one GPU, or on several with DDP. auto:
             where nothing hinders it; true: or else an error.
+        fp8: Train with the matrix products of all blocks but the first and last in fp8 (delayed scaling), which pays
+            from a width of 1,024 on. Attention, scores and export do without. Needs compute capability 8.9 or later.
         num_classes: Classes of the head, from the data.
         image_size: Pixels per side, or (y, x), from the data.
         mean: Channel means of images in [0, 1]; None: 0.5.
@@ -76,6 +78,7 @@ class Classifier(RecipeModel):
         recompute: bool = False,
         compile: bool = False,
         cuda_graph: bool | Literal["auto"] = "auto",
+        fp8: bool = False,
         num_classes: int | None = None,
         image_size: int | tuple[int, int] | None = None,
         mean: tuple[float, ...] | None = None,
@@ -100,6 +103,7 @@ class Classifier(RecipeModel):
             recompute=recompute,
             compile=compile,
             cuda_graph=cuda_graph,
+            fp8=fp8,
             num_classes=num_classes,
             image_size=image_size,
             mean=mean,

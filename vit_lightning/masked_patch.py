@@ -51,6 +51,8 @@ class MaskedPatch(RecipeModel):
         cuda_graph: Replay the training step as CUDA graphs, which launches a small net's step several times faster. One
             holds loss and gradients, another the step of adam, adamw or muon. On one GPU, or on several with DDP. auto:
             where nothing hinders it; true: or else an error.
+        fp8: Train with the matrix products of all blocks but the first and last in fp8 (delayed scaling), which pays
+            from a width of 1,024 on. Attention, scores and export do without. Needs compute capability 8.9 or later.
         num_classes: Ignored: the net has no classes yet.
         image_size: Pixels per side, or (y, x), from the data.
         mean: Channel means of images in [0, 1]; None: 0.5.
@@ -72,13 +74,14 @@ class MaskedPatch(RecipeModel):
         recompute: bool = False,
         compile: bool = False,
         cuda_graph: bool | Literal["auto"] = "auto",
+        fp8: bool = False,
         num_classes: int | None = None,
         image_size: int | tuple[int, int] | None = None,
         mean: tuple[float, ...] | None = None,
         std: tuple[float, ...] | None = None,
     ) -> None:
         facts = {"num_classes": 0, "image_size": image_size, "mean": mean, "std": std}
-        engine = {"recompute": recompute, "compile": compile, "cuda_graph": cuda_graph}
+        engine = {"recompute": recompute, "compile": compile, "cuda_graph": cuda_graph, "fp8": fp8}
         super().__init__(net, optim, schedule, averaging, target=target, **engine, **facts)
         _check(self.config, target)
         self.target = target

@@ -76,7 +76,7 @@ GROUPS = {
     ),
     "Run": (
         *("trainer.max_epochs", "trainer.max_steps", "trainer.accelerator", "trainer.devices", "trainer.strategy"),
-        *("trainer.precision", "model.compile", "model.cuda_graph", "model.recompute"),
+        *("trainer.precision", "model.compile", "model.cuda_graph", "model.fp8", "model.recompute"),
         *("trainer.default_root_dir", "trainer.logger"),
     ),
     "Checkpoints": ("ckpt_path", "checkpoint.monitor", "last.every_n_steps", "early_stopping.patience"),

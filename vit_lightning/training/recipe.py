@@ -28,6 +28,7 @@ from vit_lightning.training.averaging import Averaging, WeightAverage
 from vit_lightning.training.construction import Completed, may_build, plain
 from vit_lightning.training.cuda_graph import GraphedTraining, graph_steps
 from vit_lightning.training.data_facts import NORMALISATION, take_facts
+from vit_lightning.training.fp8 import Fp8Training
 from vit_lightning.training.metrics import check_scores
 from vit_lightning.training.optim import Optim, Schedule, parameter_groups
 
@@ -48,7 +49,7 @@ class RecipeModel(LightningModule, metaclass=Completed):
         schedule: Learning rate over the run, as a recipe or its dict.
         averaging: Average of the weights, as a recipe or its dict.
         settings: The subclass's other arguments in plain types, which are kept as hyper-parameters; recompute,
-            compile, cuda_graph, num_classes, image_size, mean and std are among them.
+            compile, cuda_graph, num_classes, image_size, mean and std are among them, and fp8 may be.
     """
 
     fixed: ClassVar[tuple[str, ...]] = ("num_classes", "image_size")
@@ -82,6 +83,7 @@ class RecipeModel(LightningModule, metaclass=Completed):
         self.average: WeightAverage | None = None
         graphed = settings["cuda_graph"]
         self.graphs = GraphedTraining(self, self.batch_loss, graphed) if graphed else None
+        self.fp8 = Fp8Training(self) if settings.get("fp8") else None
         self.gradient_norms: Tensor | None = None
         self.net: Net = None  # type: ignore[assignment]  # until the facts of the data are known
         self.assumed: set[str] = set()
@@ -198,9 +200,10 @@ class RecipeModel(LightningModule, metaclass=Completed):
     @property
     def engine(self) -> str:
         """How the device is told what to compute, in words."""
+        products = "" if self.fp8 is None else f", products of {self.fp8.blocks} in fp8"
         if self.graphs is None or self.is_graphed:
-            return "CUDA graphs" if self.is_graphed else "kernel by kernel"
-        return f"kernel by kernel (CUDA graphs need {self.graphs.hindrance})"
+            return ("CUDA graphs" if self.is_graphed else "kernel by kernel") + products
+        return f"kernel by kernel (CUDA graphs need {self.graphs.hindrance}){products}"
 
     @property
     def score_names(self) -> list[str]:
@@ -298,6 +301,8 @@ class RecipeModel(LightningModule, metaclass=Completed):
         total = self.trainer.estimated_stepping_batches
         if not self.trainer.fast_dev_run:  # type: ignore[attr-defined]  # one step has no room for any warm-up
             self.schedule.check(total)
+        if self.fp8 is not None:
+            self.fp8.begin()
         optimizer = self.optim.build(self.trainable())
         if self.graphs is not None:
             self.graphs.choose(recompute=self.hparams.recompute, compile=self.hparams.compile)
@@ -333,6 +338,8 @@ class RecipeModel(LightningModule, metaclass=Completed):
         checkpoint["order"] = resume.data_order(self.trainer)
         if self.average is not None:
             self.average.store(checkpoint)
+        if self.fp8 is not None:
+            self.fp8.store(checkpoint)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuse another model or architecture; print every other difference from the checkpoint's recipe."""
@@ -351,6 +358,8 @@ class RecipeModel(LightningModule, metaclass=Completed):
             resume.check_optimizer(found)
             resume.check_order(checkpoint, resume.data_order(self.trainer))
             resume.restore_average(checkpoint, self.average, self)
+            if self.fp8 is not None:
+                self.fp8.restore(checkpoint)
         for text in (text for key, text in found.items() if trains or resume.bears_on_scores(key)):
             rank_zero_info(f"differs from the checkpoint: model.{text}")
 

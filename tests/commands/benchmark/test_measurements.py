@@ -31,10 +31,10 @@ def test_numbers_stay_small_and_the_rest_of_the_recipe_stays():
 
 @pytest.mark.parametrize(("own", "asked", "compiled"), [(True, None, True), (False, None, False), (True, False, False)])
 def test_a_peer_is_what_its_name_says_with_the_model_s_channels_and_dropout(own, asked, compiled):
-    peer = measured(compile=own).peer("Ti/16", asked)
+    peer = measured(compile=own, fp8=True).peer("Ti/16", asked)
     assert (peer.config.variant, peer.config.depth, peer.config.channels) == ("Ti/16", 12, 2)
     assert (peer.config.dropout, peer.config.stochastic_depth) == (0.25, 0.5)
-    assert (peer.hparams.compile, peer.hparams.cuda_graph) == (compiled, False)
+    assert (peer.hparams.compile, peer.hparams.cuda_graph, peer.hparams.fp8) == (compiled, False, False)
     assert peer.optim.lr == 1e-5 and peer.hparams.image_size == 16
 
 

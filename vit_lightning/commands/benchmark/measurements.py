@@ -99,7 +99,8 @@ class Measurements:
         ours = self.model.config
         shared = {"channels": ours.channels, "dropout": ours.dropout, "stochastic_depth": ours.stochastic_depth}
         compile = self.model.hparams.compile if compiled is None else compiled
-        return rebuild(self.model, NetConfig(variant=name, **shared), compile=compile, cuda_graph=False)
+        off = {flag: False for flag in ("cuda_graph", "fp8") if flag in self.model.hparams}
+        return rebuild(self.model, NetConfig(variant=name, **shared), compile=compile, **off)
 
     def set_up(self, compare_loaders: bool) -> None:
         """Set the training data up, and look whether they suit what is to be measured."""
@@ -152,7 +153,8 @@ class Measurements:
     def _task(self, what: str, model: LightningModule, auto: bool, mode: str | None = None) -> BenchmarkTask:
         batch = self._largest(what, model) if auto else self.data.batch_size
         compiled = " compiled" * bool(model.hparams.compile) + f", {mode}" * bool(mode)
-        row = self._row(what, model.config.variant + compiled, batch)
+        fp8 = " fp8" * (what == "train" and model.hparams.get("fp8", False))
+        row = self._row(what, model.config.variant + compiled + fp8, batch)
 
         def build() -> Callable[[int], None]:
             contender = Contender(self.trainer, model, what == "train", mode)
