@@ -9,7 +9,8 @@ TYPES = {"b": "*bf16", "f": "*fp32", "l": "*i64", "u": "*u8", "4": "*fp8e4nv", "
 """Of an argument, by its letter; a dash stands for None."""
 NORM = {"WIDTH": 768, "BLOCK": 1024, "TILE": 4}
 GELU = {"WIDTH": 3072, "BLOCK": 512, "TILE": 8}
-FEW = {"K": 64, "ROOM": 64, "SCALE": 0.125}
+FEW = {"K": 64, "ROOM_K": 64, "ROOM": 64, "SCALE": 0.125}
+HEAD = {"K": 64, "ROOM_K": 64, "OWN": 64}
 E4M3 = {"WIDTH": 1024, "MOST": 448.0, "ROOM": 224.0, "TILE": 64}
 E5M2 = {"WIDTH": 4096, "MOST": 57344.0, "ROOM": 7168.0, "TILE": 64}
 ROWS, LONG, SHORT, FP8 = (
@@ -38,10 +39,11 @@ CASES = {
     "cutting": ("data.gpu_crop", "_cut", "luii", {"FIELDS": 13, "ANTIALIAS": True, "BLOCK": 256}),
     "attention of few tokens": (SHORT, "_attend", "bbii", FEW),
     "its gradient": (SHORT, "_backward", "bbbfii", FEW),
-    "its gradient, wide heads": (SHORT, "_backward", "bbbfii", FEW | {"K": 128}),
-    "attention's delta": (LONG, "_delta", "bbfii", {"K": 64, "OWN": 64}),
-    "attention's gradient, 197 tokens": (LONG, "_backward", "bbffbfiir", {"K": 64, "OWN": 64, "STEP": 32}),
-    "attention's gradient": (LONG, "_backward", "bbffbfiir", {"K": 64, "OWN": 64, "STEP": 128}),
+    "its gradient, wide heads": (SHORT, "_backward", "bbbfii", FEW | {"K": 80, "ROOM_K": 128}),
+    "attention's delta": (LONG, "_delta", "bbfii", HEAD),
+    "attention's gradient, 197 tokens": (LONG, "_backward", "bbffbfiir", HEAD | {"STEP": 32}),
+    "attention's gradient": (LONG, "_backward", "bbffbfiir", HEAD | {"STEP": 128}),
+    "attention's gradient, heads of 80": (LONG, "_backward", "bbffbfiir", HEAD | {"K": 80, "ROOM_K": 128, "STEP": 32}),
 }
 
 
