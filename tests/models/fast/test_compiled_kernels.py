@@ -1,5 +1,6 @@
 """Triton's compiler takes every kernel for an H100, which needs none: what the interpreter lets pass is found here."""
 
+import re
 from importlib import import_module
 from pathlib import Path
 
@@ -63,3 +64,5 @@ def test_kernels_compile_for_an_h100(case: str, monkeypatch: pytest.MonkeyPatch,
     signature = {name: "constexpr" if name in constants else types[name] for name in kernel.arg_names}
     compiled = compile(ASTSource(kernel, signature, constants), GPUTarget("cuda", 90, 32))
     assert compiled.asm["cubin"] and compiled.metadata.shared <= 99 * 1024  # what a consumer's GPU has too
+    if module == FP8:  # ptxas takes wrong bytes of values that it has just rounded; whole words pass
+        assert not re.findall(r"(?:ld|st)\.shared\S*\.b8|prmt|bfe\.u16", compiled.asm["ptx"])

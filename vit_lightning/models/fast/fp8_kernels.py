@@ -20,6 +20,14 @@ TILE = 64
 ALIGNED = 16
 """A product sums over a multiple of so many elements; zeros fill columns up."""
 LARGEST = tl.constexpr(LARGEST_FACTOR)
+_WORD = """{{
+    .reg .b16 low, high;
+    cvt.rn.satfinite.{0}x2.f32 low, $2, $1;
+    cvt.rn.satfinite.{0}x2.f32 high, $4, $3;
+    mov.b32 $0, {{low, high}};
+}}"""
+E4M3_WORD, E5M2_WORD = (tl.constexpr(_WORD.format(name)) for name in ("e4m3", "e5m2"))
+"""PTX that rounds four fp32 values into the bytes of a word, the first lowest."""
 
 
 class Quantised(NamedTuple):
@@ -57,7 +65,7 @@ def gelu_backward(grad: Tensor, hidden: Tensor, bias: Tensor, exact: bool, site:
 
 def measure(values: Tensor, site: Site) -> None:
     """Find the largest value if the site has no factor yet."""
-    _measure[_programs(values.device, 2),](
+    _measure[_programs(values.device, 1),](
         values, site.scale, site.first, site.place, values.numel(), BLOCK=4096, num_warps=8
     )
 
@@ -85,17 +93,17 @@ def _launch(kernel: triton.JITFunction, tensors: tuple[Tensor, ...], site: Site,
 
 
 @triton.jit
-def _places(rows, padded, WIDTH: tl.constexpr, TILE: tl.constexpr):
-    """A program's columns and rows, their places in memory, and which of them exist."""
+def _places(rows, WIDTH: tl.constexpr, TILE: tl.constexpr):
+    """A program's columns, their elements' places in memory, and which of them exist."""
     column = tl.program_id(0) * TILE + tl.arange(0, TILE)
     row = tl.program_id(1).to(tl.int64) * TILE + tl.arange(0, TILE)
-    return column, row, row[:, None] * WIDTH + column[None, :], (row < rows)[:, None] & (column < WIDTH)[None, :]
+    return column, row[:, None] * WIDTH + column[None, :], _within(row, rows, column, WIDTH)
 
 
 @triton.jit
 def _write(
-    values, column, row, places, inside, Out, Columns, Scale, First, Amax, Inverse, site, padded,
-    WIDTH: tl.constexpr, MOST: tl.constexpr, ROOM: tl.constexpr,
+    values, places, inside, Out, Columns, Scale, First, Amax, Inverse, site, padded,
+    WIDTH: tl.constexpr, MOST: tl.constexpr, ROOM: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
     """Scale, round and write a tile of values, which are zero where nothing exists."""
     tl.atomic_max(Amax + site, tl.max(tl.max(tl.abs(values), 1), 0), sem="relaxed")
@@ -106,10 +114,39 @@ def _write(
     if (tl.program_id(0) == 0) & (tl.program_id(1) == 0):
         tl.store(Inverse, 1 / scale)
     cut = tl.minimum(tl.maximum(values * scale, -MOST), MOST) + (values - values)  # NaN of what is not finite
-    rounded = cut.to(Out.dtype.element_ty)
-    tl.store(Out + places, rounded, mask=inside)
-    across = column[:, None].to(tl.int64) * padded + row[None, :]
-    tl.store(Columns + across, tl.trans(rounded), mask=(column < WIDTH)[:, None] & (row < padded)[None, :])
+    tl.store(Out + places, cut.to(Out.dtype.element_ty), mask=inside)
+    across = tl.trans(cut)
+    line = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
+    if Columns.dtype.element_ty == tl.float32:  # in the interpreter
+        row = tl.program_id(1) * TILE + tl.arange(0, TILE)
+        tl.store(Columns + line[:, None] * padded + row[None, :], across, mask=_within(line, WIDTH, row, padded))
+    else:
+        word, words = tl.program_id(1) * (TILE // 4) + tl.arange(0, TILE // 4), padded // 4
+        target = Columns.to(tl.pointer_type(tl.int32), bitcast=True) + line[:, None] * words + word[None, :]
+        packed = _words(across, Columns.dtype.element_ty == tl.float8e5)
+        tl.store(target, packed, mask=_within(line, WIDTH, word, words))
+
+
+@triton.jit
+def _within(row, rows, column, columns):
+    return (row < rows)[:, None] & (column < columns)[None, :]
+
+
+@triton.jit
+def _words(values, E5M2: tl.constexpr):
+    """Four neighbours of a row in fp8, as one word.
+
+    ptxas 12.9 and older, which Triton brings, goes wrong where single bytes of just rounded values change their place
+    (triton-lang/triton issue 11111): a transpose of them then holds NaN. So it is taken before, or of whole words.
+    """
+    pairs = tl.reshape(values, (values.shape[0], values.shape[1] // 4, 2, 2))
+    even, odd = tl.split(pairs)
+    first, third = tl.split(even)
+    second, fourth = tl.split(odd)
+    four = (first, second, third, fourth)
+    return tl.inline_asm_elementwise(
+        E5M2_WORD if E5M2 else E4M3_WORD, "=r,f,f,f,f", four, dtype=tl.int32, is_pure=True, pack=1
+    )
 
 
 @triton.jit(do_not_specialize=["site"])
@@ -117,11 +154,9 @@ def _quantise(
     Values, Out, Columns, Scale, First, Amax, Inverse, site, rows, padded,
     WIDTH: tl.constexpr, MOST: tl.constexpr, ROOM: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
-    column, row, places, inside = _places(rows, padded, WIDTH, TILE)
+    _, places, inside = _places(rows, WIDTH, TILE)
     values = _load(Values, places, inside)
-    _write(
-        values, column, row, places, inside, Out, Columns, Scale, First, Amax, Inverse, site, padded, WIDTH, MOST, ROOM
-    )
+    _write(values, places, inside, Out, Columns, Scale, First, Amax, Inverse, site, padded, WIDTH, MOST, ROOM, TILE)
 
 
 @triton.jit(do_not_specialize=["site"])
@@ -129,13 +164,11 @@ def _gelu(
     Hidden, Bias, Out, Columns, Scale, First, Amax, Inverse, site, rows, padded,
     WIDTH: tl.constexpr, MOST: tl.constexpr, ROOM: tl.constexpr, TILE: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
-    column, row, places, inside = _places(rows, padded, WIDTH, TILE)
+    column, places, inside = _places(rows, WIDTH, TILE)
     x = _load(Hidden, places, inside) + _load(Bias, column, column < WIDTH)[None, :]
     share, _ = _gelu_gate(x, EXACT)
     values = tl.where(inside, x * share, 0.0)
-    _write(
-        values, column, row, places, inside, Out, Columns, Scale, First, Amax, Inverse, site, padded, WIDTH, MOST, ROOM
-    )
+    _write(values, places, inside, Out, Columns, Scale, First, Amax, Inverse, site, padded, WIDTH, MOST, ROOM, TILE)
 
 
 @triton.jit(do_not_specialize=["site"])
@@ -143,14 +176,12 @@ def _gelu_backward(
     Grad, Hidden, Bias, Sums, Out, Columns, Scale, First, Amax, Inverse, site, rows, padded,
     WIDTH: tl.constexpr, MOST: tl.constexpr, ROOM: tl.constexpr, TILE: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
-    column, row, places, inside = _places(rows, padded, WIDTH, TILE)
+    column, places, inside = _places(rows, WIDTH, TILE)
     x = _load(Hidden, places, inside) + _load(Bias, column, column < WIDTH)[None, :]
     share, slope = _gelu_gate(x, EXACT)
     values = tl.where(inside, _load(Grad, places, inside) * (share + slope), 0.0)
     tl.store(Sums + tl.program_id(1) * WIDTH + column, tl.sum(values, 0), mask=column < WIDTH)
-    _write(
-        values, column, row, places, inside, Out, Columns, Scale, First, Amax, Inverse, site, padded, WIDTH, MOST, ROOM
-    )
+    _write(values, places, inside, Out, Columns, Scale, First, Amax, Inverse, site, padded, WIDTH, MOST, ROOM, TILE)
 
 
 @triton.jit(do_not_specialize=["site"])
