@@ -121,8 +121,8 @@ def compare(device: str, size: dict, dtype: torch.dtype | None) -> None:
         for _ in range(2):
             found = outcome(net, tokens, scales, dtype)
             for ours, plain in zip(found, expected, strict=True):  # a value of e5m2 alone errs by up to 0.125
-                error, size = (ours - plain).norm(), plain.norm()
-                assert error <= 0.15 * size, (ours.shape, error.item(), size.item())
+                error, norm = (ours - plain).norm(), plain.norm()
+                assert error <= 0.15 * norm, (ours.shape, error.item(), norm.item())
             (encoded, *ours), (plain_encoded, *plain) = found, expected
             assert (encoded - plain_encoded).norm() < 0.06 * plain_encoded.norm()
             joined, plain_joined = (torch.cat([each.flatten() for each in gradients]) for gradients in (ours, plain))
