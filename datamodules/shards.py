@@ -69,6 +69,8 @@ class ChunkRecords:
             raise InputError(f"{self.name(number)} has label {outside[0]}, outside the {self.num_classes} classes")
         if not self.layout.several:
             return fields[self.layout.image], int(label[0])
+        if IGNORE in label:
+            return fields[self.layout.image], torch.full((self.num_classes,), float(IGNORE))
         target = torch.zeros(self.num_classes)
         target[torch.from_numpy(label.astype(np.int64))] = 1
         return fields[self.layout.image], target
