@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules.reading import array_cache, table_columns
+from datamodules.reading import array_cache, table_columns, table_repeats
 from datamodules.reading.array_cache import MappedStrings
 from datamodules.reading.class_map import (
     WrongLabelsError,
@@ -21,6 +21,7 @@ from datamodules.reading.class_map import (
     read_class_map,
 )
 from datamodules.reading.divided_data import DividedData
+from datamodules.reading.drawn_split import NAMES as SPLIT_NAMES
 from datamodules.reading.drawn_split import TEST, TRAIN, VAL, split_number, used_outside_test
 from datamodules.reading.image_files import windows_advice, without_prefix
 from datamodules.reading.image_index import IndexedImages
@@ -35,7 +36,7 @@ from vit_lightning.data.sampling import IGNORE
 from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 
-VERSION = "manifest 5"
+VERSION = "manifest 6"
 LOOKED_FOR = 8
 """Images of each table whose files are looked for before the first step."""
 
@@ -146,6 +147,7 @@ class Manifest(DividedData):
         self.train_set = self._read("train")
         self.val_set = self._read("val")
         self.test_set = self._read("test", needs_labels=stage == "test")
+        self._check_apart()
         kept = array_cache.load(self._file("train"))
         rows = np.arange(len(self.train_set))
         if self.split_column is not None:
@@ -177,6 +179,18 @@ class Manifest(DividedData):
             found = MappedStrings(self._file("train"), "groups")
             groups = [found[int(row)] for row in rows]
         self.divide(rarest, names, groups, lacking)
+
+    def _check_apart(self) -> None:
+        """Refuse an image that two of the tables have, but for test images without labels, which serve predict."""
+        found = []
+        for split, table in self.tables.items():
+            if table is not None and (arrays := array_cache.load(self._file(split)))["has_labels"].all():
+                found.append(table_repeats.Listed(split, self.root / table, arrays["digests"], self._paths(split)))
+        table_repeats.check_apart(found)
+
+    def _paths(self, split: str) -> Paths:
+        folders = [(self.root / self.tables[split]).parent, self.root]
+        return Paths(self._file(split), folders if self.image_folder is None else [self.root / self.image_folder])
 
     def _check_groups(self, splits: np.ndarray | None = None) -> None:
         """Refuse a group with images in two splits that the tables give."""
@@ -242,6 +256,7 @@ class Manifest(DividedData):
         }
         labels, ends = array("i"), array("q", [0])
         splits, groups, hidden = array("b"), list[str](), array("b")
+        rows = table_repeats.Rows()
 
         def paths() -> Iterator[str]:
             for row in table_columns.read(table, columns, self.multi_label, self.separator, is_test):
@@ -253,7 +268,9 @@ class Manifest(DividedData):
                 if columns.group:
                     groups.append(row.group)
                 path = without_prefix(row.path, self.image_prefix)
-                yield path if path.endswith(self.image_ending) else path + self.image_ending
+                path = path if path.endswith(self.image_ending) else path + self.image_ending
+                rows.add(path, row.labels, row.split)
+                yield path
 
         kept = Strings(paths())
         if not len(kept) or (columns.labels and not numbers and not is_test):
@@ -261,11 +278,22 @@ class Manifest(DividedData):
         names = sorted(numbers)
         place = np.empty(len(names), dtype=np.int32)
         place[[numbers[name] for name in names]] = np.arange(len(names))
-        rows = Ragged(place[np.array(labels, dtype=np.int32)], np.array(ends))
+        classes = Ragged(place[np.array(labels, dtype=np.int32)], np.array(ends))
+        if twice := rows.differing(kept):
+            said = (self.separator.join(names[label] for label in classes[row]) or "nothing" for row in twice)
+            kinds = [
+                f"row {row + 1} ({what:.60}{f', {SPLIT_NAMES[splits[row]]}' if splits else ''})"
+                for row, what in zip(twice, said, strict=True)
+            ]
+            raise InputError(
+                f"{table} lists {kept[twice[0]]} in {' and in '.join(kinds)}; keep one of the rows"
+                + ", with all labels of the image" * self.multi_label
+            )
         return {
             "paths": kept,
+            "digests": rows.digests,
             "names": Strings(names),
-            "labels": rows,
+            "labels": classes,
             "splits": np.array(splits, dtype=np.int8),
             "groups": Strings(groups),
             "hidden": np.array(hidden, dtype=bool),
@@ -280,7 +308,7 @@ class Manifest(DividedData):
         file = self._file(split)
         arrays = array_cache.load(file)
         rows = Ragged(arrays["labels.values"], arrays["labels.ends"])
-        paths = Paths(file, [table.parent, self.root] if self.image_folder is None else [self.root / self.image_folder])
+        paths = self._paths(split)
         self._check_files(paths, table)
         names = list(MappedStrings(file, "names"))
         if not names:

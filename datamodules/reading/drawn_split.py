@@ -98,6 +98,7 @@ def read(table: Path) -> dict[str, int]:
         InputError: naming the row that cannot be understood.
     """
     found: dict[str, int] = {}
+    row_of: dict[str, int] = {}
     with reading(table):
         rows = csv.DictReader(io.StringIO(read_whole(table).decode("utf-8-sig", errors="surrogateescape"), newline=""))
         for number, row in enumerate(rows, start=1):
@@ -107,7 +108,8 @@ def read(table: Path) -> dict[str, int]:
             file = file[1:] if file.startswith("'") and FORMULA.match(file) else file
             place = split_number(split, f"{table} has in row {number} ({file})")
             if found.setdefault(file, place) != place:
-                raise InputError(f"{table} has {file} in two splits, the second in row {number}")
+                raise InputError(f"{table} has {file} in two splits, in row {row_of[file]} and in row {number}")
+            row_of.setdefault(file, number)
     return found
 
 

@@ -68,7 +68,9 @@ def read(root: Path, reader: str, multi_label: bool = False, class_map=None, **s
     """Write the labels of some splits as a reader has them, and read them."""
     options = {"multi_label": multi_label, "class_map": class_map, "image_size": 8, "num_workers": 0}
     for split, labels in splits.items():
-        paths = [f"{number}.png" for number in range(len(labels))]
+        paths = [f"{split}{number}.png" for number in range(len(labels))]
+        for number, path in enumerate(paths):
+            (root / path).write_bytes(picture(number))
         if reader == "csv":
             lines = [f"{path},{csv_cell(label)}" for path, label in zip(paths, labels, strict=True)]
             (root / f"{split}.csv").write_text("\n".join(["path,label", *lines]) + "\n", encoding="utf-8")
@@ -311,6 +313,92 @@ def test_a_path_that_leads_to_two_files(root):
         BrokenImage, match=r"1\.png may be .*set/train/1\.png or .*set/1\.png, which differ; remove one"
     ):
         images[0]
+
+
+@pytest.mark.parametrize("reader", ["csv", "jsonl", "parquet table", "coco", "label studio"])
+@pytest.mark.parametrize("again", ["0.png", "./0.png"])
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_a_file_that_stands_twice_with_two_labels(root, reader, again, multi_label):
+    paths, labels = ["0.png", "1.png", again], ["cat", "dog", "owl"]
+    said = r"lists 0\.png in row 1 \(cat\) and in row 3 \(owl\); keep one of the rows"
+    with pytest.raises(InputError, match=said):
+        manifest(root, write_table(root, reader, paths, labels), multi_label=multi_label)
+    data = manifest(root, write_table(root, reader, paths, ["cat", "dog", "cat"]), multi_label=multi_label)
+    assert shown(data, 3) == [{"cat"}, {"dog"}, {"cat"}]
+
+
+def write_table(root: Path, reader: str, paths: list[str], labels: list[str], split: str = "train") -> str:
+    """Write a table and return its name."""
+    if reader == "csv":
+        lines = [f"{path},{label}" for path, label in zip(paths, labels, strict=True)]
+        (root / f"{split}.csv").write_text("\n".join(["path,label", *lines]))
+        return f"{split}.csv"
+    if reader == "parquet table":
+        parquet.write_table(pa.table({"path": paths, "label": labels}), root / f"{split}.parquet")
+        return f"{split}.parquet"
+    rows = [{"path": path, "label": label} for path, label in zip(paths, labels, strict=True)]
+    if reader == "jsonl":
+        (root / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        return f"{split}.jsonl"
+    names = sorted(set(labels))
+    if reader == "coco":
+        content = {
+            "images": [{"id": number, "file_name": path} for number, path in enumerate(paths)],
+            "annotations": [
+                {"id": number, "image_id": number, "category_id": names.index(label)}
+                for number, label in enumerate(labels)
+            ],
+            "categories": [{"id": number, "name": name} for number, name in enumerate(names)],
+        }
+    else:
+        content = [
+            {"data": {"image": path}, "annotations": [{"result": [{"value": {"choices": [label]}}]}]}
+            for path, label in zip(paths, labels, strict=True)
+        ]
+    (root / f"{split}.json").write_text(json.dumps(content))
+    return f"{split}.json"
+
+
+@pytest.mark.parametrize("reader", ["csv", "jsonl", "parquet table", "coco", "label studio"])
+@pytest.mark.parametrize("split", ["val", "test"])
+def test_a_file_in_the_tables_of_two_splits(root, reader, split):
+    train = write_table(root, reader, ["0.png", "1.png", "2.png"], ["cat", "dog", "cat"])
+    other = write_table(root, reader, ["3.png", "./2.png"], ["cat", "cat"], split)
+    with pytest.raises(
+        InputError, match=rf"train\.\w+ has in row 3 the train image 2\.png, which .*{split}\.\w+ has in row 2"
+    ):
+        manifest(root, train, **{split: other})
+    assert len(manifest(root, train, val=train).val_set) == 3  # one table for both is meant so
+
+
+def test_equal_paths_in_the_folders_of_two_splits_are_two_files(root):
+    for split, shade in (("train", 7), ("val", 8)):
+        (root / split).mkdir()
+        (root / split / "a.png").write_bytes(picture(shade))
+        (root / split / "metadata.csv").write_text("file_name,label\na.png,cat\n")
+    data = manifest(root, "train/metadata.csv", val="val/metadata.csv")
+    assert data.val_set[0][0] == root / "val/a.png"
+    for split in ("train", "val"):
+        (root / split / "metadata.csv").write_text("file_name,label\n1.png,cat\n")
+    with pytest.raises(
+        InputError, match=r"has in row 1 the train image 1\.png, which .*val/metadata\.csv has in row 1"
+    ):
+        manifest(root, "train/metadata.csv", val="val/metadata.csv")
+
+
+def test_a_file_in_two_splits_of_one_table(root):
+    (root / "train.csv").write_text("path,label,fold\n0.png,cat,train\n1.png,cat,train\n0.png,cat,test\n")
+    said = r"lists 0\.png in row 1 \(cat, train\) and in row 3 \(cat, test\); keep one of the rows"
+    with pytest.raises(InputError, match=said):
+        manifest(root, split_column="fold")
+
+
+def test_doctor_finds_a_file_with_two_labels(app, root):
+    write_table(root, "csv", ["0.png", "1.png", "0.png"], ["cat", "dog", "dog"])
+    words = ("--data", "Manifest", "--data.root", root, "--data.cache", root.parent / "cache", "--data.image_size", 8)
+    words += ("--data.batch_size", 2, "--data.num_workers", 0)
+    done = app("doctor", *words, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
+    assert done.code == 1 and "lists 0.png in row 1 (cat) and in row 3 (dog)" in done.out + done.err
 
 
 def test_numbers_as_paths(root):

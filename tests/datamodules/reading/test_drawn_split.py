@@ -117,7 +117,7 @@ def test_a_table_is_read_as_it_was_written(tmp_path):
             "file,split\na.jpg,fold1\n",
             r"has in row 1 \(a\.jpg\) the split 'fold1', expected one of train, training, val",
         ),
-        ("file,split\na.jpg,train\na.jpg,test\n", r"has a\.jpg in two splits, the second in row 2"),
+        ("file,split\na.jpg,train\na.jpg,test\n", r"has a\.jpg in two splits, in row 1 and in row 2"),
     ],
 )
 def test_wrong_tables(tmp_path, text, said):
