@@ -22,7 +22,7 @@ from datamodules.reading.class_map import (
 )
 from datamodules.reading.divided_data import DividedData
 from datamodules.reading.drawn_split import NAMES as SPLIT_NAMES
-from datamodules.reading.drawn_split import TEST, TRAIN, VAL, split_number, used_outside_test
+from datamodules.reading.drawn_split import TEST, TRAIN, VAL, split_number, used_in
 from datamodules.reading.image_files import windows_advice, without_prefix
 from datamodules.reading.image_index import IndexedImages
 from datamodules.reading.label_text import check_told, look_alike
@@ -130,12 +130,12 @@ class Manifest(DividedData):
             raise self._wrong("train", error.labels, error.why) from error
 
     def _training_names(self) -> list[str]:
-        """Return the different labels of the training table but for those that only its test images have."""
+        """Return the different labels of the training table's training images."""
         file = self._file("train")
         names, arrays = list(MappedStrings(file, "names")), array_cache.load(file)
         if self.split_column is None or arrays["one_hot"]:
             return names
-        return [names[place] for place in used_outside_test(arrays)]
+        return [names[place] for place in used_in(arrays, TRAIN)]
 
     def prepare_data(self) -> None:
         for split, table in self.tables.items():
@@ -377,14 +377,17 @@ class Manifest(DividedData):
         if split == "test" or self.split_column is not None:
             hidden = np.array([is_hidden(name) for name in names], bool) & (numbers < 0)
             if split == "train":
-                hidden[used_outside_test(array_cache.load(self._file("train")))] = False
+                hidden[used_in(array_cache.load(self._file("train")), TRAIN, VAL)] = False
             numbers[hidden] = IGNORE
         named = zip(names, numbers.tolist(), strict=True)
         unknown = {name for name, number in named if number < 0 and number != IGNORE}
         if unknown & {names[place] for place in np.unique(rows.values)}:  # a column for each class may be empty
-            source = self.class_map or self.root / self.tables["train"]
+            train = self.root / self.tables["train"]
+            source = f"{self.class_map or train} lacks"
+            if self.split_column is not None and self.class_map is None:
+                source = f"the training images of {train} lack"
             split_at = f"; labels are split at --data.separator {self.separator!r}" if self.multi_label else ""
-            raise self._wrong(split, unknown, f", which {source} lacks{split_at}", self.class_names)
+            raise self._wrong(split, unknown, f", which {source}{split_at}", self.class_names)
         return numbers
 
     def _wrong(self, split: str, labels: Collection[str], why: str, known: Sequence[str] = ()) -> InputError:
