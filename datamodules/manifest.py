@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules.reading import array_cache, table_columns, table_repeats
+from datamodules.reading import array_cache, table_columns, table_repeats, table_rows
 from datamodules.reading.array_cache import MappedStrings
 from datamodules.reading.class_map import (
     WrongLabelsError,
+    check_meaning,
     class_numbers,
-    classes_of,
+    classes_in_text,
     first_of,
     is_hidden,
     read_class_map,
@@ -25,7 +26,7 @@ from datamodules.reading.drawn_split import NAMES as SPLIT_NAMES
 from datamodules.reading.drawn_split import TEST, TRAIN, VAL, split_number, used_in
 from datamodules.reading.image_files import windows_advice, without_prefix
 from datamodules.reading.image_index import IndexedImages
-from datamodules.reading.label_text import check_told, look_alike
+from datamodules.reading.label_text import check_told, is_whole, look_alike
 from datamodules.reading.multihot import MultiHot
 from datamodules.reading.shared_sequences import Ragged, Strings
 from datamodules.reading.splits import SPLITS
@@ -125,7 +126,7 @@ class Manifest(DividedData):
         if self.class_map is not None:
             return read_class_map(self.class_map)
         try:
-            return classes_of(self._training_names())
+            return classes_in_text(self._training_names())
         except WrongLabelsError as error:
             raise self._wrong("train", error.labels, error.why) from error
 
@@ -148,6 +149,7 @@ class Manifest(DividedData):
         self.val_set = self._read("val")
         self.test_set = self._read("test", needs_labels=stage == "test")
         self._check_apart()
+        self._check_meaning()
         kept = array_cache.load(self._file("train"))
         rows = np.arange(len(self.train_set))
         if self.split_column is not None:
@@ -187,6 +189,15 @@ class Manifest(DividedData):
             if table is not None and (arrays := array_cache.load(self._file(split)))["has_labels"].all():
                 found.append(table_repeats.Listed(split, self.root / table, arrays["digests"], self._paths(split)))
         table_repeats.check_apart(found)
+
+    def _check_meaning(self) -> None:
+        """Refuse numbers in one table that may be places among the names of another, or names."""
+        files = {self.root / table: self._file(split) for split, table in self.tables.items() if table is not None}
+        if self.class_map is None:
+            check_meaning(
+                [table for table, file in files.items() if array_cache.load(file)["numbered"].all()],
+                [(table, list(MappedStrings(file, "listed"))) for table, file in files.items()],
+            )
 
     def _paths(self, split: str) -> Paths:
         folders = [(self.root / self.tables[split]).parent, self.root]
@@ -299,6 +310,8 @@ class Manifest(DividedData):
             "hidden": np.array(hidden, dtype=bool),
             "has_labels": np.array([bool(columns.labels)]),
             "one_hot": np.array([columns.one_hot]),
+            "listed": Strings(table_rows.listed_names(table, columns.labels)),
+            "numbered": np.array([all(map(is_whole, names)) and table_rows.may_be_numbers(table, columns.labels)]),
         }
 
     def _read(self, split: str, needs_labels: bool = True) -> ImageSet | None:

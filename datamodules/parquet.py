@@ -7,10 +7,17 @@ from pathlib import Path
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules.reading.class_map import read_class_map
+from datamodules.reading.class_map import check_meaning, read_class_map
 from datamodules.reading.label_text import check_told
 from datamodules.reading.multihot import MultiHot
-from datamodules.reading.parquet_labels import FileLabels, class_list, listed_classes, match, read_labels
+from datamodules.reading.parquet_labels import (
+    FileLabels,
+    class_list,
+    holds_numbers,
+    listed_classes,
+    match,
+    read_labels,
+)
 from datamodules.reading.parquet_rows import Rows, number_of_rows, open_table
 from datamodules.reading.shared_sequences import Ragged
 from datamodules.reading.splits import split_files
@@ -89,6 +96,8 @@ class Parquet(ImageDataModule):
         self.train_set = self._read("train")
         self.val_set = self._read("val")
         self.test_set = self._read("test", needs_labels=stage == "test")
+        if self.class_map is None:
+            self._check_meaning()
         if self.val_set is None and self.train_set is not None:
             self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction)
 
@@ -166,6 +175,14 @@ class Parquet(ImageDataModule):
         rows = _shown(rows)
         images = Rows(files, self._image, np.zeros(len(rows), dtype=np.int64), self.root)
         return MultiHot(images, rows, range(len(rows)), self.num_classes)
+
+    def _check_meaning(self) -> None:
+        """Refuse numbers in one file that may be places among the names of another, or names."""
+        files = [file for split in self._files for file in self._files[split]]
+        files = [file for file in files if self._label in open_table(file).schema_arrow.names]
+        listed = {file: listed_classes(file, self._label) for file in files}
+        numbered = [file for file, names in listed.items() if not names and holds_numbers(file, self._label)]
+        check_meaning(numbered, [(file, names) for file, names in listed.items() if names])
 
     def _is_unlabelled(self, files: Sequence[Path], needs_labels: bool) -> bool:
         """Tell whether test files have no labels, and say so."""

@@ -86,6 +86,16 @@ def listed_classes(file: Path, column: str) -> list[str] | None:
     return None
 
 
+def holds_numbers(file: Path, column: str) -> bool:
+    """Tell whether a column holds numbers, or lists of numbers."""
+    import pyarrow as pa
+
+    kind = open_table(file).schema_arrow.field(column).type
+    kind = kind.value_type if pa.types.is_list(kind) or pa.types.is_large_list(kind) else kind
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
+
+
 def read_labels(file: Path, column: str, multi_label: bool = False) -> FileLabels:
     """Read the labels of a file.
 

@@ -152,6 +152,57 @@ def test_minus_one_is_no_class(root, reader, labels):
         read(root, reader, train=labels)
 
 
+@pytest.mark.parametrize("reader", ["csv", "jsonl", "parquet table", "WebShards cls", "WebShards json"])
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (
+            ["0", "1", "2", "cat"],
+            r"'cat'.* where others are numbers, such as '0'; correct it, or give --data\.class_map",
+        ),
+        (["cat", "dog", "7"], r"'7'.* where others are names, such as 'cat'; correct it, or give --data\.class_map"),
+    ],
+)
+def test_numbers_beside_names(root, reader, labels, said):
+    with pytest.raises(InputError, match=said):
+        read(root, reader, train=labels)
+    (root / "names.txt").write_text("\n".join(labels))
+    data = read(root, reader, train=labels, class_map=root / "names.txt")
+    assert shown(data, len(labels)) == [{label} for label in labels]
+
+
+def write_codes(root: Path, split: str, names: list[str] | None, paths: bool) -> None:
+    """Write the codes 0 and 1 as Hugging Face does, with or without the names that they stand for."""
+    files = [f"{split}{number}.png" for number in range(2)]
+    for number, file in enumerate(files):
+        (root / file).write_bytes(picture(number))
+    images = {"path": files} if paths else {"image": [picture(0), picture(1)]}
+    table = pa.table({**images, "label": [0, 1]})
+    if names:
+        info = {"info": {"features": {"label": {"names": names, "_type": "ClassLabel"}}}}
+        table = table.replace_schema_metadata({"huggingface": json.dumps(info)})
+    parquet.write_table(table, root / f"{split}.parquet")
+
+
+@pytest.mark.parametrize("paths", [True, False])
+@pytest.mark.parametrize(("train", "val"), [(["1", "0"], None), (None, ["1", "0"]), (["1", "2"], None)])
+def test_numbers_beside_classes_that_are_called_numbers(root, paths, train, val):
+    def ready():
+        if paths:
+            return manifest(root, "train.parquet", val="val.parquet")
+        return setup(Parquet(root=root, image_size=8))
+
+    write_codes(root, "train", train, paths)
+    write_codes(root, "val", val, paths)
+    plain = "val" if val is None else "train"
+    with pytest.raises(InputError, match=rf"{plain}\.parquet has numbers .*which may be places among the classes"):
+        ready()
+    for split in ("train", "val"):
+        write_codes(root, split, ["0", "1"] if split != plain else None, paths)
+    data = ready()
+    assert data.class_names == ["0", "1"] and [data.val_set[number][1] for number in range(2)] == [0, 1]
+
+
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("missing", ["nan", "NaN", "<NA>"])
 def test_text_for_what_is_missing_is_no_class(root, reader, missing):
