@@ -75,6 +75,8 @@ def read_class_map(path: Path) -> list[str]:
             check_name(name)
         if twice := [name for name, count in Counter(names).items() if count > 1]:
             raise ValueError(f"it has the name {twice[0]!r} twice; give each class a name of its own")
+        if pair := twins(names, numbers=False):
+            raise ValueError(f"{difference(*pair)}; give each class a name of its own")
     except (ValueError, csv.Error) as error:
         raise InputError(f"--data.class_map {path} cannot be read: {error}") from error
     return names

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 from pyarrow import parquet
 
+from datamodules.folder import ImageFolder
 from datamodules.manifest import Manifest
 from datamodules.parquet import Parquet
 from datamodules.webshards import WebShards
@@ -231,6 +232,63 @@ def test_labels_that_look_alike(root, reader):
         read(root, reader, train=["caf\u00e9", "cafe\u0301"])
     with pytest.raises(InputError, match=r"lacks.* look alike, but their code points U\+0065 U\+0301 and U\+00E9"):
         read(root, reader, train=["caf\u00e9", "dog"], val=["cafe\u0301"])
+
+
+ALIKE = {
+    "zero-width space": ("cat", "c\u200bat"),
+    "byte order mark": ("cat", "cat\ufeff"),
+    "no-break space": ("polar bear", "polar\u00a0bear"),
+    "two blanks": ("polar bear", "polar  bear"),
+    "joiner": ("cat", "cat\u200d"),
+    "mark of direction": ("cat", "\u200ecat"),
+    "soft hyphen": ("cat", "c\u00adat"),
+    "variation": ("\u2603", "\u2603\ufe0f"),
+    "decomposed": ("caf\u00e9", "cafe\u0301"),
+    "number": ("1", "1\u200b"),
+}
+
+
+@pytest.mark.parametrize("reader", [*READERS, "folder", "listed", "class map"])
+@pytest.mark.parametrize("pair", ALIKE.values(), ids=ALIKE)
+def test_signs_that_do_not_show(root, reader, pair):
+    said = r"look alike, but their code points .* differ"
+    labels = [*pair, "dog"] if pair[0] != "1" else list(pair)
+    if reader == "class map":
+        (root / "names.json").write_text(json.dumps(labels))
+        with pytest.raises(InputError, match=said):
+            read(root, "csv", train=[pair[0]], class_map=root / "names.json")
+    elif reader == "listed":
+        write_codes(root, "train", labels, paths=False)
+        with pytest.raises(InputError, match=rf"train\.parquet lists classes .* that may be one: .*{said}"):
+            setup(Parquet(root=root, image_size=8))
+    elif reader == "folder":
+        for split, names in (("train", [pair[0], "dog"]), ("val", [pair[1], "dog"])):
+            for name in names:
+                (root / split / name).mkdir(parents=True)
+                (root / split / name / "0.png").write_bytes(picture())
+        with pytest.raises(InputError, match=rf"which .*train lacks.*{said}"):
+            setup(ImageFolder(root=root, image_size=8))
+        (root / "train" / pair[1]).mkdir()
+        with pytest.raises(InputError, match=said):
+            setup(ImageFolder(root=root, image_size=8))
+    else:
+        with pytest.raises(InputError, match=said):
+            read(root, reader, train=labels)
+        with pytest.raises(InputError, match=rf"lacks.*{said}"):
+            read(root, reader, train=[pair[0], "dog"] if pair[0] != "1" else ["1", "0"], val=[pair[1]])
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("blank", ["cat ", " cat", "cat\u00a0", "\u3000cat"])
+def test_blanks_around_a_label_are_no_part_of_it(root, reader, blank):
+    data = read(root, reader, train=["cat", blank, "dog"], val=[blank])
+    assert shown(data, 3) == [{"cat"}, {"cat"}, {"dog"}] and data.val_set[0][1] == 0
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_label_that_shows_nothing(root, reader):
+    with pytest.raises(InputError, match=r"shows nothing but holds invisible|\.cls holds .*, expected a name"):
+        read(root, reader, train=["cat", "\u200b"])
 
 
 @pytest.mark.parametrize("reader", READERS)
