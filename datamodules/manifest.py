@@ -70,7 +70,7 @@ class Manifest(DividedData):
         path_column: column with the paths, or several whose texts are joined, as [folder, file]; unset: path, else the
             only one of file_name, filename, image and img.
         label_column: column with the labels, or one for each class that holds 0 or 1, as [cat, dog]; unset: label, else
-            the only one of labels and fine_label.
+            the only one of labels, fine_label and choice.
         split_column: column of the training table with each image's split: train, val or test.
         group_column: column that says which images stay together.
         image_folder: folder that the paths in the tables start from; unset: root, or the table's own.

@@ -480,6 +480,46 @@ def test_a_file_in_the_tables_of_two_splits(root, reader, split):
     assert len(manifest(root, train, val=train).val_set) == 3  # one table for both is meant so
 
 
+LABEL_STUDIO = "annotation_id,annotator,choice,created_at,id,image,lead_time\n"
+
+
+def write_choices(root: Path, *choices: str, images: tuple[int, ...] = (0, 1, 2)) -> None:
+    """Write a table as Label Studio exports it to CSV."""
+    rows = zip(images, choices, strict=True)
+    lines = [f"{n},1,{csv_cell(choice)},2024-01-01T00:00:00Z,{n},/data/upload/1/{n}.png,3.5" for n, choice in rows]
+    (root / "train.csv").write_text(LABEL_STUDIO + "\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize("ending", ["csv", "json"])
+def test_choices_of_label_studio_in_one_column(root, ending):
+    options = {"image_prefix": "/data/upload/1/", "image_folder": root}
+    several = '{"choices": ["cat", "dog"]}'
+
+    def ready(*choices: str, **further):
+        write_choices(root, *choices)
+        if ending == "json":  # the export JSON_MIN
+            rows = [{"image": f"/data/upload/1/{n}.png", "id": n, "choice": choice} for n, choice in enumerate(choices)]
+            for row in rows:
+                row["choice"] = json.loads(row["choice"]) if row["choice"].startswith("{") else row["choice"]
+            (root / "train.json").write_text(json.dumps(rows))
+        return manifest(root, f"train.{ending}", **options, **further)
+
+    assert shown(ready("cat", '{"choices": ["dog"]}', "cat"), 3) == [{"cat"}, {"dog"}, {"cat"}]
+    assert shown(ready("cat", several, "owl", multi_label=True), 3) == [{"cat"}, {"cat", "dog"}, {"owl"}]
+    with pytest.raises(
+        InputError, match=r"the list \['cat', 'dog'\] as a label; give --data\.multi_label true .*in row 2"
+    ):
+        ready("cat", several, "owl")
+    with pytest.raises(InputError, match=r"has the label .* in row 2"):
+        ready("cat", '{"choices": "dog"}', "owl")
+
+
+def test_annotators_of_label_studio_who_disagree(root):
+    write_choices(root, "cat", "dog", "dog", images=(0, 1, 0))
+    with pytest.raises(InputError, match=r"lists 0\.png in row 1 \(cat\) and in row 3 \(dog\); keep one of the rows"):
+        manifest(root, image_prefix="/data/upload/1/", image_folder=root)
+
+
 def test_equal_paths_in_the_folders_of_two_splits_are_two_files(root):
     for split, shade in (("train", 7), ("val", 8)):
         (root / split).mkdir()
