@@ -1,16 +1,14 @@
 """Images listed in tables: one row per image, with its path and its label or labels."""
 
-from array import array
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules.reading import array_cache, table_columns, table_repeats, table_rows
+from datamodules.reading import array_cache, table_repeats
 from datamodules.reading.array_cache import MappedStrings
 from datamodules.reading.class_map import (
     WrongLabelsError,
@@ -22,24 +20,20 @@ from datamodules.reading.class_map import (
     read_class_map,
 )
 from datamodules.reading.divided_data import DividedData
-from datamodules.reading.drawn_split import NAMES as SPLIT_NAMES
-from datamodules.reading.drawn_split import TEST, TRAIN, VAL, split_number, used_in
-from datamodules.reading.image_files import windows_advice, without_prefix
+from datamodules.reading.drawn_split import TEST, TRAIN, VAL, used_in
 from datamodules.reading.image_index import IndexedImages
-from datamodules.reading.label_text import check_told, is_whole, look_alike
+from datamodules.reading.label_text import check_told, look_alike
 from datamodules.reading.multihot import MultiHot
-from datamodules.reading.shared_sequences import Ragged, Strings
+from datamodules.reading.shared_sequences import Ragged
 from datamodules.reading.splits import SPLITS
+from datamodules.reading.table_content import TableForm, content
 from datamodules.reading.table_paths import Paths
 from vit_lightning.data.image_set import ImageSet
-from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 
-VERSION = "manifest 6"
-LOOKED_FOR = 8
-"""Images of each table whose files are looked for before the first step."""
+VERSION = "manifest 7"
 
 
 class Manifest(DividedData):
@@ -214,12 +208,7 @@ class Manifest(DividedData):
                 name: [found["train"][row] for row in np.flatnonzero(splits == split)]
                 for split, name in enumerate(SPLITS)
             }
-        for one, other in combinations(found, 2):
-            if both := sorted(set(found[one]) & set(found[other])):
-                raise InputError(
-                    f"{len(both)} values of --data.group_column {self.group_column} have {one} and {other} images, "
-                    f"such as {both[0]}; leave all images of one in one split"
-                )
+        table_repeats.check_groups(found, self.group_column)
 
     def _name_other_tables(self) -> None:
         """Say which tables lie beside that of the training images and are not asked for."""
@@ -236,83 +225,28 @@ class Manifest(DividedData):
     def _file(self, split: str) -> Path:
         """Return the file that keeps the content of a split's table, which is read if need be."""
         table = (self.root / self.tables[split]).resolve()
-        version = repr(
-            (
-                VERSION,
-                split == "test",
-                self.columns,
-                self.separator * self.multi_label,
-                self.split_column if split == "train" else None,
-                self.group_column,
-                self.image_prefix,
-                self.image_ending,
-            )
-        )
-        file = array_cache.cache_file(self.cache, table, version)
+        form = self._form(split)
+        file = array_cache.cache_file(self.cache, table, f"{VERSION} {form}")
         state = array_cache.content_state(table)
         if not any(state):
             raise InputError(f"{table} is missing; give --data.root and --data.{split}")
         if not file.exists() or tuple(array_cache.load(file)["stamp"]) != state:
             rank_zero_info(f"reading {table}, once")
-            array_cache.save(file, {**self._content(table, split), "stamp": np.array(state)})
+            array_cache.save(file, {**content(table, form), "stamp": np.array(state)})
         return file
 
-    def _content(self, table: Path, split: str) -> dict[str, np.ndarray | Strings | Ragged]:
-        """Read a table: paths, names of labels in order, and which of them each image has."""
-        is_test = split == "test"
-        of_train = self.split_column if split == "train" else None
-        columns = table_columns.choose(table, *self.columns, of_train, self.group_column, may_lack_labels=is_test)
-        numbers: dict[str, int] = {
-            name: number for number, name in enumerate(columns.labels if columns.one_hot else ())
-        }
-        labels, ends = array("i"), array("q", [0])
-        splits, groups, hidden = array("b"), list[str](), array("b")
-        rows = table_repeats.Rows()
-
-        def paths() -> Iterator[str]:
-            for row in table_columns.read(table, columns, self.multi_label, self.separator, is_test):
-                labels.extend(numbers.setdefault(name, len(numbers)) for name in row.labels)
-                ends.append(len(labels))
-                hidden.append(row.is_hidden)
-                if columns.split:
-                    splits.append(split_number(row.split, f"{table} has for {row.path}"))
-                if columns.group:
-                    groups.append(row.group)
-                path = without_prefix(row.path, self.image_prefix)
-                path = path if path.endswith(self.image_ending) else path + self.image_ending
-                rows.add(path, row.labels, row.split)
-                yield path
-
-        kept = Strings(paths())
-        if not len(kept) or (columns.labels and not numbers and not is_test):
-            raise InputError(f"{table} has {len(kept)} rows and no label in any")
-        names = sorted(numbers)
-        place = np.empty(len(names), dtype=np.int32)
-        place[[numbers[name] for name in names]] = np.arange(len(names))
-        classes = Ragged(place[np.array(labels, dtype=np.int32)], np.array(ends))
-        if twice := rows.differing(kept):
-            said = (self.separator.join(names[label] for label in classes[row]) or "nothing" for row in twice)
-            kinds = [
-                f"row {row + 1} ({what:.60}{f', {SPLIT_NAMES[splits[row]]}' if splits else ''})"
-                for row, what in zip(twice, said, strict=True)
-            ]
-            raise InputError(
-                f"{table} lists {kept[twice[0]]} in {' and in '.join(kinds)}; keep one of the rows"
-                + ", with all labels of the image" * self.multi_label
-            )
-        return {
-            "paths": kept,
-            "digests": rows.digests,
-            "names": Strings(names),
-            "labels": classes,
-            "splits": np.array(splits, dtype=np.int8),
-            "groups": Strings(groups),
-            "hidden": np.array(hidden, dtype=bool),
-            "has_labels": np.array([bool(columns.labels)]),
-            "one_hot": np.array([columns.one_hot]),
-            "listed": Strings(table_rows.listed_names(table, columns.labels)),
-            "numbered": np.array([all(map(is_whole, names)) and table_rows.may_be_numbers(table, columns.labels)]),
-        }
+    def _form(self, split: str) -> TableForm:
+        """Return how the table of a split is read."""
+        return TableForm(
+            columns=self.columns,
+            split=self.split_column if split == "train" else None,
+            group=self.group_column,
+            prefix=self.image_prefix,
+            ending=self.image_ending,
+            multi_label=self.multi_label,
+            separator=self.separator if self.multi_label else ";",
+            is_test=split == "test",
+        )
 
     def _read(self, split: str, needs_labels: bool = True) -> ImageSet | None:
         if self.tables[split] is None:
@@ -322,7 +256,8 @@ class Manifest(DividedData):
         arrays = array_cache.load(file)
         rows = Ragged(arrays["labels.values"], arrays["labels.ends"])
         paths = self._paths(split)
-        self._check_files(paths, table)
+        if fault := paths.fault(table):
+            self.report(InputError(fault))
         names = list(MappedStrings(file, "names"))
         if not names:
             return self._unlabelled(
@@ -342,25 +277,6 @@ class Manifest(DividedData):
             hidden = hidden | np.isin(np.arange(len(rows)), row_of[rows.values == IGNORE])
         self._check_hidden(int(hidden.sum()), len(hidden), table, needs_labels)
         return MultiHot(images, rows, range(len(rows)), self.num_classes, hidden if hidden.any() else None)
-
-    def _check_files(self, paths: Paths, table: Path) -> None:
-        """Report a table none of whose paths leads to a file, or some to two."""
-        some = np.unique(np.linspace(0, len(paths) - 1, LOOKED_FOR).astype(int)).tolist()
-        faults = []
-        for number in some:
-            try:
-                paths.image(number)
-            except BrokenImage as error:
-                faults.append(error.reason)
-        if doubtful := [reason for reason in faults if not reason.startswith("No such file")]:
-            self.report(InputError(f"{table}: {doubtful[0]}; or give --data.image_folder"))
-        elif len(faults) == len(some):
-            self.report(
-                InputError(
-                    f"{table}: no path leads to a file. {faults[0]}; give --data.image_folder, --data.image_prefix or "
-                    f"--data.image_ending{windows_advice(paths[some[0]])}"
-                )
-            )
 
     def _single(self, rows: Ragged, table: Path, needs_labels: bool) -> np.ndarray:
         """Return one label per row, IGNORE where that of a test image is hidden."""

@@ -2,7 +2,7 @@
 
 import posixpath
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import combinations
 from pathlib import Path
@@ -65,6 +65,24 @@ def check_apart(tables: Sequence[Listed]) -> None:
             raise InputError(
                 f"{one.table} has in row {first + 1} the {one.split} image {one.paths[first]}, which {other.table} has "
                 f"in row {second + 1} as a {other.split} image; keep it in one split"
+            )
+
+
+def check_groups(groups: Mapping[str, Sequence[str]], column: str) -> None:
+    """Refuse a group of images that two splits have.
+
+    Args:
+        groups: the group of each image, by split.
+        column: what --data.group_column is.
+
+    Raises:
+        InputError: naming the first such group.
+    """
+    for one, other in combinations(groups, 2):
+        if both := sorted(set(groups[one]) & set(groups[other])):
+            raise InputError(
+                f"{len(both)} values of --data.group_column {column} have {one} and {other} images, "
+                f"such as {both[0]}; leave all images of one in one split"
             )
 
 
