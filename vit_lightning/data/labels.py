@@ -18,7 +18,7 @@ def checked(label: Any, name: Callable[[], str], num_classes: int | None, may_hi
         label: what the record has.
         name: gives what the record is called.
         num_classes: labels must be below; None: the classes are not known.
-        may_hide: whether it may be IGNORE, or a vector of IGNORE, as those of test images that are not told.
+        may_hide: whether it may be IGNORE, or a vector of IGNORE, which scores count as not told.
 
     Raises:
         InputError: it is no such label; losses would skip one that is hidden without a word.

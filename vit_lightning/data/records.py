@@ -20,8 +20,6 @@ from vit_lightning.seeds import run_seed, seeded
 OnError = Literal["raise", "skip", "fix"]
 LOOKED_AT = 4
 """Other records that are tried before an error advises to skip a broken one."""
-TOLD = ("training", "validation")
-"""Sets whose labels may not be hidden."""
 log = logging.getLogger(__name__)
 
 
@@ -155,7 +153,7 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
         known = image_set.labels_of(self.source)
         if known is not None and known.ndim == 1:
             wrong = ~((known >= 0) & (known < (self.num_classes or 0))) | (known % 1 != 0)
-            if self.split not in TOLD or self.num_classes is None:
+            if self.split != "training" or self.num_classes is None:
                 wrong &= known != IGNORE
             if wrong.any():
                 self.label(known[wrong.argmax()], int(wrong.argmax()))
@@ -217,6 +215,6 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
         def name() -> str:
             return self.name(index)
 
-        found = labels.checked(label, name, self.num_classes, may_hide=self.split not in TOLD)
+        found = labels.checked(label, name, self.num_classes, may_hide=self.split != "training")
         self.several = labels.of_one_kind(found, self.several, name)
         return found

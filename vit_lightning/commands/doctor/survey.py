@@ -102,7 +102,7 @@ def survey(
     keys = keys_of(source)
     hashes, digests, sides = np.zeros(size, np.int64), np.zeros(size, np.uint64), np.zeros((size, 2), np.int32)
     found = Survey(split, keys, hashes, np.zeros(num_classes, np.int64), sides, digests)
-    for start, batch in _examined(_ExaminedRecords(source, keys, num_classes, split == "test"), num_workers):
+    for start, batch in _examined(_ExaminedRecords(source, keys, num_classes, split != "training"), num_workers):
         for index, facts in enumerate(batch, start):
             _note(found, index, facts)
         advance(len(batch))
