@@ -165,6 +165,18 @@ def test_prepare_packs_hidden_labels_of_test_images_alone(app, tmp_path, hides, 
     assert [data.test_set[number][1] for number in range(4)] == [0, 1, 2, IGNORE]
 
 
+def test_prepare_keeps_hidden_vectors_of_test_images(app, tmp_path, hides):
+    text = (tmp_path / "hides.py").read_text().replace("enumerate(labels)", "enumerate(map(vector, labels))")
+    (tmp_path / "vectors.py").write_text(
+        text + "\ndef vector(label):\n    return torch.full((3,), -100.0) if label < 0 else torch.eye(3)[label]\n"
+    )
+    words = ("--data.where", "test", "--data.num_workers", 0, "--out", tmp_path / "o")
+    assert app("prepare", "--data", "vectors.Hides", *words).code == 0
+    data = Shards(root=str(tmp_path / "o"), image_size=8, num_workers=0, batch_size=2)
+    data.setup("test")
+    assert [data.test_set[number][1].tolist() for number in (2, 3)] == [[0, 0, 1], [IGNORE] * 3]
+
+
 def test_doctor_finds_hidden_labels_in_training(app, tmp_path, hides):
     words = ("--data.num_workers", 0, "--data.batch_size", 2, "--data.image_size", 8, "--model.net.variant", "mu/8")
     done = app(
