@@ -99,7 +99,7 @@ class DividedData(ImageDataModule):
         files = [str(key) for key in keys_of(images)]
         table = self._table()
         if table is not None:
-            splits, left_out = drawn_split.by_table(table, files, str(self.root), self.split_file is None)
+            splits, left_out = drawn_split.by_table(table, files, str(self.root), self.split_file is None, names)
             shares: tuple[float | None, float | None] = (None, None)
             origin = f"from {table}"
             if left_out:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from datamodules.reading.arrow_folders import open_folder
 from datamodules.reading.damaged_files import check_regular, reading, reason
 from datamodules.reading.image_files import find_image
 from vit_lightning.data.images import BrokenImage
@@ -100,7 +101,9 @@ class Rows:
 
 
 def open_table(file: Path):
-    """Return a Parquet file whose content is read when it is asked for."""
+    """Return a Parquet file, or a folder of Arrow files, whose content is read when it is asked for."""
+    if file.is_dir():
+        return open_folder(file)
     try:
         from pyarrow.parquet import ParquetFile
     except ImportError as error:

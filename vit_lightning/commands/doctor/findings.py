@@ -75,12 +75,15 @@ def unusual(found: Survey) -> list[Finding]:
 
 
 def wrong_labels(found: Survey) -> list[Finding]:
-    """Class numbers that do not exist."""
-    if not found.outside:
-        return []
-    items = tuple(f"{found.keys[record]}: {label}" for record, label in sorted(found.outside.items()))
-    text = f"{_images(items, found)} with a label outside the classes 0 to {len(found.counts) - 1}"
-    return [Finding("error", "labels", text, "correct them, or the number of classes", items)]
+    """Class numbers that do not exist, and labels that are none."""
+    findings = []
+    if items := tuple(f"{found.keys[record]}: {label}" for record, label in sorted(found.outside.items())):
+        text = f"{_images(items, found)} with a label outside the classes 0 to {len(found.counts) - 1}"
+        findings.append(Finding("error", "labels", text, "correct them, or the number of classes", items))
+    if found.mislabelled:
+        text = f"{_images(found.mislabelled, found)} without a label that a run takes"
+        findings.append(Finding("error", "labels", text, "correct them", _reasons(found, found.mislabelled)))
+    return findings
 
 
 def sizes(found: Survey, size: tuple[int, int]) -> list[Finding]:
