@@ -2,6 +2,7 @@
 
 import json
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -49,6 +50,7 @@ from vit_lightning.contracts import KnowsRun
 from vit_lightning.errors import InputError
 from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoints import CheckpointFiles, LastCheckpoint
+from vit_lightning.runs.lock import locked
 from vit_lightning.runs.loggers import MetricsCSV, TensorBoard
 from vit_lightning.runs.record import RunRecord
 from vit_lightning.training.construction import nets_built_by_trainers
@@ -71,6 +73,10 @@ class ViTCLI(LightningCLI):
         self.line = CommandLine(sys.argv[1:] if args is None else args)
         silence()
         self.claimed: Path | None = None
+        with ExitStack() as self.until_end:
+            self._run(args)
+
+    def _run(self, args: ArgsType) -> None:
         try:
             super().__init__(
                 model_class=LightningModule,
@@ -136,6 +142,8 @@ class ViTCLI(LightningCLI):
         self.trained: dict[str, Any] = {}
         typed = str(run.checkpoint) if run else line.value("--ckpt_path")
         checkpoint = find_checkpoint(verb, typed, self.root, self.experiment)
+        if checkpoint and verb == "fit" and not line.has("--print_config"):
+            checkpoint = self._held(checkpoint)
         if checkpoint:
             named = [*contents, config_of(run.folder, verb)] if run and run.is_folder else contents
             line.set("--ckpt_path", str(checkpoint))
@@ -158,6 +166,15 @@ class ViTCLI(LightningCLI):
             )
             raise InputError(f"{long or 'a number'} is too large: {error}") from None
         check_values(self.config[verb])
+
+    def _held(self, checkpoint: Path) -> Path:
+        """Let no other process train in the folder of a checkpoint from which a run goes on; return its newest name."""
+        folder = folders.folder_of(checkpoint)
+        if folder is None:
+            return checkpoint
+        self.until_end.enter_context(locked(folder))
+        # What another process had yet to give its name, or was about to replace.
+        return checkpoint if checkpoint.exists() else folders.checkpoint_of(folder, "last") or checkpoint
 
     def _sentence(self, message: str) -> str:
         """What the parser reports, in one sentence that names the flag."""
@@ -217,6 +234,7 @@ class ViTCLI(LightningCLI):
             if self.folder is None:
                 self.stood = folders.standing(self.root)
                 self.folder = self.claimed = folders.claim(self.root, self.experiment)
+                self.until_end.enter_context(locked(self.folder))
             kwargs["logger"] = self._loggers(config.get("logger"))
         if isinstance(self.datamodule, KnowsRun):
             self.datamodule.run_folder = self.folder
