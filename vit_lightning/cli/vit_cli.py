@@ -31,7 +31,15 @@ from vit_lightning.cli.config_files import (
 from vit_lightning.cli.exceptions import trainer_error
 from vit_lightning.cli.garbage_collection import resume_after_building
 from vit_lightning.cli.help import OUR_SENTENCES
-from vit_lightning.cli.named_run import SCORING, config_of, experiment_name, named_run, settings_of, take_files
+from vit_lightning.cli.named_run import (
+    SCORING,
+    check_name,
+    config_of,
+    experiment_name,
+    named_run,
+    settings_of,
+    take_files,
+)
 from vit_lightning.cli.parser import ViTParser
 from vit_lightning.cli.parser_errors import bare_flag, shorten
 from vit_lightning.cli.plugins import MODELS, check_help, data_flags, datamodule_names, import_class, load_plugins
@@ -54,6 +62,8 @@ from vit_lightning.runs.lock import locked
 from vit_lightning.runs.loggers import MetricsCSV, TensorBoard
 from vit_lightning.runs.record import RunRecord
 from vit_lightning.training.construction import nets_built_by_trainers
+from vit_lightning.training.recipe import RecipeModel
+from vit_lightning.training.resume import check_image_size
 
 set_parsing_settings(docstring_parse_attribute_docstrings=True)
 
@@ -142,6 +152,8 @@ class ViTCLI(LightningCLI):
         self.trained: dict[str, Any] = {}
         typed = str(run.checkpoint) if run else line.value("--ckpt_path")
         checkpoint = find_checkpoint(verb, typed, self.root, self.experiment)
+        if checkpoint:
+            check_name(line, checkpoint)
         if checkpoint and verb == "fit" and not line.has("--print_config"):
             checkpoint = self._held(checkpoint)
         if checkpoint:
@@ -219,6 +231,8 @@ class ViTCLI(LightningCLI):
         for name in DATA_FACTS:
             if self.trained and self.model.hparams.get(name) is None:
                 self.model.hparams[name] = self.trained["hyper_parameters"].get(name)
+        if self.trained and isinstance(self.model, RecipeModel):
+            check_image_size(self.model.config, self.model.hparams, self.trained["hyper_parameters"])
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """Add the run folder, the loggers and the default callbacks."""
@@ -289,17 +303,11 @@ class ViTCLI(LightningCLI):
         self.trainer.predict(**kwargs | {"return_predictions": False})
 
     def after_fit(self) -> None:
-        """Say that nothing was left to do; a run that made no step has failed."""
+        """A run that made no step has failed."""
         if self.trainer.global_step == 0:
             raise InputError(
                 "the run made no optimiser step; raise --trainer.max_epochs, --trainer.max_steps or "
                 "--trainer.limit_train_batches"
-            )
-        if self.trained.get("global_step") == self.trainer.global_step and self.trainer.is_global_zero:
-            print(
-                f"nothing was left to train: the checkpoint has {self.trainer.global_step} optimiser steps; "
-                "raise --trainer.max_epochs or --trainer.max_steps to go on",
-                flush=True,
             )
 
 

@@ -158,16 +158,24 @@ def is_run(folder: Path) -> bool:
     return folder.is_dir() and ((folder / CHECKPOINTS).is_dir() or bool(configs(folder)))
 
 
-def trained_checkpoint(folder: Path, name: str = "best") -> Path:
-    """Checkpoint `name` (last or best) of a run; a run without validation has no best one, and gives its last.
+def trained_checkpoint(folder: Path, name: str | None = None) -> Path:
+    """Checkpoint `name` (last or best) of a run; unset: the best one, or, with a warning, the last one without it.
 
     Raises:
-        InputError: it has none.
+        InputError: it has none, or the best one is damaged.
     """
-    names = ("best", "last") if name == "best" else ("last",)
-    if path := next(filter(None, (checkpoint_of(folder, each) for each in names)), None):
+    if path := checkpoint_of(folder, name or "best"):
         return path
-    raise InputError(f"the run {folder} has no whole {' or '.join(f'{each}.ckpt' for each in names)} yet")
+    best = folder / CHECKPOINTS / "best.ckpt"
+    if name is None and best.exists():
+        raise InputError(f"{best} is damaged: it does not hold what was written; give last.ckpt beside it in its place")
+    if name is None and (path := checkpoint_of(folder, "last")):
+        warnings.warn(f"{folder} has no best.ckpt, which only validation makes: {path} is taken", stacklevel=2)
+        return path
+    also = (
+        f"; give --ckpt_path last to take {last}" if name == "best" and (last := checkpoint_of(folder, "last")) else ""
+    )
+    raise InputError(f"the run {folder} has no whole {name or 'best.ckpt or last'}.ckpt yet{also}")
 
 
 def interrupted(root: Path, experiment: str) -> Path | None:
