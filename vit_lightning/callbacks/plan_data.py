@@ -46,5 +46,6 @@ def _few_images(trainer: Trainer, model: RecipeModel) -> str | None:
     images = counted(len(records), "image", grouped=True)
     return (
         f"{images} {'is' if len(records) == 1 else 'are'} few for {net} from scratch; begin with "
-        "--model.weights (a file, https:// or hf://) and --model.weights_head reset, or take a smaller --model.net.variant"
+        "--model.weights (a file, https:// or hf://) and --model.weights_head reset, or take a smaller "
+        "--model.net.variant"
     )
