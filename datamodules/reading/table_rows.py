@@ -11,11 +11,12 @@ from typing import Any, BinaryIO, TextIO, cast
 
 from datamodules.reading import coco, strict_json
 from datamodules.reading.class_map import DELIMITERS, not_utf8
-from datamodules.reading.damaged_files import check_regular, reading
+from datamodules.reading.damaged_files import reading
 from datamodules.reading.label_text import refuse_vector, whole_number
 from datamodules.reading.parquet_labels import holds_numbers, listed_classes
 from datamodules.reading.parquet_rows import open_table
 from vit_lightning.errors import InputError
+from vit_lightning.files import check_regular
 
 OTHER_DELIMITERS = {";": "semicolons", "|": "bars", "\t": "tabs", ",": "commas"}
 ENDINGS = ".csv, .tsv or .parquet, or in .jsonl, .json, .csv.gz, .tsv.gz or .jsonl.gz"
