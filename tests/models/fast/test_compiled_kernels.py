@@ -62,7 +62,8 @@ def test_kernels_compile_for_an_h100(case: str, monkeypatch: pytest.MonkeyPatch,
     types = {name: TYPES.get(letter) for name, letter in zip(names, letters, strict=True)}
     constants = constants | {name: None for name, kind in types.items() if kind is None}
     signature = {name: "constexpr" if name in constants else types[name] for name in kernel.arg_names}
-    compiled = compile(ASTSource(kernel, signature, constants), GPUTarget("cuda", 90, 32))
+    options = {"num_stages": 3} if case.endswith("heads of 80") else {}
+    compiled = compile(ASTSource(kernel, signature, constants), GPUTarget("cuda", 90, 32), options)
     assert compiled.asm["cubin"] and compiled.metadata.shared <= 99 * 1024  # what a consumer's GPU has too
     if module == FP8:  # ptxas takes wrong bytes of values that it has just rounded; whole words pass
         assert not re.findall(r"(?:ld|st)\.shared\S*\.b8|prmt|bfe\.u16", compiled.asm["ptx"])

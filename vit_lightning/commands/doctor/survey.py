@@ -15,7 +15,7 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from vit_lightning.data import images
+from vit_lightning.data import images, labels
 from vit_lightning.data.image_set import keys_of, record_of
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.sampling import IGNORE
@@ -37,6 +37,8 @@ class RecordFacts(NamedTuple):
     digest: int = 0
     """Hash of the pixels."""
     oddities: tuple[str, ...] = ()
+    mislabelled: str = ""
+    """What is wrong with its label, beside numbers of classes that do not exist."""
 
 
 @dataclass
@@ -49,6 +51,7 @@ class Survey:
         classes: hash of the classes that a record shows, for comparisons.
         counts: number of records per class; one that shows several counts in each.
         outside: class numbers that do not exist, by record.
+        mislabelled: what else is wrong with labels, by record.
         sides: height and width.
         digests: hash of the pixels.
         faults: why records cannot be read.
@@ -63,6 +66,7 @@ class Survey:
     sides: np.ndarray
     digests: np.ndarray
     outside: dict[int, int] = field(default_factory=dict)
+    mislabelled: dict[int, str] = field(default_factory=dict)
     faults: dict[int, str] = field(default_factory=dict)
     damages: dict[int, str] = field(default_factory=dict)
     oddities: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -98,16 +102,16 @@ def survey(
     keys = keys_of(source)
     hashes, digests, sides = np.zeros(size, np.int64), np.zeros(size, np.uint64), np.zeros((size, 2), np.int32)
     found = Survey(split, keys, hashes, np.zeros(num_classes, np.int64), sides, digests)
-    for start, batch in _examined(source, keys, num_workers):
+    for start, batch in _examined(_ExaminedRecords(source, keys, num_classes, split != "training"), num_workers):
         for index, facts in enumerate(batch, start):
             _note(found, index, facts)
         advance(len(batch))
     return found
 
 
-def _examined(source: Any, keys: Sequence[Any], num_workers: int) -> Iterator[tuple[int, list[RecordFacts]]]:
-    workers = min(num_workers, len(source) // CHUNK)
-    loader = DataLoader(_ExaminedRecords(source, keys), batch_size=CHUNK, num_workers=workers, collate_fn=list)
+def _examined(records: "_ExaminedRecords", num_workers: int) -> Iterator[tuple[int, list[RecordFacts]]]:
+    workers = min(num_workers, len(records) // CHUNK)
+    loader = DataLoader(records, batch_size=CHUNK, num_workers=workers, collate_fn=list)
     start = 0
     for batch in loader:
         yield start, batch
@@ -128,24 +132,36 @@ def _note(found: Survey, index: int, facts: RecordFacts) -> None:
             found.counts[label] += 1
         else:
             found.outside[index] = label
+    if facts.mislabelled:
+        found.mislabelled[index] = facts.mislabelled
     for oddity in facts.oddities:
         found.oddities[oddity].append(index)
 
 
 class _ExaminedRecords(Dataset[RecordFacts]):
-    def __init__(self, source: Any, keys: Sequence[Any]) -> None:
+    def __init__(self, source: Any, keys: Sequence[Any], num_classes: int, may_hide: bool) -> None:
         self.source = source
         self.keys = keys
+        self.num_classes = num_classes
+        self.may_hide = may_hide
 
     def __len__(self) -> int:
         return len(self.source)
 
     def __getitem__(self, index: int) -> RecordFacts:
-        return examine(self.source, index, str(self.keys[index]))
+        return examine(self.source, index, str(self.keys[index]), self.num_classes, self.may_hide)
 
 
-def examine(source: Any, index: int, key: str) -> RecordFacts:
-    """Read one record and say what it is."""
+def examine(source: Any, index: int, key: str, num_classes: int = 0, may_hide: bool = True) -> RecordFacts:
+    """Read one record and say what it is.
+
+    Args:
+        source: the set.
+        index: the record's number.
+        key: its name.
+        num_classes: class numbers must be below; 0: labels are not looked at.
+        may_hide: whether its label may be hidden.
+    """
     damage = ""
     try:
         image, label = record_of(source, index)
@@ -164,7 +180,17 @@ def examine(source: Any, index: int, key: str) -> RecordFacts:
     digest = hashlib.blake2b(repr(pixels.shape).encode(), digest_size=8)
     digest.update(rearrange(pixels, "c y x -> y x c").contiguous().numpy())
     odd = oddities(image, file) if isinstance(image, bytes) else ()
-    return RecordFacts("", damage, classes_of(label), tuple(pixels.shape[1:]), int.from_bytes(digest.digest()), odd)
+    classes, mislabelled = _classes(label, num_classes, may_hide) if num_classes else (classes_of(label), "")
+    return RecordFacts("", damage, classes, tuple(pixels.shape[1:]), int.from_bytes(digest.digest()), odd, mislabelled)
+
+
+def _classes(label: Any, num_classes: int, may_hide: bool) -> tuple[tuple[int, ...], str]:
+    """Return the classes that a label names, and what is wrong with it beside numbers that do not exist."""
+    try:
+        return classes_of(labels.checked(label, str, num_classes, may_hide)), ""
+    except InputError as error:
+        is_number = isinstance(label, int | np.integer) and label != IGNORE
+        return (classes_of(label), "") if is_number else ((), str(error).strip())
 
 
 def classes_of(label: Any) -> tuple[int, ...]:

@@ -65,11 +65,17 @@ def attend_backward(
         *(packed, grad, lse, delta, out, sums, tokens, heads, (width // heads) ** -0.5),
         **head,
         OWN=OWN,
-        STEP=32 if tokens <= 256 else 128,  # measured at 197 and 577 tokens on an H100
+        **_steps(tokens, head["ROOM_K"]),
         num_warps=4,
-        num_stages=2,
     )
     return out, add_up(sums)
+
+
+def _steps(tokens: int, room: int) -> dict[str, int]:
+    """Tokens of a step and steps on their way, as measured at 197, 257 and 577 tokens (SPEED.md)."""
+    if room > 64:
+        return {"STEP": 32, "num_stages": 3}
+    return {"STEP": 32 if tokens <= 288 else 128, "num_stages": 2}
 
 
 @triton.jit

@@ -50,11 +50,24 @@ def read(archive: Archive, heads: int | None, image_size: tuple[int, int] | None
     classes = fact(facts, "num_classes", int, 0)
     _check_extent(archive.path, config, classes, stored)
     mean, std = (numbers_fact(facts, name, config.channels) for name in ("mean", "std"))
-    names = list(archive.facts.get("class_names") or [])
+    names = _class_names(archive, classes)
     same = [TensorMapping(name, (name,)) for name in stored]
     weights = Weights(NAME, config, size, classes, same, stored, dropped, mean=mean, std=std, class_names=names)
     weights.training = _training(archive)
     return weights
+
+
+def _class_names(archive: Archive, classes: int) -> list[str]:
+    """Names of the classes, one for each output of the head; empty where the checkpoint has none."""
+    names = archive.facts.get("class_names") or []
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise InputError(f"{archive.path} is damaged: its class_names are no list of names; give another checkpoint")
+    if names and classes and len(names) != classes:
+        raise InputError(
+            f"{archive.path} is damaged: it has {len(names)} class_names for the {classes} outputs of its head; give "
+            "another checkpoint"
+        )
+    return list(names)
 
 
 def _check_extent(path: Path, config: ResolvedConfig, classes: int, stored: dict[str, Stored]) -> None:
