@@ -24,7 +24,8 @@ from vit_lightning.weights import OpenedWeights, open_weights
 class Classifier(RecipeModel):
     """Train and evaluate an image classifier.
 
-    Number of classes, image size, mean and std come from the data; setting them here is an error on the command line.
+    Number of classes, image size, channels, window, mean and std come from the data; setting them here is an error on
+    the command line.
 
     Args:
         net: Architecture: a variant such as B/16, any single field of which may be overridden; without a variant, that
@@ -52,6 +53,8 @@ class Classifier(RecipeModel):
             where nothing hinders it; true: or else an error.
         num_classes: Classes of the head, from the data.
         image_size: Pixels per side, or (y, x), from the data.
+        channels: Channels of the images, from the data; None: those of the net.
+        window: Values of the images that became 0 and 1, from the data; None: those of 8 bits.
         mean: Channel means of images in [0, 1]; None: 0.5.
         std: Channel standard deviations of images in [0, 1]; None: 0.5.
     """
@@ -78,6 +81,8 @@ class Classifier(RecipeModel):
         cuda_graph: bool | Literal["auto"] = "auto",
         num_classes: int | None = None,
         image_size: int | tuple[int, int] | None = None,
+        channels: int | None = None,
+        window: tuple[float, float] | None = None,
         mean: tuple[float, ...] | None = None,
         std: tuple[float, ...] | None = None,
     ) -> None:
@@ -102,11 +107,12 @@ class Classifier(RecipeModel):
             cuda_graph=cuda_graph,
             num_classes=num_classes,
             image_size=image_size,
+            channels=channels,
+            window=window,
             mean=mean,
             std=std,
         )
         self.weights = weights
-        self.chosen = net if isinstance(net, NetConfig) else NetConfig(**net)
         self.class_names: list[str] = []
         self.has_seen_labels = False
         self.scores = split_metrics(scores_with("targets", "labels"))

@@ -138,7 +138,7 @@ def test_other_numbers_of_bands_name_file_and_flag():
     data = tiff(BANDS[:5], photometric="minisblack", planarconfig="separate")
     with pytest.raises(BrokenImage, match=r"^picture: has 5 channels, but --data.channels asks for 4$"):
         shown(data, 4)
-    with pytest.raises(BrokenImage, match="has 5 channels, but --data.channels asks for 1"):
+    with pytest.raises(BrokenImage, match=r"has 5 channels, but --data.channels asks for 1"):
         shown(data, 1)
     with pytest.raises(BrokenImage, match=r"give their number: --data.channels"):
         shown(data)

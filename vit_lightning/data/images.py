@@ -15,7 +15,7 @@ from PIL import Image
 from torch import Tensor
 
 from vit_lightning.data import deep_images
-from vit_lightning.data.deep_images import MAX_PIXELS, DeepImage, check_size
+from vit_lightning.data.deep_images import DeepImage, check_size
 from vit_lightning.data.exif import orientation, turned
 from vit_lightning.data.pixel_form import NO_WHITE, SIXTEEN_BITS, PixelForm, beyond_sixteen_bits
 from vit_lightning.errors import InputError

@@ -110,6 +110,7 @@ class OpenedWeights:
         with torch.no_grad():
             for name, tensor in wanted.items():
                 tensor.copy_(_take(name, held[name], tensor, weights, resizer, report))
+        report.adapt_normalisation(net.config.channels)
         if head == "keep":
             _note_empty_head(net, report)
         return report
@@ -267,6 +268,7 @@ def _report(source: str, weights: Weights) -> Report:
         notes=list(weights.notes),
         mean=weights.mean,
         std=weights.std,
+        window=weights.window,
         class_names=list(weights.class_names),
         training=dict(weights.training),
     )

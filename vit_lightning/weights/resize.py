@@ -15,6 +15,7 @@ Resampling = Literal["bilinear", "bicubic"]
 LEAVE_OUT = "leave out --model.net.variant to take the net from the weights"
 
 
+FLAGS = {"patch": "it", "channels": "--data.channels (or --model.net.channels)"}
 FIRST_LAYERS = ("patches.proj.weight", "stem.conv_root.weight", "conv_root.weight")
 
 
@@ -86,9 +87,10 @@ class Resizer:
         ]
         for field, old, new in changes:
             if not self.adapt:
+                out = f", or {LEAVE_OUT}" * (field == "patch")
                 raise InputError(
-                    f"The weights have net.{field}={old}, but the net has {new}: set it to {old}, "
-                    f"let --model.weights_adapt true (of load_into: adapt) fit the first layer, or {LEAVE_OUT}."
+                    f"The weights have net.{field}={old}, but the net has {new}: set {FLAGS[field]} to {old}, or "
+                    f"let --model.weights_adapt true (of load_into: adapt) fit the first layer{out}."
                 )
         size = self.own.config.patch
         kernel = rearrange(weight, "d (p q c) -> d c p q", p=size, q=size) if patches else weight

@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 from vit_lightning.data import images
 from vit_lightning.data.image_set import keys_of, record_of
 from vit_lightning.data.images import BrokenImage
+from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 
@@ -37,6 +38,8 @@ class RecordFacts(NamedTuple):
     digest: int = 0
     """Hash of the pixels."""
     oddities: tuple[str, ...] = ()
+    peak: int = 0
+    """Greatest value of more than 8 bits, where no window maps them."""
 
 
 @dataclass
@@ -54,6 +57,7 @@ class Survey:
         faults: why records cannot be read.
         damages: why records can be read in part only.
         oddities: records by what is odd about them.
+        peaks: greatest values of records of more than 8 bits, where no window maps them.
     """
 
     split: str
@@ -66,6 +70,7 @@ class Survey:
     faults: dict[int, str] = field(default_factory=dict)
     damages: dict[int, str] = field(default_factory=dict)
     oddities: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    peaks: dict[int, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.digests)
@@ -84,6 +89,7 @@ def survey(
     num_classes: int,
     num_workers: int = 0,
     advance: Callable[[int], object] = lambda done: None,
+    form: PixelForm = PixelForm(),
 ) -> Survey:
     """Look at every record of a set.
 
@@ -93,21 +99,24 @@ def survey(
         num_classes: class numbers must be below; 0: the images are unlabelled.
         num_workers: processes that examine.
         advance: called with the number of records that were examined since the last call.
+        form: channels and values of the images that the run asks for.
     """
     size = len(source)
     keys = keys_of(source)
     hashes, digests, sides = np.zeros(size, np.int64), np.zeros(size, np.uint64), np.zeros((size, 2), np.int32)
     found = Survey(split, keys, hashes, np.zeros(num_classes, np.int64), sides, digests)
-    for start, batch in _examined(source, keys, num_workers):
+    for start, batch in _examined(source, keys, num_workers, form):
         for index, facts in enumerate(batch, start):
             _note(found, index, facts)
         advance(len(batch))
     return found
 
 
-def _examined(source: Any, keys: Sequence[Any], num_workers: int) -> Iterator[tuple[int, list[RecordFacts]]]:
+def _examined(
+    source: Any, keys: Sequence[Any], num_workers: int, form: PixelForm
+) -> Iterator[tuple[int, list[RecordFacts]]]:
     workers = min(num_workers, len(source) // CHUNK)
-    loader = DataLoader(_ExaminedRecords(source, keys), batch_size=CHUNK, num_workers=workers, collate_fn=list)
+    loader = DataLoader(_ExaminedRecords(source, keys, form), batch_size=CHUNK, num_workers=workers, collate_fn=list)
     start = 0
     for batch in loader:
         yield start, batch
@@ -123,6 +132,8 @@ def _note(found: Survey, index: int, facts: RecordFacts) -> None:
     found.sides[index] = facts.sides
     found.digests[index] = facts.digest
     found.classes[index] = hash(facts.classes)
+    if facts.peak:
+        found.peaks[index] = facts.peak
     for label in facts.classes:
         if 0 <= label < len(found.counts):
             found.counts[label] += 1
@@ -133,18 +144,19 @@ def _note(found: Survey, index: int, facts: RecordFacts) -> None:
 
 
 class _ExaminedRecords(Dataset[RecordFacts]):
-    def __init__(self, source: Any, keys: Sequence[Any]) -> None:
+    def __init__(self, source: Any, keys: Sequence[Any], form: PixelForm) -> None:
         self.source = source
         self.keys = keys
+        self.form = form
 
     def __len__(self) -> int:
         return len(self.source)
 
     def __getitem__(self, index: int) -> RecordFacts:
-        return examine(self.source, index, str(self.keys[index]))
+        return examine(self.source, index, str(self.keys[index]), self.form)
 
 
-def examine(source: Any, index: int, key: str) -> RecordFacts:
+def examine(source: Any, index: int, key: str, form: PixelForm = PixelForm()) -> RecordFacts:
     """Read one record and say what it is."""
     damage = ""
     try:
@@ -153,10 +165,10 @@ def examine(source: Any, index: int, key: str) -> RecordFacts:
         if isinstance(image, str | Path):
             file, image = key, images.read(image, name=key)
         try:
-            pixels = images.load(image, name=key)
+            pixels = images.load(image, name=key, form=form)
         except BrokenImage as error:
             damage = error.reason
-            pixels = images.load(image, name=key, strict=False)
+            pixels = images.load(image, name=key, strict=False, form=form)
     except BrokenImage as error:
         return RecordFacts(error.reason or error.name)
     except InputError as error:
@@ -164,7 +176,15 @@ def examine(source: Any, index: int, key: str) -> RecordFacts:
     digest = hashlib.blake2b(repr(pixels.shape).encode(), digest_size=8)
     digest.update(rearrange(pixels, "c y x -> y x c").contiguous().numpy())
     odd = oddities(image, file) if isinstance(image, bytes) else ()
-    return RecordFacts("", damage, classes_of(label), tuple(pixels.shape[1:]), int.from_bytes(digest.digest()), odd)
+    peak = _peak(image, key) if form.window is None else 0
+    sides = tuple(pixels.shape[1:])
+    return RecordFacts("", damage, classes_of(label), sides, int.from_bytes(digest.digest()), odd, peak)
+
+
+def _peak(image: Any, key: str) -> int:
+    """Return the greatest value of an encoded image of more than 8 bits, 0 of any other."""
+    values = images.deep_values(image, name=key) if isinstance(image, bytes | Image.Image) else None
+    return 0 if values is None or values.dtype.kind == "f" else int(values.max())
 
 
 def classes_of(label: Any) -> tuple[int, ...]:
@@ -177,7 +197,10 @@ def classes_of(label: Any) -> tuple[int, ...]:
 
 def oddities(data: bytes, file: str) -> tuple[str, ...]:
     """Say what is unusual about an encoded image that can be read; loading it takes care of each."""
-    image = Image.open(io.BytesIO(data))
+    try:
+        image = Image.open(io.BytesIO(data))
+    except Image.UnidentifiedImageError:
+        return ("bands beyond Pillow's",)
     by_name = Image.registered_extensions().get(Path(file).suffix.lower(), image.format)
     kinds = {
         f"{image.format} under another ending": image.format not in (by_name, "MPO"),
