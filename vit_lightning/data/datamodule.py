@@ -261,7 +261,7 @@ class ImageDataModule(LightningDataModule, ABC):
     @property
     def form(self) -> PixelForm:
         """Channels and values of the images: those stated here, else those that the model keeps of its training."""
-        model = None if self.trainer is None else self.trainer.lightning_module
+        model = getattr(self.trainer, "lightning_module", None)  # whoever stands in for a trainer has none
         channels, window = model.pixel_facts if isinstance(model, KnowsPixels) else (None, None)
         asked = f"the net takes {channels}" if self.channels is None and channels is not None else ""
         if self.window is not None or window is None:
