@@ -1,4 +1,4 @@
-"""Grey, transparent and 16-bit folders through all verbs: the data say channels and window once, and the run keeps them."""
+"""Grey, transparent and 16-bit folders through all verbs: the data say channels and window, and the run keeps them."""
 
 import csv
 import json

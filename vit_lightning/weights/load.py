@@ -106,7 +106,7 @@ class OpenedWeights:
             raise InputError(f"The weights lack {some(lacking)}, which the net has: {SET_FIELDS}.")
         if surplus := [name for name in held if name not in wanted]:
             raise InputError(f"The net lacks {some(surplus)}, which the weights have: {SET_FIELDS}.")
-        resizer = Resizer(own, net, resampling, adapt)
+        resizer = Resizer(own, net, resampling, adapt, report.mean, report.std)
         with torch.no_grad():
             for name, tensor in wanted.items():
                 tensor.copy_(_take(name, held[name], tensor, weights, resizer, report))

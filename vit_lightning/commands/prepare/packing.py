@@ -37,6 +37,8 @@ ENTRY = {*LISTED, "skipped", "sides", "labels", "shard"}
 """What each further line of it says of a shard."""
 TOTALS = {"images": "chunk_size", "skipped": "skipped", "bytes": "chunk_bytes"}
 """What the manifest adds up over the shards."""
+ENCODED_CHANNELS = (1, 3, 4)
+"""Channels that JPEG or PNG hold."""
 BATCH = 32
 """Images that a worker does before it hands them over."""
 log = logging.getLogger(__name__)
@@ -335,7 +337,7 @@ class _Batches:
 
 
 def _can_be_encoded(pixels: Tensor) -> bool:
-    return pixels.dtype == torch.uint8 and len(pixels) in (1, 3, 4)
+    return pixels.dtype == torch.uint8 and len(pixels) in ENCODED_CHANNELS
 
 
 def _jpeg(pixels: Tensor, quality: int) -> bytes:
