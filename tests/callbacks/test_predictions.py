@@ -119,7 +119,8 @@ class Named(list):
 
 FACTS = {
     **{"precision": "32-true", "hparams": {"num_classes": 3}, "root": Path("photos"), "augment": "center"},
-    **{"image_size": 8, "mean": (0.5,), "std": (0.5,), "keys": ["a.png", "b.png"], "content": b"trained"},
+    **{"image_size": 8, "mean": (0.5,), "std": (0.5,), "channels": None, "window": None},
+    **{"keys": ["a.png", "b.png"], "content": b"trained"},
 }
 
 
