@@ -141,6 +141,9 @@ class Classifier(RecipeModel):
         options = {"resampling": self.hparams.weights_resampling, "adapt": self.hparams.weights_adapt}
         report = opened.fill(net, self.hparams.weights_head, **options)
         check_finite(net.state_dict(), self.weights or "")
+        if report.window is not None and self.hparams["window"] is None:
+            low, high = report.window
+            report.notes.append(f"trained with --data.window [{low:g}, {high:g}], and these data have none")
         rank_zero_info(str(report))
         for name, theirs in (("mean", report.mean), ("std", report.std)):
             ours = self.hparams[name]

@@ -154,8 +154,8 @@ def test_colour_operations_on_grey_go_on():
 
 def test_a_window_is_looked_for_in_training_images():
     made = data(window="auto")
-    assert made.form.window == window_of(DEEP)
+    assert made.pixel_form.window == window_of(DEEP)
     made.train_set = None
     del made.__dict__["found_window"]
     with pytest.raises(InputError, match="auto needs training images, or a checkpoint"):
-        _ = made.form
+        _ = made.pixel_form

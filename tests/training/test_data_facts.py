@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from lightning.pytorch import Trainer
+from lightning.pytorch import LightningDataModule, Trainer
+from torch.utils.data import DataLoader
 
 from tests.data.test_window import DEEP, EIGHT, Tiny
 from vit_lightning.classifier import Classifier
@@ -24,7 +25,7 @@ def test_channels_and_a_window_that_is_found_reach_the_model_and_its_checkpoint(
     fit = trainer(tmp_path)
     fit.fit(model, data)
     assert model.config.channels == 1 and len(model.mean) == 1
-    assert model.hparams.window == window_of(DEEP) == data.form.window
+    assert model.hparams.window == window_of(DEEP) == data.pixel_form.window
     fit.save_checkpoint(tmp_path / "net.ckpt")
     again = Classifier.load_from_checkpoint(tmp_path / "net.ckpt")
     assert again.config.channels == 1 and again.pixel_facts == (1, window_of(DEEP))
@@ -34,7 +35,7 @@ def test_data_that_say_nothing_take_what_the_model_keeps(tmp_path):
     model = Classifier(NET, num_classes=3, image_size=8, channels=1, window=(0, 4000))
     data = Tiny()
     trainer(tmp_path).validate(model, data, verbose=False)
-    assert (data.form.channels, data.form.window) == (1, (0, 4000))
+    assert (data.pixel_form.channels, data.pixel_form.window) == (1, (0, 4000))
     model, data = Classifier(NET, num_classes=3, image_size=8, channels=4), Tiny()
     with pytest.raises(InputError, match=r"has 1 channel, but the net takes 4"):
         trainer(tmp_path).validate(model, data, verbose=False)
@@ -49,7 +50,7 @@ def test_a_checkpoint_knows_the_window_of_its_own_training(tmp_path):
     resumed = Classifier(NET)
     trainer(tmp_path, max_steps=2).fit(resumed, other, ckpt_path=tmp_path / "net.ckpt", weights_only=True)
     assert window_of(other.records) != window_of(DEEP)
-    assert tuple(resumed.hparams.window) == window_of(DEEP) == other.form.window
+    assert tuple(resumed.hparams.window) == window_of(DEEP) == other.pixel_form.window
 
 
 def test_a_net_that_stands_keeps_its_channels(tmp_path):
@@ -70,6 +71,32 @@ def test_masked_patches_learn_of_the_channels_too(tmp_path):
     assert model.masking.prediction.bias.numel() == 8
     with pytest.raises(InputError, match=r"8\^5 classes for 5 channels"):
         trainer(tmp_path).fit(MaskedPatch(NetConfig("mu/4")), Tiny(records=EIGHT, channels=5))
+
+
+def test_weights_of_a_window_say_so(tmp_path, caplog):
+    fit, model = trainer(tmp_path), Classifier(NET)
+    fit.fit(model, Tiny(channels=1, window=(0, 4095)))
+    fit.save_checkpoint(tmp_path / "net.ckpt")
+    with caplog.at_level("INFO"):
+        begun = Classifier(weights=str(tmp_path / "net.ckpt"), num_classes=3, image_size=8)
+        assert begun.config.channels == 1
+        assert "trained with --data.window [0, 4095], and these data have none" in caplog.text
+        caplog.clear()
+        Classifier(weights=str(tmp_path / "net.ckpt"), num_classes=3, image_size=8, window=(0, 4095))
+        assert "--data.window" not in caplog.text
+
+
+def test_data_of_others_may_call_anything_a_window(tmp_path):
+    class Others(LightningDataModule):
+        window, channels = "a week", "left and right"
+        num_classes, image_size = 3, 8
+
+        def train_dataloader(self) -> DataLoader:
+            return DataLoader([(torch.zeros(3, 8, 8), 1)] * 4, batch_size=2)
+
+    model = Classifier(NET)
+    trainer(tmp_path).fit(model, Others())
+    assert model.pixel_facts == (None, None)
 
 
 def test_a_checkpoint_from_before_channels_opens(tmp_path):

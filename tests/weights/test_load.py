@@ -279,6 +279,7 @@ def test_hybrid_stem_on_request(tmp_path, randomise):
     net = build(NetConfig("Ti/16", **fields, channels=1), 16, 3)
     report = load_into(net, tmp_path / "w.npz", adapt=True)
     assert report.resampled == {"stem.conv_root.weight": "channels 3 -> 1"}
+    assert "answers to grey images are near, not equal" in str(report)
 
 
 # Storage -------------------------------------------------------------------------------------------------------------

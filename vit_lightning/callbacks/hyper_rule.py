@@ -66,7 +66,7 @@ class HyperRule(Callback):
 
 def _resolution(images: ImageSet, data: ImageDataModule) -> str | None:
     """What the rule says of a resolution that is too high for the images."""
-    form = data.form
+    form = data.pixel_form
     sides = [size for index in range(min(len(images), LOOKED_AT)) if (size := _size(images, index, form))]
     small = sorted(sides, key=lambda size: size[0] * size[1])[len(sides) // 2 :][:1]
     if not small or small[0][0] * small[0][1] >= SMALL or min(data.size) <= LOW:

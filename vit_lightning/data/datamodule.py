@@ -105,7 +105,7 @@ class ImageDataModule(LightningDataModule, ABC):
 
         It must draw from torch's generator alone, which is seeded for every record.
         """
-        return per_image.train_transform(self.augment, self.size, self.form.window is not None)
+        return per_image.train_transform(self.augment, self.size, self.pixel_form.window is not None)
 
     def eval_transform(self) -> Transform:
         """Return the transform for validation, test and prediction; nothing in it is random."""
@@ -159,7 +159,7 @@ class ImageDataModule(LightningDataModule, ABC):
         self.notices: list[str] = []
         """What `notice` has said."""
         self.in_memory_sets: dict[tuple[str, bool | None, PixelForm], tuple[ImageSet, InMemorySet | None]] = {}
-        """Each set that was looked at, and its images in memory where they are small, by name, `in_memory`, `form`."""
+        """Each set that was looked at, and its images in memory where they are small, by name and settings."""
         self.jpeg_decoder: Decoder | None = None
         """What decodes training batches on the device, once their loader is made."""
         self._check_flags()
@@ -259,7 +259,7 @@ class ImageDataModule(LightningDataModule, ABC):
         return height, width
 
     @property
-    def form(self) -> PixelForm:
+    def pixel_form(self) -> PixelForm:
         """Channels and values of the images: those stated here, else those that the model keeps of its training."""
         model = getattr(self.trainer, "lightning_module", None)  # whoever stands in for a trainer has none
         channels, window = model.pixel_facts if isinstance(model, KnowsPixels) else (None, None)

@@ -13,6 +13,7 @@ from vit_lightning.errors import InputError
 
 PNG = b"\x89PNG\r\n\x1a\n"
 TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+JPEG = b"\xff\xd8"
 SAMPLES, BITS, ORIENTATION = 277, 258, 274
 """Tags of a TIFF."""
 GREY, GREY_ALPHA, COLOUR_ALPHA = 0, 4, 6
@@ -45,6 +46,8 @@ def read(data: bytes) -> DeepImage | None:
         return _png(data) if data[24:25] == b"\x10" else None
     if data.startswith(TIFF):
         return _tiff(data)
+    if data.startswith(JPEG):
+        return None
     return of_pillow(Image.open(io.BytesIO(data)))
 
 

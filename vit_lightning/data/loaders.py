@@ -55,7 +55,7 @@ class LoadsImages(Protocol):
     def num_classes(self) -> int | None: ...
 
     @property
-    def form(self) -> PixelForm: ...
+    def pixel_form(self) -> PixelForm: ...
 
     @property
     def size(self) -> Size: ...
@@ -105,7 +105,7 @@ def evaluation_loader(data: LoadsImages, attribute: str, first: int = 0) -> Data
     source = _set(data, attribute)
     in_memory = _in_memory(data, attribute, source, transform)
     if in_memory is None:
-        records = Records(source, *settings, data.form)
+        records = Records(source, *settings, data.pixel_form)
     elif data.overrides("eval_transform"):  # which may take single images alone
         records = Records(in_memory, *settings, None)
     else:
@@ -125,7 +125,7 @@ def scored_loaders(data: LoadsImages, attribute: str) -> DataLoader | list[DataL
 
 def _training_records(data: LoadsImages) -> Records:
     """Return the training set as the loader reads it, varied by batches if that is possible and not forbidden."""
-    check_colours(data.augment, data.form.channels, is_deep=data.form.window is not None)
+    check_colours(data.augment, data.pixel_form.channels, is_deep=data.pixel_form.window is not None)
     if data.decode_on_device and data.trainer is not None and _is_rgb(data):
         return _encoded_records(data, data.trainer.strategy.root_device)
     transform = data.train_transform()
@@ -136,7 +136,7 @@ def _training_records(data: LoadsImages) -> Records:
     if data.augment_on_device and reason:
         raise InputError(f"--data.augment_on_device true is impossible: {reason}; leave it out to vary one by one")
     if in_memory is None:
-        return Records(source, *settings, data.form)
+        return Records(source, *settings, data.pixel_form)
     if reason or data.augment_on_device is False:
         return Records(in_memory, *settings, None)
     return InMemoryBatches(in_memory, *settings, None, augment=BatchAugment(data.augment, data.size))
@@ -144,12 +144,12 @@ def _training_records(data: LoadsImages) -> Records:
 
 def _is_rgb(data: LoadsImages) -> bool:
     """Tell whether a device can decode the images, and say so if not."""
-    if not data.form.is_rgb:
+    if not data.pixel_form.is_rgb:
         rank_zero_info(
             "--data.decode_on_device true decodes images to 8 bits and 3 channels; the loader decodes these, which "
             "have a --data.window or other --data.channels"
         )
-    return data.form.is_rgb
+    return data.pixel_form.is_rgb
 
 
 def _encoded_records(data: LoadsImages, device: torch.device) -> EncodedRecords:
@@ -199,9 +199,9 @@ def _set(data: LoadsImages, attribute: str) -> ImageSet:
 
 def _in_memory(data: LoadsImages, attribute: str, source: ImageSet, transform: Transform) -> InMemorySet | None:
     """Return a set in memory, decoded the first time that it is asked for; None if it is to be read from its files."""
-    whole, key = _set(data, attribute), (attribute, data.in_memory, data.form)
+    whole, key = _set(data, attribute), (attribute, data.in_memory, data.pixel_form)
     if data.in_memory_sets.get(key, (None, None))[0] is not whole:
-        records = Records(source, *_settings(data, attribute, transform), data.form)
+        records = Records(source, *_settings(data, attribute, transform), data.pixel_form)
         data.in_memory_sets[key] = whole, load_into_memory(records, data.in_memory, data.cores_per_device)
     return data.in_memory_sets[key][1]
 

@@ -40,12 +40,13 @@ def take_facts(model: TakesFacts, data: Any) -> None:
     Raises:
         InputError: model and data state different facts.
     """
+    pixels = PIXELS if hasattr(data, "pixel_form") else ()  # elsewhere these names may mean anything
     for name in DATA_FACTS:
         ours, theirs = model.hparams[name], getattr(data, name, None)
         found = name == "window" and ours is None and getattr(data, "finds_window", False)
         if found:
             theirs = data.found_window
-        if theirs is None or name not in (*NORMALISATION, *PIXELS, *model.fixed):
+        if theirs is None or name not in (*NORMALISATION, *pixels, *model.fixed):
             continue
         if ours is None or name in model.assumed:
             model.state_fact(name, theirs)

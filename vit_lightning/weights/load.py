@@ -111,6 +111,8 @@ class OpenedWeights:
             for name, tensor in wanted.items():
                 tensor.copy_(_take(name, held[name], tensor, weights, resizer, report))
         report.adapt_normalisation(net.config.channels)
+        if net.config.stages and weights.config.channels != net.config.channels:
+            report.notes.append("the first layer standardises its kernels: answers to grey images are near, not equal")
         if head == "keep":
             _note_empty_head(net, report)
         return report

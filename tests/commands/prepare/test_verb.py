@@ -311,8 +311,8 @@ def test_other_channels_are_kept(prepare, folder, channels, mode):
     for number, key in enumerate(list(shards.train_set.keys)):
         stored = shards.train_set[number][0]
         assert Image.open(io.BytesIO(stored)).mode == mode
-        pixels = images.load(stored, name="x", form=shards.form)
-        original = images.load(folder / "train" / key, name="x", form=shards.form)
+        pixels = images.load(stored, name="x", form=shards.pixel_form)
+        original = images.load(folder / "train" / key, name="x", form=shards.pixel_form)
         if "large" not in key:
             assert torch.equal(pixels, original)
             continue

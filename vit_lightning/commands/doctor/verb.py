@@ -106,7 +106,7 @@ def _examine(trainer: Trainer, model: LightningModule, data: ImageDataModule) ->
     found = [Finding("error", "data", text) for text in texts] + found
     form = PixelForm(data.channels)
     try:
-        form = data.form
+        form = data.pixel_form
     except InputError as error:
         found.append(Finding("error", "data", str(error)))
     surveys, seen = [], []

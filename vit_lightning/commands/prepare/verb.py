@@ -137,7 +137,7 @@ def _prepare(data: ImageDataModule, out: Path, form: Form, mix: bool) -> None:
 
 
 def _write(data: ImageDataModule, split: str, source: ImageSet, out: Path, form: Form) -> dict[str, Any]:
-    encoding = Encoding(source, data.num_classes, form, data.on_error, data.form)
+    encoding = Encoding(source, data.num_classes, form, data.on_error, data.pixel_form)
     packing = Packing(encoding, out / split, data.workers, data.max_broken)
     if packing.images_done == len(source):
         print(f"{split:<8} stands already, of the same names and labels; to make it anew, remove {packing.folder}")
