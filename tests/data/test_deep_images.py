@@ -175,6 +175,16 @@ def test_a_file_that_is_cut_off_is_broken(cut):
             shown(data[: int(len(data) * cut)], channels, (0, 4095))
 
 
+def test_pixels_that_are_not_there_are_not_shown_as_black():
+    values = CHANCE.integers(0, 256, (5, 64, 64), dtype=np.uint8)
+    data = bytearray(tiff(values, photometric="minisblack", planarconfig="separate", rowsperstrip=16))
+    with tifffile.TiffFile(io.BytesIO(data)) as file:
+        counts = file.pages[0].tags[279]
+    data[counts.valueoffset : counts.valueoffset + 2] = bytes(2)  # of the first strip
+    with pytest.raises(BrokenImage, match="some of its pixels are not there"):
+        shown(bytes(data), 5)
+
+
 def test_the_values_that_a_window_maps():
     assert (deep_values(saved(Image.fromarray(DEEP)), name="x") == DEEP).all()
     assert (deep_values(Image.fromarray(DEEP), name="x") == DEEP).all()
