@@ -1,6 +1,7 @@
 """Images whose values 8 bits or Pillow's modes do not hold: 16 bits, floats, and TIFFs of any number of bands."""
 
 import io
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,8 +108,9 @@ def _by_tifffile(data: bytes) -> DeepImage:
         check_size(page.imagewidth, page.imagelength)
         if page.size > MAX_VALUES:
             raise ValueError(f"{page.size} values are more than the {MAX_VALUES} allowed")
-        parts = zip(page.dataoffsets, page.databytecounts, strict=True)
-        if any(not count or begin + count > len(data) for begin, count in parts):  # tifffile would show them as zeros
+        parts = list(zip(page.dataoffsets, page.databytecounts, strict=True))
+        lacks = any(not count or begin + count > len(data) for begin, count in parts)
+        if lacks or len(parts) < prod(page.chunked):  # tifffile would show them as zeros
             raise ValueError("some of its pixels are not there")
         values, axes, tag = page.asarray(), page.axes, page.tags.get(ORIENTATION)
     patterns = {"YX": "y x -> 1 y x", "YXS": "y x c -> c y x", "SYX": "c y x -> c y x"}
