@@ -9,12 +9,12 @@ from einops import rearrange
 from torch import Tensor
 from torchvision import datasets
 
-from datamodules.reading.damaged_files import check_regular
 from datamodules.reading.published import tfds_order
 from vit_lightning.augment import Augment
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.subsets import hold_out
 from vit_lightning.errors import InputError
+from vit_lightning.files import check_regular
 
 
 class CIFARImages:
@@ -85,7 +85,8 @@ class CIFAR10(ImageDataModule):
 
     def _read(self, train: bool) -> CIFARImages:
         try:
-            check_regular(*sorted((self.root / self.archive.base_folder).glob("*")))
+            for file in sorted((self.root / self.archive.base_folder).glob("*")):
+                check_regular(file)
             return CIFARImages(self.archive(self.root, train=train))
         except (OSError, RuntimeError) as error:  # torchvision's word for both missing and damaged
             raise InputError(

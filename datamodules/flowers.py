@@ -5,9 +5,9 @@ from typing import ClassVar
 
 from torchvision import datasets
 
-from datamodules.reading.damaged_files import check_regular
 from datamodules.reading.image_files import ImageFiles
 from datamodules.reading.published import HeldOutData, PublishedSet
+from vit_lightning.files import check_regular
 
 NAMES = datasets.Flowers102.classes
 SPLITS = {"train": "train", "validation": "val", "test": "test"}
@@ -15,7 +15,8 @@ SPLITS = {"train": "train", "validation": "val", "test": "test"}
 
 def _read(root: Path, split: str) -> ImageFiles:
     """Read a split; torchvision verifies the checksums of both label files first."""
-    check_regular(*(root / "flowers-102" / name for name in ("imagelabels.mat", "setid.mat")))
+    for name in ("imagelabels.mat", "setid.mat"):
+        check_regular(root / "flowers-102" / name)
     flowers = datasets.Flowers102(root, split=SPLITS[split], loader=Path)
     files, labels = zip(*(flowers[index] for index in range(len(flowers))), strict=True)
     return ImageFiles(root / "flowers-102" / "jpg", [file.name for file in files], labels)

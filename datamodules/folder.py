@@ -6,6 +6,7 @@ from pathlib import Path
 
 from lightning.pytorch.utilities import rank_zero_info
 
+from datamodules.reading import folder_layouts
 from datamodules.reading.class_map import read_class_map
 from datamodules.reading.divided_data import DividedData
 from datamodules.reading.image_files import ImageFiles, files_below, is_image
@@ -59,7 +60,7 @@ class ImageFolder(DividedData):
             raise InputError(
                 f"{self.root} holds no train/<class>/ folders: expected train/<class>/<image>, and perhaps "
                 "val/<class>/<image> and test/<class>/<image>, or two or more <class>/<image> alone"
-                f"{_tables(train or self.root)}; give --data.root"
+                f"{_tables(train or self.root)}; give --data.root{self._beside()}"
             )
         if pair := twins(names):
             raise InputError(f"{train} has two class folders for what may be one: {difference(*pair)}; rename one")
@@ -77,6 +78,13 @@ class ImageFolder(DividedData):
         elif lacking[0]:
             self.hold_out()
 
+    def _beside(self) -> str:
+        """Say which folders lie beside one that has a split's name and no folders, and may be classes as it may."""
+        found, others = split_folders(self.root)
+        folders = [folder for folder in found.values() if any(map(is_image, files_below(folder, "")))]
+        plain = [folder for folder in folders if not self._class_folders(folder)]
+        return folder_layouts.beside_images(self.root, plain[0], others) if plain else ""
+
     @property
     def _is_flat(self) -> bool:
         """Whether the classes lie in root itself."""
@@ -84,13 +92,17 @@ class ImageFolder(DividedData):
 
     @cached_property
     def _folders(self) -> dict[str, Path]:
-        """The folder of each split."""
+        """The folder of each split, which holds folders of classes as far as can be told."""
         found, others = split_folders(self.root)
-        if not found and self.root.is_dir() and len(classes := self._class_folders(self.root, with_images=True)) > 1:
+        classes = self._class_folders(self.root, with_images=True) if not found and self.root.is_dir() else []
+        if is_flat := len(classes) > 1:
+            found = {"train": self.root}
+        train = found.get("train", self.root)
+        folder_layouts.check(train, classes or (self._class_folders(train) if found else []), is_flat)
+        if is_flat:
             for name in sorted(set(others) - set(classes)):
                 self.notice(f"{self.root / name} holds no images and is left out")
-            return {"train": self.root}
-        if others and found:
+        elif others and found:
             self.notice(
                 f"{self.root} has the folder {others[0]}, which is no split and is left out ({len(others)} such); "
                 f"splits are called {KNOWN}"

@@ -1,43 +1,39 @@
 """Images listed in tables: one row per image, with its path and its label or labels."""
 
-from array import array
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules.reading import array_cache, table_columns
+from datamodules.reading import array_cache, table_repeats
 from datamodules.reading.array_cache import MappedStrings
 from datamodules.reading.class_map import (
     WrongLabelsError,
+    check_meaning,
     class_numbers,
-    classes_of,
+    classes_in_text,
     first_of,
     is_hidden,
     read_class_map,
 )
 from datamodules.reading.divided_data import DividedData
-from datamodules.reading.drawn_split import TEST, TRAIN, VAL, split_number, used_outside_test
-from datamodules.reading.image_files import windows_advice, without_prefix
+from datamodules.reading.drawn_split import TEST, TRAIN, VAL, used_in
 from datamodules.reading.image_index import IndexedImages
 from datamodules.reading.label_text import check_told, look_alike
 from datamodules.reading.multihot import MultiHot
-from datamodules.reading.shared_sequences import Ragged, Strings
+from datamodules.reading.shared_sequences import Ragged
 from datamodules.reading.splits import SPLITS
+from datamodules.reading.table_content import TableForm, content
 from datamodules.reading.table_paths import Paths
 from vit_lightning.data.image_set import ImageSet
-from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 
-VERSION = "manifest 5"
-LOOKED_FOR = 8
-"""Images of each table whose files are looked for before the first step."""
+VERSION = "manifest 7"
 
 
 class Manifest(DividedData):
@@ -68,7 +64,7 @@ class Manifest(DividedData):
         path_column: column with the paths, or several whose texts are joined, as [folder, file]; unset: path, else the
             only one of file_name, filename, image and img.
         label_column: column with the labels, or one for each class that holds 0 or 1, as [cat, dog]; unset: label, else
-            the only one of labels and fine_label.
+            the only one of labels, fine_label and choice.
         split_column: column of the training table with each image's split: train, val or test.
         group_column: column that says which images stay together.
         image_folder: folder that the paths in the tables start from; unset: root, or the table's own.
@@ -124,17 +120,17 @@ class Manifest(DividedData):
         if self.class_map is not None:
             return read_class_map(self.class_map)
         try:
-            return classes_of(self._training_names())
+            return classes_in_text(self._training_names())
         except WrongLabelsError as error:
             raise self._wrong("train", error.labels, error.why) from error
 
     def _training_names(self) -> list[str]:
-        """Return the different labels of the training table but for those that only its test images have."""
+        """Return the different labels of the training table's training images."""
         file = self._file("train")
         names, arrays = list(MappedStrings(file, "names")), array_cache.load(file)
         if self.split_column is None or arrays["one_hot"]:
             return names
-        return [names[place] for place in used_outside_test(arrays)]
+        return [names[place] for place in used_in(arrays, TRAIN)]
 
     def prepare_data(self) -> None:
         for split, table in self.tables.items():
@@ -146,6 +142,8 @@ class Manifest(DividedData):
         self.train_set = self._read("train")
         self.val_set = self._read("val")
         self.test_set = self._read("test", needs_labels=stage == "test")
+        self._check_apart()
+        self._check_meaning()
         kept = array_cache.load(self._file("train"))
         rows = np.arange(len(self.train_set))
         if self.split_column is not None:
@@ -178,6 +176,27 @@ class Manifest(DividedData):
             groups = [found[int(row)] for row in rows]
         self.divide(rarest, names, groups, lacking)
 
+    def _check_apart(self) -> None:
+        """Refuse an image that two of the tables have, but for test images without labels, which serve predict."""
+        found = []
+        for split, table in self.tables.items():
+            if table is not None and (arrays := array_cache.load(self._file(split)))["has_labels"].all():
+                found.append(table_repeats.Listed(split, self.root / table, arrays["digests"], self._paths(split)))
+        table_repeats.check_apart(found)
+
+    def _check_meaning(self) -> None:
+        """Refuse numbers in one table that may be places among the names of another, or names."""
+        files = {self.root / table: self._file(split) for split, table in self.tables.items() if table is not None}
+        if self.class_map is None:
+            check_meaning(
+                [table for table, file in files.items() if array_cache.load(file)["numbered"].all()],
+                [(table, list(MappedStrings(file, "listed"))) for table, file in files.items()],
+            )
+
+    def _paths(self, split: str) -> Paths:
+        folders = [(self.root / self.tables[split]).parent, self.root]
+        return Paths(self._file(split), folders if self.image_folder is None else [self.root / self.image_folder])
+
     def _check_groups(self, splits: np.ndarray | None = None) -> None:
         """Refuse a group with images in two splits that the tables give."""
         if self.group_column is None:
@@ -189,12 +208,7 @@ class Manifest(DividedData):
                 name: [found["train"][row] for row in np.flatnonzero(splits == split)]
                 for split, name in enumerate(SPLITS)
             }
-        for one, other in combinations(found, 2):
-            if both := sorted(set(found[one]) & set(found[other])):
-                raise InputError(
-                    f"{len(both)} values of --data.group_column {self.group_column} have {one} and {other} images, "
-                    f"such as {both[0]}; leave all images of one in one split"
-                )
+        table_repeats.check_groups(found, self.group_column)
 
     def _name_other_tables(self) -> None:
         """Say which tables lie beside that of the training images and are not asked for."""
@@ -211,67 +225,28 @@ class Manifest(DividedData):
     def _file(self, split: str) -> Path:
         """Return the file that keeps the content of a split's table, which is read if need be."""
         table = (self.root / self.tables[split]).resolve()
-        version = repr(
-            (
-                VERSION,
-                split == "test",
-                self.columns,
-                self.separator * self.multi_label,
-                self.split_column if split == "train" else None,
-                self.group_column,
-                self.image_prefix,
-                self.image_ending,
-            )
-        )
-        file = array_cache.cache_file(self.cache, table, version)
+        form = self._form(split)
+        file = array_cache.cache_file(self.cache, table, f"{VERSION} {form}")
         state = array_cache.content_state(table)
         if not any(state):
             raise InputError(f"{table} is missing; give --data.root and --data.{split}")
         if not file.exists() or tuple(array_cache.load(file)["stamp"]) != state:
             rank_zero_info(f"reading {table}, once")
-            array_cache.save(file, {**self._content(table, split), "stamp": np.array(state)})
+            array_cache.save(file, {**content(table, form), "stamp": np.array(state)})
         return file
 
-    def _content(self, table: Path, split: str) -> dict[str, np.ndarray | Strings | Ragged]:
-        """Read a table: paths, names of labels in order, and which of them each image has."""
-        is_test = split == "test"
-        of_train = self.split_column if split == "train" else None
-        columns = table_columns.choose(table, *self.columns, of_train, self.group_column, may_lack_labels=is_test)
-        numbers: dict[str, int] = {
-            name: number for number, name in enumerate(columns.labels if columns.one_hot else ())
-        }
-        labels, ends = array("i"), array("q", [0])
-        splits, groups, hidden = array("b"), list[str](), array("b")
-
-        def paths() -> Iterator[str]:
-            for row in table_columns.read(table, columns, self.multi_label, self.separator, is_test):
-                labels.extend(numbers.setdefault(name, len(numbers)) for name in row.labels)
-                ends.append(len(labels))
-                hidden.append(row.is_hidden)
-                if columns.split:
-                    splits.append(split_number(row.split, f"{table} has for {row.path}"))
-                if columns.group:
-                    groups.append(row.group)
-                path = without_prefix(row.path, self.image_prefix)
-                yield path if path.endswith(self.image_ending) else path + self.image_ending
-
-        kept = Strings(paths())
-        if not len(kept) or (columns.labels and not numbers and not is_test):
-            raise InputError(f"{table} has {len(kept)} rows and no label in any")
-        names = sorted(numbers)
-        place = np.empty(len(names), dtype=np.int32)
-        place[[numbers[name] for name in names]] = np.arange(len(names))
-        rows = Ragged(place[np.array(labels, dtype=np.int32)], np.array(ends))
-        return {
-            "paths": kept,
-            "names": Strings(names),
-            "labels": rows,
-            "splits": np.array(splits, dtype=np.int8),
-            "groups": Strings(groups),
-            "hidden": np.array(hidden, dtype=bool),
-            "has_labels": np.array([bool(columns.labels)]),
-            "one_hot": np.array([columns.one_hot]),
-        }
+    def _form(self, split: str) -> TableForm:
+        """Return how the table of a split is read."""
+        return TableForm(
+            columns=self.columns,
+            split=self.split_column if split == "train" else None,
+            group=self.group_column,
+            prefix=self.image_prefix,
+            ending=self.image_ending,
+            multi_label=self.multi_label,
+            separator=self.separator if self.multi_label else ";",
+            is_test=split == "test",
+        )
 
     def _read(self, split: str, needs_labels: bool = True) -> ImageSet | None:
         if self.tables[split] is None:
@@ -280,8 +255,9 @@ class Manifest(DividedData):
         file = self._file(split)
         arrays = array_cache.load(file)
         rows = Ragged(arrays["labels.values"], arrays["labels.ends"])
-        paths = Paths(file, [table.parent, self.root] if self.image_folder is None else [self.root / self.image_folder])
-        self._check_files(paths, table)
+        paths = self._paths(split)
+        if fault := paths.fault(table):
+            self.report(InputError(fault))
         names = list(MappedStrings(file, "names"))
         if not names:
             return self._unlabelled(
@@ -301,25 +277,6 @@ class Manifest(DividedData):
             hidden = hidden | np.isin(np.arange(len(rows)), row_of[rows.values == IGNORE])
         self._check_hidden(int(hidden.sum()), len(hidden), table, needs_labels)
         return MultiHot(images, rows, range(len(rows)), self.num_classes, hidden if hidden.any() else None)
-
-    def _check_files(self, paths: Paths, table: Path) -> None:
-        """Report a table none of whose paths leads to a file, or some to two."""
-        some = np.unique(np.linspace(0, len(paths) - 1, LOOKED_FOR).astype(int)).tolist()
-        faults = []
-        for number in some:
-            try:
-                paths.image(number)
-            except BrokenImage as error:
-                faults.append(error.reason)
-        if doubtful := [reason for reason in faults if not reason.startswith("No such file")]:
-            self.report(InputError(f"{table}: {doubtful[0]}; or give --data.image_folder"))
-        elif len(faults) == len(some):
-            self.report(
-                InputError(
-                    f"{table}: no path leads to a file. {faults[0]}; give --data.image_folder, --data.image_prefix or "
-                    f"--data.image_ending{windows_advice(paths[some[0]])}"
-                )
-            )
 
     def _single(self, rows: Ragged, table: Path, needs_labels: bool) -> np.ndarray:
         """Return one label per row, IGNORE where that of a test image is hidden."""
@@ -349,14 +306,17 @@ class Manifest(DividedData):
         if split == "test" or self.split_column is not None:
             hidden = np.array([is_hidden(name) for name in names], bool) & (numbers < 0)
             if split == "train":
-                hidden[used_outside_test(array_cache.load(self._file("train")))] = False
+                hidden[used_in(array_cache.load(self._file("train")), TRAIN, VAL)] = False
             numbers[hidden] = IGNORE
         named = zip(names, numbers.tolist(), strict=True)
         unknown = {name for name, number in named if number < 0 and number != IGNORE}
         if unknown & {names[place] for place in np.unique(rows.values)}:  # a column for each class may be empty
-            source = self.class_map or self.root / self.tables["train"]
+            train = self.root / self.tables["train"]
+            source = f"{self.class_map or train} lacks"
+            if self.split_column is not None and self.class_map is None:
+                source = f"the training images of {train} lack"
             split_at = f"; labels are split at --data.separator {self.separator!r}" if self.multi_label else ""
-            raise self._wrong(split, unknown, f", which {source} lacks{split_at}", self.class_names)
+            raise self._wrong(split, unknown, f", which {source}{split_at}", self.class_names)
         return numbers
 
     def _wrong(self, split: str, labels: Collection[str], why: str, known: Sequence[str] = ()) -> InputError:

@@ -7,10 +7,18 @@ from pathlib import Path
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules.reading.class_map import read_class_map
+from datamodules.reading import arrow_folders
+from datamodules.reading.class_map import check_meaning, read_class_map
 from datamodules.reading.label_text import check_told
 from datamodules.reading.multihot import MultiHot
-from datamodules.reading.parquet_labels import FileLabels, class_list, listed_classes, match, read_labels
+from datamodules.reading.parquet_labels import (
+    FileLabels,
+    class_list,
+    holds_numbers,
+    listed_classes,
+    match,
+    read_labels,
+)
 from datamodules.reading.parquet_rows import Rows, number_of_rows, open_table
 from datamodules.reading.shared_sequences import Ragged
 from datamodules.reading.splits import split_files
@@ -39,7 +47,8 @@ class Parquet(ImageDataModule):
     folder of their own file, else from root. The label column holds text, or whole numbers, whose names are taken from
     Hugging Face's schema metadata where there are any. Labels of all files are matched by name. Errors count the rows
     of a file from 1; the names of images, as train.parquet:0, count from 0. Needs pyarrow:
-    `pip install 'vit-lightning[parquet]'`.
+    `pip install 'vit-lightning[parquet]'`. What save_to_disk of Hugging Face's datasets wrote is read from mapped
+    memory, by that library: `pip install 'vit-lightning[arrow]'`.
 
     Args:
         root: folder that holds the files.
@@ -89,6 +98,8 @@ class Parquet(ImageDataModule):
         self.train_set = self._read("train")
         self.val_set = self._read("val")
         self.test_set = self._read("test", needs_labels=stage == "test")
+        if self.class_map is None:
+            self._check_meaning()
         if self.val_set is None and self.train_set is not None:
             self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction)
 
@@ -107,8 +118,12 @@ class Parquet(ImageDataModule):
         if len(folders) > 1:
             names = ", ".join(folder.name for folder in folders)
             raise InputError(f"{self.root} holds several data sets ({names}); give --data.root {folders[0]}")
-        _check_format(self.root)
-        return split_files(folders[0], ".parquet")[0] if folders else {}
+        if folders:
+            return split_files(folders[0], ".parquet")[0]
+        saved, others = arrow_folders.split_folders(self.root)
+        if saved and others:
+            self.notice(f"{self.root} has {others[0]}, which is no split and is left out ({len(others)} such)")
+        return saved
 
     @cached_property
     def _image(self) -> str:
@@ -167,6 +182,14 @@ class Parquet(ImageDataModule):
         images = Rows(files, self._image, np.zeros(len(rows), dtype=np.int64), self.root)
         return MultiHot(images, rows, range(len(rows)), self.num_classes)
 
+    def _check_meaning(self) -> None:
+        """Refuse numbers in one file that may be places among the names of another, or names."""
+        files = [file for split in self._files for file in self._files[split]]
+        files = [file for file in files if self._label in open_table(file).schema_arrow.names]
+        listed = {file: listed_classes(file, self._label) for file in files}
+        numbered = [file for file, names in listed.items() if not names and holds_numbers(file, self._label)]
+        check_meaning(numbered, [(file, names) for file, names in listed.items() if names])
+
     def _is_unlabelled(self, files: Sequence[Path], needs_labels: bool) -> bool:
         """Tell whether test files have no labels, and say so."""
         if any(self._label in open_table(file).schema_arrow.names for file in files):
@@ -181,14 +204,3 @@ def _shown(rows: Ragged) -> Ragged:
     """Return rows without the labels that are hidden."""
     shown = rows.values != IGNORE
     return rows if shown.all() else Ragged(rows.values[shown], np.append(0, np.cumsum(shown))[rows.ends])
-
-
-def _check_format(root: Path) -> None:
-    """Name the folders that datasets' save_to_disk writes, which hold no Parquet."""
-    for file in ("dataset_dict.json", "state.json"):
-        if (root / file).is_file():
-            raise InputError(
-                f"{root} was written by save_to_disk of Hugging Face's datasets, in Arrow's format; write each split "
-                f"as Parquet: datasets.load_from_disk({str(root)!r})"
-                f"{'[split]' * (file == 'dataset_dict.json')}.to_parquet('train.parquet')"
-            )

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from datamodules.reading import array_cache
-from datamodules.reading.class_map import WrongLabelsError, class_numbers, classes_of, first_of, read_class_map
+from datamodules.reading.class_map import WrongLabelsError, class_numbers, classes_in_text, first_of, read_class_map
 from datamodules.reading.downloads import file_system
 from datamodules.reading.label_text import check_told, look_alike
 from datamodules.reading.remote_files import (
@@ -105,7 +105,7 @@ class WebShards(ImageDataModule):
             empty = InputError(f"{self.address}/{self.patterns['train']} hold no samples; give other --data.train")
             raise next(iter(self._damage["train"]), empty)
         try:
-            return classes_of(names)
+            return classes_in_text(names)
         except WrongLabelsError as error:
             raise self._wrong("train", error.labels, error.why) from error
 

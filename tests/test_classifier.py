@@ -377,11 +377,11 @@ def test_classes_are_those_that_were_trained_in_their_order(ours, theirs, said):
 def test_a_checkpoint_tells_its_classes_and_where_its_weights_came_from(monkeypatch):
     model, checkpoint = classifier(), {}
     monkeypatch.setattr(RecipeModel, "on_save_checkpoint", lambda self, checkpoint: None)
-    model._trainer = SimpleNamespace(datamodule=SimpleNamespace(class_names=("c", "a", "b")))
+    model._trainer = SimpleNamespace(datamodule=SimpleNamespace(class_names=("c", "a", "b", "d")))
     model.setup("fit")
     model.weights = "own.npz"
     model.on_save_checkpoint(checkpoint)
-    assert checkpoint == {"class_names": ["c", "a", "b"], "weights": "own.npz"}
+    assert checkpoint == {"class_names": ["c", "a", "b", "d"], "weights": "own.npz"}
 
 
 @pytest.mark.parametrize(
@@ -448,3 +448,12 @@ def test_smoothing_has_bounds(loss, most):
     for value in (most, -0.01):
         with pytest.raises(InputError, match="label_smoothing is"):
             classifier(loss=loss, label_smoothing=value)
+
+
+@pytest.mark.parametrize("names", [("a", "b", "c"), tuple("abcde")])
+@pytest.mark.parametrize("stage", ["fit", "predict"])
+def test_data_that_name_other_classes_than_the_net_has_outputs_are_refused(names, stage):
+    model = classifier()
+    model._trainer = SimpleNamespace(datamodule=SimpleNamespace(class_names=names))
+    with pytest.raises(InputError, match=f"the data has {len(names)} class_names, the net 4 outputs"):
+        model.setup(stage)

@@ -235,3 +235,64 @@ def test_damaged_photographs_are_named(weights, tmp_path):
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(images.BrokenImage, match=r"cut\.jpg"):
         Predictor(weights, device="cpu")([path])
+
+
+GREY = np.full((9, 9, 3), 128, np.uint8)
+WRONG_ARGUMENTS = {
+    **{f"device {device}": ({"device": device}, "device is") for device in ("gpu", "meta", "cuda:99", "", [], -1)},
+    **{f"batch_size {size}": ({"batch_size": size}, "batch_size is") for size in (0, -1, "4", 2.5, None, True)},
+    **{f"image_size {size}": ({"image_size": size}, "image_size is") for size in ("16", (16,), 1.5, 0, -1)},
+    "net": ({"net": "B/16"}, "net is 'B/16', expected a NetConfig"),
+    "transform": ({"transform": 3}, "transform is 3, expected a function"),
+}
+WRONG_IMAGES = {
+    "no pixels": (GREY[:0], "holds no pixels"),
+    "a tensor without pixels": (torch.zeros(3, 0, 0), "holds no pixels"),
+    "one axis": (GREY[0, 0], "must be uint8 or float"),
+    "five axes": (GREY[None, None], "must be uint8 or float"),
+    "channels first": (GREY.transpose(2, 0, 1), "has 9 channels, but the net takes 3"),
+    "too bright": (GREY.astype(float), r"must lie in \[0, 1\]"),
+    "negative": (np.full((9, 9, 3), -0.1), r"must lie in \[0, 1\]"),
+    "NaN": (np.full((9, 9, 3), np.nan), r"must lie in \[0, 1\]"),
+    "complex": (GREY.astype(complex), "must be uint8 or float"),
+    "sparse": (torch.zeros(3, 4, 4).to_sparse(), "sparse or has no values"),
+    "meta": (torch.zeros(3, 4, 4, device="meta"), "sparse or has no values"),
+    "a missing file": ("nowhere.jpg", "nowhere.jpg: No such file"),
+    "a number": (3, "of the type int"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_ARGUMENTS)
+def test_an_argument_that_cannot_work_is_a_sentence(weights, name):
+    arguments, said = WRONG_ARGUMENTS[name]
+    with pytest.raises(InputError, match=said):
+        Predictor(weights, **{"device": "cpu"} | arguments)
+
+
+@pytest.mark.parametrize("name", WRONG_IMAGES)
+def test_an_image_that_cannot_be_seen_is_a_sentence(weights, name):
+    image, said = WRONG_IMAGES[name]
+    with pytest.raises(InputError, match=said):
+        Predictor(weights, device="cpu")([GREY, image])
+
+
+def test_what_is_no_source_and_no_count_is_a_sentence(weights):
+    for source in (None, 3, random_net()):
+        with pytest.raises(InputError, match="the source is of the type"):
+            Predictor(source, device="cpu")
+    predictor = Predictor(weights, device="cpu", batch_size=np.int64(2))
+    for top in (0, -1, "2", 1.5):
+        with pytest.raises(InputError, match="top is"):
+            predictor(GREY, top=top)
+    assert len(predictor(GREY, top=99)) == 3
+
+
+@pytest.mark.parametrize("names", [["a", "b"], list("abcd"), "abc", [1, 2, 3]])
+def test_names_that_are_not_one_for_each_output_are_an_error_everywhere(app, run, names):
+    path = run / "checkpoints/best.ckpt"
+    torch.save(torch.load(path, weights_only=True) | {"class_names": names}, path)
+    with pytest.raises(InputError, match="class_names"):
+        Predictor(run, device="cpu")
+    for words in (("predict", run, "photos/val/cat/2.jpg"), ("convert", path, "out.ckpt"), ("validate", run)):
+        done = app(*words)
+        assert done.code == 1 and "is damaged: " in done.err and "class_names" in done.err, done

@@ -5,6 +5,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from datamodules.reading.class_map import read_class_map
 from datamodules.reading.table_rows import header
@@ -74,11 +75,80 @@ def test_files_inside_folders_and_tables_are_regular_too(tmp_path, fifo):
     with pytest.raises(InputError, match="is a FIFO"):
         read_facts(tmp_path)
     for name in ("train.csv", "train.csv.gz", "train.parquet"):
-        with pytest.raises(InputError, match=f"{name}.*it is a FIFO"):
+        with pytest.raises(InputError, match=f"{name} is a FIFO, not a regular file"):
             header(tmp_path / name)
     with pytest.raises(InputError, match="it is a FIFO"):
         read_class_map(tmp_path / "names.json")
     assert not is_whole(fifo)
+
+
+TRAIN = (
+    *("fit", "--data", "Manifest", "--data.root", ".", "--data.train", "train.csv", "--data.image_size", "16"),
+    *("--data.val_fraction", "0.25", "--data.test_fraction", "0.25", "--model.schedule.allow_horizon_change", "true"),
+    *("--data.batch_size", "4", "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu"),
+)
+RUN = Path("runs/default/0")
+
+
+@pytest.fixture
+def run(app, tmp_path) -> Path:
+    """A run of one epoch whose split was drawn."""
+    rows = ["image,label"]
+    for number in range(12):
+        Image.new("RGB", (16, 16), (20 * number, 0, 0)).save(tmp_path / f"{number}.png")
+        rows.append(f"{number}.png,{'ab'[number % 2]}")
+    (tmp_path / "train.csv").write_text("\n".join(rows) + "\n")
+    (tmp_path / "other.csv").write_text("\n".join(rows[:-2]) + "\n")
+    done = app(*TRAIN, "--trainer.max_epochs", 1)
+    assert done.code == 0 and (RUN / "split.csv").is_file(), done.err
+    return RUN
+
+
+@pytest.mark.parametrize("kind", [os.mkfifo, os.mkdir])
+@pytest.mark.parametrize(
+    ("name", "verbs"),
+    [
+        ("config.yaml", ("validate", "fit")),
+        ("metrics.csv", ("fit",)),
+        ("split.csv", ("validate", "fit")),
+    ],
+)
+def test_what_lies_in_a_run_folder_is_a_file(app, run, kind, name, verbs):
+    (run / name).unlink()
+    kind(run / name)
+    for verb in verbs:
+        done = app(verb, run)
+        assert done.code == 1 and name in done.err and done.err.count("error:") == 1, done
+        assert ("a FIFO, not a regular file" in done.err) == (kind is os.mkfifo), done.err
+        assert kind is os.mkfifo or "directory" in done.err.lower() or "is a folder" in done.err, done.err
+
+
+@pytest.mark.parametrize("text", ["", "file\n", "file,split\nx.png,train,\0\n", "file,split\n0.png,nowhere\n"])
+def test_a_damaged_split_of_a_run_is_an_error(app, run, text):
+    (run / "split.csv").write_text(text)
+    done = app("validate", run)
+    assert done.code == 1 and "split.csv" in done.err and "Traceback" not in done.err, done
+
+
+def test_a_refused_resume_leaves_the_run_as_it_was(app, run):
+    split = (run / "split.csv").read_text()
+    (run / "split.csv").unlink()
+    others = ("--data.train", "other.csv", "--trainer.max_epochs", 2)
+    done = app("fit", run, *others)
+    assert done.code == 1 and "another split" in done.err, done
+    assert not (run / "split.csv").exists()
+    (run / "split.csv").write_text(split)
+    done = app("fit", run, *others)
+    assert done.code == 1 and (run / "split.csv").read_text() == split, done
+
+
+def test_scores_and_findings_wait_for_nobody(app, run, tmp_path, fifo):
+    os.mkfifo(run / "validate.json")
+    with pytest.warns(UserWarning, match=r"validate\.json cannot be written: it is a FIFO or socket from which no"):
+        done = app("validate", run)
+    assert done.code == 0 and "scored " in done.out, done
+    done = app("doctor", *TRAIN[1:], "--json", fifo)
+    assert done.code == 1 and "fifo cannot be written: it is a FIFO or socket from which no process reads" in done.err
 
 
 def test_a_link_to_a_file_is_a_file(tmp_path, app):

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from vit_lightning import terminal as module
-from vit_lightning.terminal import BarLine, console, duration, near, number, progress
+from vit_lightning.terminal import BarLine, console, counted, duration, near, number, progress
 
 
 def test_a_bar_in_a_terminal(monkeypatch, capsys):
@@ -96,3 +96,12 @@ def test_what_a_validation_says_moves_nothing():
 
 def test_a_bar_of_unknown_length_has_no_share():
     assert "%" not in row(150, head="epoch 3", share=None, state="", parts=["step 7"])
+
+
+@pytest.mark.parametrize(
+    ("count", "what", "said"),
+    [(1, "image", "1 image"), (0, "epoch", "0 epochs"), (2, "batch", "2 batches"), (1, "batch", "1 batch")],
+)
+def test_a_count_of_one_is_singular(count, what, said):
+    assert counted(count, what) == said
+    assert counted(12345, what, grouped=True).startswith("12,345 ")

@@ -265,6 +265,11 @@ class Classifier(RecipeModel):
         names = list(getattr(data, "class_names", ()))  # those of any LightningDataModule
         if stage != "fit":
             self._match_class_names(names, self.class_names, "model")
+        if names and len(names) != self.hparams.num_classes:
+            raise InputError(
+                f"the data has {len(names)} class_names, the net {self.hparams.num_classes} outputs; name each class "
+                "once, in the order of the labels"
+            )
         self.class_names = names or self.class_names
         self.further_sets = list(data.further_sets) if isinstance(data, ImageData) else []
         for scores in self.scores.values():

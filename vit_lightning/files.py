@@ -50,9 +50,15 @@ def special_kind(path: Path) -> str | None:
     return next((name for is_such, name in KINDS.items() if is_such(mode)), None)
 
 
-def check_regular(path: Path, what: str) -> None:
-    """Refuse a file to be read that is none, before anything waits for it; `what` names it and its flag."""
+def check_regular(path: Path, what: str = "") -> None:
+    """Refuse a file to be read that is none, before anything waits for it; a missing file and a folder pass.
+
+    Args:
+        path: The file.
+        what: What names it and its flag; unset: its path.
+    """
     if kind := special_kind(path):
+        what = what or str(path)
         raise InputError(f"{what} is a {kind}, not a regular file; copy what it gives to a file and name that")
 
 
@@ -96,6 +102,8 @@ def unwritable(what: str | Path, error: Exception) -> InputError | None:
     if getattr(error, "errno", None) == errno.EFBIG or (full and "inline" in str(error) and limit >= 0):
         return InputError(f"{what} cannot be written: {TOO_LARGE}")
     reason = "no space left" if full else getattr(error, "strerror", None) or error
+    if getattr(error, "errno", None) == errno.ENXIO:
+        reason = "it is a FIFO or socket from which no process reads"
     return InputError(f"{what} cannot be written: {reason}; {'free space there' if full else 'name another place'}")
 
 
@@ -109,7 +117,9 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     data = content.encode() if isinstance(content, str) else content
     try:
         if _is_device(path):
-            path.write_bytes(data)
+            with open(path, "wb", opener=_open_at_once) as file:
+                os.set_blocking(file.fileno(), True)
+                file.write(data)
             return
         temporary.write_bytes(data)
         temporary.replace(path)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -65,13 +66,20 @@ class Predictor:
         multi_label: bool | None = None,
         transform: Transform | None = None,
     ) -> None:
-        if batch_size < 1:
-            raise InputError(f"batch_size is {batch_size}, expected 1 or more")
-        self.batch_size, self.device = batch_size, torch.device(device) if device is not None else _device()
+        self.batch_size, self.device = _at_least("batch_size", batch_size, 1), _device(device)
+        if net is not None and not isinstance(net, NetConfig):
+            raise InputError(f"net is {net!r:.50}, expected a NetConfig, such as NetConfig(gelu='tanh')")
+        if transform is not None and not callable(transform):
+            raise InputError(f"transform is {transform!r:.50}, expected a function of an image uint8 (c, y, x)")
         if isinstance(source, Classifier):
             self._take_model(source)
+        elif isinstance(source, str | Path):
+            self._take_file(source, net or NetConfig(), _size(image_size))
         else:
-            self._take_file(source, net or NetConfig(), image_size)
+            raise InputError(
+                f"the source is of the type {type(source).__name__}, expected a run folder, a checkpoint, weights or a "
+                "Classifier"
+            )
         if multi_label is not None:
             self.multi_label = multi_label
         self.net.eval().to(self.device)
@@ -89,6 +97,8 @@ class Predictor:
         Raises:
             InputError: an image cannot be read or is in no such form, or the net has no classes.
         """
+        if top is not None:
+            _at_least("top", top, 1)
         if not self.net.num_classes:
             raise InputError("the net has no classes: use .features, or fine-tune a Classifier from it first")
         if is_empty(self.net.head):
@@ -179,9 +189,34 @@ class Predictor:
         return seen.float() / 255 if seen.dtype == torch.uint8 else seen.float()
 
 
-def _device() -> torch.device:
-    found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-    return found or torch.device("cpu")
+def _device(chosen: str | torch.device | None) -> torch.device:
+    """Return the device that was chosen, if it computes here, else the GPU if there is one."""
+    if chosen is None:
+        found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        return found or torch.device("cpu")
+    try:
+        device = torch.device(chosen)
+        torch.zeros(1, device=device).add(1).item()
+    except (RuntimeError, TypeError, ValueError, AssertionError, NotImplementedError) as error:
+        found = torch.accelerator.device_count() if torch.accelerator.is_available() else 0
+        raise InputError(
+            f"device is {str(chosen)!r:.50}, which does not compute here; expected cpu, None for the GPU if there is "
+            f"one, or the name of one such as cuda:0 (GPUs here: {found})"
+        ) from error
+    return device
+
+
+def _at_least(name: str, value: int, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise InputError(f"{name} is {value!r:.50}, expected a whole number, {least} or more")
+    return value
+
+
+def _size(value: int | tuple[int, int] | None) -> int | tuple[int, int] | None:
+    parts = list(value) if isinstance(value, tuple | list) else [value, value]
+    if value is not None and (len(parts) != 2 or any(not isinstance(part, Integral) or part < 1 for part in parts)):
+        raise InputError(f"image_size is {value!r:.50}, expected pixels per side, or (y, x)")
+    return value
 
 
 def _is_several(images: Any) -> bool:
@@ -195,7 +230,7 @@ def _coloured(image: Any, channels: int) -> Any:
         image = image[..., None]
     if isinstance(image, np.ndarray) and image.ndim == 3 and image.shape[-1] == 1:
         image = repeat(image, "y x 1 -> y x c", c=channels)
-    return image.detach().cpu() if isinstance(image, Tensor) else image
+    return image.detach().cpu() if isinstance(image, Tensor) and not image.is_meta else image
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

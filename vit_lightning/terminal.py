@@ -42,6 +42,12 @@ def number(value: float) -> str:
     return f"{value:.4g}" if value == 0 or abs(value) >= 1e-4 else f"{value:.1e}"
 
 
+def counted(count: int, what: str, grouped: bool = False) -> str:
+    """Return a count with what is counted, such as `1 image`, `2 images`, `3 batches`, or, grouped, `1,000 images`."""
+    ending = "" if count == 1 else "es" if what.endswith("tch") else "s"
+    return f"{count:,} {what}{ending}" if grouped else f"{count} {what}{ending}"
+
+
 def duration(seconds: float) -> str:
     """Return a time in its two greatest units."""
     if round(seconds, 1) < 10:

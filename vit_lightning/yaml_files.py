@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from vit_lightning.errors import InputError
+from vit_lightning.files import check_regular
 
 MOST = 100_000
 """Values that a file may hold, counted as often as an alias repeats them."""
@@ -42,8 +43,11 @@ def read_mapping(
     path: Path, flag: str, loader: type[UniqueKeys | AsWritten] = UniqueKeys, example: str = "model"
 ) -> dict[Any, Any]:
     """Content of a YAML file that must hold a mapping of keys such as `example`; `flag` is what it was given with."""
+    check_regular(path, f"{flag} {path}")
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), loader)
+    except OSError as error:
+        raise InputError(f"{flag} {path} cannot be read: {error.strerror}; it must be a YAML file") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{flag} {path} is not UTF-8 text: {error.reason} at byte {error.start}") from error
     except yaml.MarkedYAMLError as error:

@@ -75,6 +75,8 @@ def read_class_map(path: Path) -> list[str]:
             check_name(name)
         if twice := [name for name, count in Counter(names).items() if count > 1]:
             raise ValueError(f"it has the name {twice[0]!r} twice; give each class a name of its own")
+        if pair := twins(names, numbers=False):
+            raise ValueError(f"{difference(*pair)}; give each class a name of its own")
     except (ValueError, csv.Error) as error:
         raise InputError(f"--data.class_map {path} cannot be read: {error}") from error
     return names
@@ -108,6 +110,28 @@ def classes_of(labels: Collection[str]) -> list[str]:
         raise WrongLabelsError(fractions, ", expected names or whole numbers; give --data.class_map if it is a name")
     check_names(labels)
     return sorted(labels)
+
+
+def classes_in_text(labels: Collection[str]) -> list[str]:
+    """Return the classes of labels that stand in text, where a number among names may be the place of one of them.
+
+    Raises:
+        WrongLabelsError: as `classes_of`; or some are whole numbers and some names, of which the fewer are named.
+    """
+    classes = classes_of(labels)
+    numbers, names = ([label for label in classes if kind(label)] for kind in (is_whole, _is_word))
+    few, many = sorted((numbers, names), key=len)
+    if few:
+        are = "numbers" if few is names else "names"
+        raise WrongLabelsError(
+            few,
+            f" where others are {are}, such as {min(many)!r:.60}; correct it, or give --data.class_map with all names",
+        )
+    return classes
+
+
+def _is_word(label: str) -> bool:
+    return NUMBER.fullmatch(label) is None
 
 
 def check_names(labels: Collection[str]) -> None:
@@ -185,6 +209,25 @@ def class_numbers(labels: Iterable[str], class_names: Sequence[str], or_numbers:
 def numbers_in_place(class_names: Sequence[str]) -> bool:
     """Tell whether each name that is a number is that of its class."""
     return all(whole_number(name) == str(place) for place, name in enumerate(class_names) if NUMBER.fullmatch(name))
+
+
+def check_meaning(numbered: Sequence[Path], listed: Iterable[tuple[Path, Sequence[str]]]) -> None:
+    """Refuse numbers where another file lists classes whose names are numbers out of place.
+
+    Args:
+        numbered: files whose labels are numbers without names.
+        listed: files whose labels are places in a list of names, and their names.
+
+    Raises:
+        InputError: naming both files.
+    """
+    for file, names in listed if numbered else ():
+        if not numbers_in_place(names):
+            shown = ", ".join(names[:5]) + ", ..." * (len(names) > 5)
+            raise InputError(
+                f"{numbered[0]} has numbers as labels, which may be places among the classes that {file} lists "
+                f"({shown}) or their names; give --data.class_map, or write the names as text"
+            )
 
 
 def _read_text(path: str | Path) -> str:

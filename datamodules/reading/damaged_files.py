@@ -31,17 +31,6 @@ def reading(file: Path | str) -> Iterator[None]:
         raise InputError(f"{file} cannot be read ({reason(error)}); it is damaged or cut short") from error
 
 
-def check_regular(*files: Path) -> None:
-    """Refuse a FIFO, which would keep its reader waiting, a socket or a device; a missing file passes.
-
-    Raises:
-        OSError: naming the first one.
-    """
-    for file in files:
-        if file.exists():
-            open_regular(file).close()
-
-
 def read_whole(file: Path) -> bytes:
     """Return the content of a list of images or labels.
 

@@ -13,6 +13,7 @@ from vit_lightning.data import ImageDataModule
 from vit_lightning.data.image_set import ImageSet, keys_of
 from vit_lightning.data.subsets import Subset, check_share, hold_out
 from vit_lightning.errors import InputError
+from vit_lightning.runs.folders import is_run
 
 HELD_OUT = 0.1
 """Share of a training set of its own that validates, unless --data.val_fraction says otherwise."""
@@ -99,7 +100,7 @@ class DividedData(ImageDataModule):
         files = [str(key) for key in keys_of(images)]
         table = self._table()
         if table is not None:
-            splits, left_out = drawn_split.by_table(table, files, str(self.root), self.split_file is None)
+            splits, left_out = drawn_split.by_table(table, files, str(self.root), self.split_file is None, names)
             shares: tuple[float | None, float | None] = (None, None)
             origin = f"from {table}"
             if left_out:
@@ -171,12 +172,15 @@ class DividedData(ImageDataModule):
                 raise InputError(f"--data.split_file {self.split_file} is missing (no such file)")
             return self.split_file
         own = None if self.run_folder is None else self.run_folder / TABLE
-        return own if own is not None and own.is_file() else None
+        return own if own is not None and own.exists() else None
 
     def _write(self, table: Path | None, files: list[str], names: list[str], splits: np.ndarray) -> str:
-        """Keep the split in the run folder while a run begins there; say where."""
+        """Keep the split in the run folder while a run begins there; say where.
+
+        A run that goes on keeps its own: it may yet be refused.
+        """
         begins = self.trainer is not None and self.trainer.state.fn == "fit"
-        if self.run_folder is None or not begins or not self.run_folder.is_dir():
+        if self.run_folder is None or not begins or not self.run_folder.is_dir() or is_run(self.run_folder):
             return ""
         own = self.run_folder / TABLE
         if self.trainer is not None and self.trainer.is_global_zero:

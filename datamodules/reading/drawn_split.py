@@ -2,10 +2,13 @@
 
 import csv
 import io
+import posixpath
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -91,34 +94,56 @@ def write(table: Path, files: Iterable[str], classes: Iterable[str], splits: Ite
     write_atomically(table, text.getvalue().encode(errors="surrogateescape"))
 
 
-def read(table: Path) -> dict[str, int]:
-    """Return the split of each file that a table with the columns file and split lists.
+class Kept(NamedTuple):
+    """What a table says of a file."""
+
+    split: int
+    label: str | None
+    """Name of its class; None: the table is silent about it."""
+    row: int
+    """Counted from 1."""
+
+
+def read(table: Path) -> dict[str, Kept]:
+    """Return what a table with the columns file and split, and perhaps class, says of each file.
 
     Raises:
-        InputError: naming the row that cannot be understood.
+        InputError: naming the row that cannot be understood, or two that say different things of one file.
     """
-    found: dict[str, int] = {}
+    found: dict[str, Kept] = {}
     with reading(table):
-        rows = csv.DictReader(io.StringIO(read_whole(table).decode("utf-8-sig", errors="surrogateescape"), newline=""))
+        text = read_whole(table).decode("utf-8-sig", errors="surrogateescape")
+        rows = csv.DictReader(io.StringIO(text, newline=""))
+        if twice := [name for name, count in Counter(rows.fieldnames or ()).items() if count > 1]:
+            raise InputError(f"{table} has the column {twice[0]!r} twice; give each column a name of its own")
         for number, row in enumerate(rows, start=1):
-            file, split = row.get("file"), row.get("split")
+            file, split, label = (row.get(name) for name in ("file", "split", "class"))
             if not file or not split:
                 raise InputError(f"{table} lacks file or split in row {number}; the columns file and split are needed")
-            file = file[1:] if file.startswith("'") and FORMULA.match(file) else file
+            file = _from_cell(file)
             place = split_number(split, f"{table} has in row {number} ({file})")
-            if found.setdefault(file, place) != place:
-                raise InputError(f"{table} has {file} in two splits, the second in row {number}")
+            kept = Kept(place, _from_cell(label) if label else None, number)
+            first = found.setdefault(file, kept)
+            for what, one, other in (("splits", first.split, kept.split), ("classes", first.label, kept.label)):
+                if one != other:
+                    raise InputError(f"{table} has {file} in two {what}, in row {first.row} and in row {number}")
     return found
 
 
-def used_outside_test(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return the places of the names that training or validation images have, in order.
+def _from_cell(text: str) -> str:
+    """Return what `spreadsheet_cell` made a cell of."""
+    return text[1:] if text.startswith("'") and FORMULA.match(text) else text
+
+
+def used_in(arrays: Mapping[str, np.ndarray], *splits: int) -> np.ndarray:
+    """Return the places of the names that the images of some splits have, in order.
 
     Args:
         arrays: a table's "labels.values" and "labels.ends", which are such places, and "splits".
+        splits: TRAIN, VAL or TEST.
     """
-    splits = np.repeat(arrays["splits"], np.diff(arrays["labels.ends"].astype(np.int64)))
-    return np.unique(arrays["labels.values"][splits != TEST])
+    split_of = np.repeat(arrays["splits"], np.diff(arrays["labels.ends"].astype(np.int64)))
+    return np.unique(arrays["labels.values"][np.isin(split_of, splits)])
 
 
 def split_number(name: str, where: str) -> int:
@@ -133,7 +158,9 @@ def split_number(name: str, where: str) -> int:
     return NAMES.index(split)
 
 
-def by_table(table: Path, files: Sequence[str], source: str, is_of_run: bool) -> tuple[np.ndarray, int]:
+def by_table(
+    table: Path, files: Sequence[str], source: str, is_of_run: bool, labels: Sequence[str] | None = None
+) -> tuple[np.ndarray, int]:
     """Return the split of each file as a table has it, and how many files it does not list.
 
     Args:
@@ -141,17 +168,19 @@ def by_table(table: Path, files: Sequence[str], source: str, is_of_run: bool) ->
         files: those that are there.
         source: what to call the place where they are.
         is_of_run: whether nobody named the table, which then must list every file.
+        labels: the class of each file, which must be that in the table; None: not known.
 
     Raises:
-        InputError: naming what was added or removed.
+        InputError: naming what was added, removed or put into another class.
     """
-    listed = read(table)
     there = set(files)
+    listed = _by_file(read(table), there, table)
     gone = sorted(listed.keys() - there)
     new = sorted(there - listed.keys())
     if gone:
         raise InputError(
-            f"{source} lacks {len(gone)} of the {len(listed)} images that {table} lists, such as {gone[0]}; "
+            f"{source} lacks {len(gone)} of the {len(listed)} images that {table} lists, such as "
+            f"{gone[0]}{_nearest(gone[0], new)}; "
             + ("put them back, or begin a new run" if is_of_run else "put them back, or remove their rows")
         )
     if new and is_of_run:
@@ -159,4 +188,36 @@ def by_table(table: Path, files: Sequence[str], source: str, is_of_run: bool) ->
             f"{source} has {len(new)} image{'s' * (len(new) > 1)} in no split of {table}, such as {new[0]}; "
             f"give --data.split_file {table} to leave them out, take them away, or begin a new run"
         )
-    return np.array([listed.get(file, LEFT_OUT) for file in files], dtype=np.int8), len(new)
+    for file, label in zip(files, labels or (), strict=False):
+        kept = listed.get(file)
+        if kept is not None and kept.label not in (None, label):
+            raise InputError(
+                f"{table} has in row {kept.row} {file} in class {kept.label!r:.60}, and {source} has it in class "
+                f"{label!r:.60}; " + ("begin a new run" if is_of_run else "correct the row, or remove the column class")
+            )
+    return np.array([listed[file].split if file in listed else LEFT_OUT for file in files], np.int8), len(new)
+
+
+def _by_file(listed: Mapping[str, Kept], there: Collection[str], table: Path) -> dict[str, Kept]:
+    """Return what a table says of each file by the file's own name, whichever slashes the table has."""
+    found: dict[str, Kept] = {}
+    for name, kept in listed.items():
+        plain = posixpath.normpath(name.replace("\\", "/"))
+        file = plain if name not in there and plain in there else name
+        first = found.setdefault(file, kept)
+        if first.split != kept.split:
+            raise InputError(f"{table} has {file} in two splits, in row {first.row} and in row {kept.row}")
+    return found
+
+
+def _nearest(gone: str, files: Sequence[str]) -> str:
+    """Name the file that a missing one may have become: its name in other letters, or in another folder."""
+
+    def plain(name: str) -> str:
+        return unicodedata.normalize("NFC", name).casefold()
+
+    for form in (plain, posixpath.basename):
+        found = [file for file in files if form(file) == form(gone)]
+        if len(found) == 1:
+            return f" ({found[0]} is there, and not listed)"
+    return ""

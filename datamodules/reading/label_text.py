@@ -25,7 +25,8 @@ CONSTRUCTED = re.compile(r"(array|frozenset|set|tuple|list)\(.*\)", re.DOTALL)
 MISSING = ("nan", "<na>")
 """How pandas writes what is missing, in small letters."""
 CONTROL = ("Cc", "Zl", "Zp")
-INVISIBLE = str.maketrans("", "", "\ufeff\u200b\u2060")
+SELECTORS = re.compile("[\ufe00-\ufe0f]")
+"""Signs that choose a form of the one before."""
 MOST_POINTS = 6
 """Code points that an error shows of a label."""
 
@@ -51,6 +52,8 @@ def check_name(text: str) -> str:
     name = text.strip()
     if not name.isprintable() and any(unicodedata.category(sign) in CONTROL for sign in name):
         raise ValueError("which holds a line break or another control character; is there a lone quotation mark?")
+    if name and not _visible(name):
+        raise ValueError("which shows nothing but holds invisible signs; write a name")
     return name
 
 
@@ -187,11 +190,16 @@ def check_told(source: str, names: Collection[str], ends: np.ndarray, num_classe
         )
 
 
-def twins(labels: Iterable[str]) -> tuple[str, str] | None:
-    """Return the first two different labels that are one number or one text in two spellings, as 1 and 01 are."""
+def twins(labels: Iterable[str], numbers: bool = True) -> tuple[str, str] | None:
+    """Return the first two different labels that are one number or one text in two spellings, as 1 and 01 are.
+
+    Args:
+        labels: those.
+        numbers: whether numbers are compared as such; else 1 and 01 are two.
+    """
     seen: dict[str | Decimal, str] = {}
     for label in labels:
-        other = seen.setdefault(_same(label), label)
+        other = seen.setdefault(_same(label) if numbers else _visible(label), label)
         if other != label:
             return other, label
     return None
@@ -206,7 +214,7 @@ def look_alike(label: str, names: Iterable[str]) -> str:
 
 def difference(label: str, other: str) -> str:
     """Say how two labels differ that are one in two spellings."""
-    if isinstance(_same(label), Decimal):
+    if NUMBER.fullmatch(label.strip()) and NUMBER.fullmatch(other.strip()):
         return f"{label!r:.60} and {other!r:.60} are one number in two spellings"
     points = f"{_points(label, other)} and {_points(other, label)}"
     return f"{label!r:.60} and {other!r:.60} look alike, but their code points {points} differ"
@@ -214,13 +222,21 @@ def difference(label: str, other: str) -> str:
 
 def _same(label: str) -> str | Decimal:
     """Return what equals for two labels that a reader takes for one."""
-    label = label.strip()
+    label = _visible(label)
     if NUMBER.fullmatch(label):
         try:
             return Decimal(label)
         except ArithmeticError:
             return label
-    return unicodedata.normalize("NFC", label.translate(INVISIBLE))
+    return label
+
+
+def _visible(label: str) -> str:
+    """Return a label in one form of Unicode, with plain blanks and without signs that show nothing."""
+    if not label.isascii():
+        shown = (sign for sign in SELECTORS.sub("", label) if unicodedata.category(sign) != "Cf")
+        label = unicodedata.normalize("NFC", "".join(shown))
+    return " ".join(label.split())
 
 
 def _points(label: str, other: str) -> str:

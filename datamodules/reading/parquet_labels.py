@@ -17,7 +17,7 @@ from datamodules.reading.class_map import (
     numbers_in_place,
 )
 from datamodules.reading.damaged_files import reading
-from datamodules.reading.label_text import NUMBER, check_name, has_vectors, look_alike, nested
+from datamodules.reading.label_text import NUMBER, check_name, difference, has_vectors, look_alike, nested, twins
 from datamodules.reading.parquet_rows import open_table, read_columns
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
@@ -80,10 +80,22 @@ def listed_classes(file: Path, column: str) -> list[str] | None:
         elif names := feature.get("names"):
             if len(set(names)) < len(names):
                 raise InputError(f"{file} lists the name of a class of its column {column!r} twice")
+            if pair := twins(map(str, names), numbers=False):
+                raise InputError(f"{file} lists classes of its column {column!r} that may be one: {difference(*pair)}")
             return list(map(str, names))
         else:
             feature = feature.get("feature")
     return None
+
+
+def holds_numbers(file: Path, column: str) -> bool:
+    """Tell whether a column holds numbers, or lists of numbers."""
+    import pyarrow as pa
+
+    kind = open_table(file).schema_arrow.field(column).type
+    kind = kind.value_type if pa.types.is_list(kind) or pa.types.is_large_list(kind) else kind
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
 
 
 def read_labels(file: Path, column: str, multi_label: bool = False) -> FileLabels:

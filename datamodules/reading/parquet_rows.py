@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from datamodules.reading.damaged_files import check_regular, reading, reason
+from datamodules.reading.arrow_folders import open_folder
+from datamodules.reading.damaged_files import reading, reason
 from datamodules.reading.image_files import find_image
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.errors import InputError
+from vit_lightning.files import check_regular
 
 CACHE_BYTES = 256 * 2**20
 """How many bytes of row groups one process keeps; a shuffled order comes back to each of them."""
@@ -100,7 +102,9 @@ class Rows:
 
 
 def open_table(file: Path):
-    """Return a Parquet file whose content is read when it is asked for."""
+    """Return a Parquet file, or a folder of Arrow files, whose content is read when it is asked for."""
+    if file.is_dir():
+        return open_folder(file)
     try:
         from pyarrow.parquet import ParquetFile
     except ImportError as error:

@@ -13,7 +13,7 @@ from datamodules.reading.splits import SPLIT_OF
 from vit_lightning.errors import InputError
 
 PATH_COLUMNS = ("path", "file_name", "filename", "image", "img")
-LABEL_COLUMNS = ("label", "labels", "fine_label")
+LABEL_COLUMNS = ("label", "labels", "fine_label", "choice")
 YES_OR_NO = {
     "0": False,
     "0.0": False,
@@ -196,8 +196,9 @@ def _labels(cell: Any, multi_label: bool, separator: str, kinds: LabelKinds) -> 
     """Return the labels in a cell."""
     if isinstance(cell, str) and (found := nested(cell.strip())) is not None:
         cell = found
-    if isinstance(cell, dict) and list(cell) == ["choices"]:  # Label Studio's
+    if isinstance(cell, dict) and list(cell) == ["choices"] and isinstance(cell["choices"], list):  # Label Studio's
         cell = cell["choices"]
+        cell = cell[0] if len(cell) == 1 and not multi_label else cell
     if isinstance(cell, Annotated) and not multi_label:
         return _annotated(cell)
     if isinstance(cell, list) and cell and not multi_label:

@@ -11,11 +11,12 @@ from typing import Any, BinaryIO, TextIO, cast
 
 from datamodules.reading import coco, strict_json
 from datamodules.reading.class_map import DELIMITERS, not_utf8
-from datamodules.reading.damaged_files import check_regular, reading
+from datamodules.reading.damaged_files import reading
 from datamodules.reading.label_text import refuse_vector, whole_number
-from datamodules.reading.parquet_labels import listed_classes
+from datamodules.reading.parquet_labels import holds_numbers, listed_classes
 from datamodules.reading.parquet_rows import open_table
 from vit_lightning.errors import InputError
+from vit_lightning.files import check_regular
 
 OTHER_DELIMITERS = {";": "semicolons", "|": "bars", "\t": "tabs", ",": "commas"}
 ENDINGS = ".csv, .tsv or .parquet, or in .jsonl, .json, .csv.gz, .tsv.gz or .jsonl.gz"
@@ -53,6 +54,19 @@ def values(table: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
         else:
             for found in _objects(table, kind):
                 yield tuple(found.get(name) for name in columns)
+
+
+def listed_names(table: Path, columns: Sequence[str]) -> list[str]:
+    """Return the class names that a Parquet table lists for its only column of labels; none for any other."""
+    is_listed = _kind(table) == ".parquet" and len(columns) == 1
+    return (listed_classes(table, columns[0]) or []) if is_listed else []
+
+
+def may_be_numbers(table: Path, columns: Sequence[str]) -> bool:
+    """Tell whether digits in the only column of labels may be numbers: they are text, or have names, in Parquet."""
+    if len(columns) != 1 or listed_names(table, columns):
+        return False
+    return _kind(table) != ".parquet" or holds_numbers(table, columns[0])
 
 
 @contextmanager

@@ -12,13 +12,15 @@ from torch import Tensor
 from torchvision import datasets
 
 from datamodules.cifar import CIFARImages
-from datamodules.reading.damaged_files import check_regular, reason
+from datamodules.reading.damaged_files import reason
 from datamodules.reading.published import Labelled, PublishedSet, own_folder
 from vit_lightning.data.images import BrokenImage
+from vit_lightning.files import check_regular
 
 
 def _cifar100(root: Path, split: str) -> Labelled:
-    check_regular(*(root / "cifar-100-python" / name for name in ("train", "test", "meta")))
+    for name in ("train", "test", "meta"):
+        check_regular(root / "cifar-100-python" / name)
     cifar = CIFARImages(datasets.CIFAR100(root, train=split == "train"))
     return Labelled(cifar.images, cifar.labels, range(len(cifar)))
 
@@ -78,7 +80,8 @@ def _patch_camelyon(root: Path, split: str) -> Labelled:
 
     short = PCAM_SPLITS[split]
     pixels, answers = (own_folder(root, "pcam") / f"camelyonpatch_level_2_split_{short}_{part}.h5" for part in "xy")
-    check_regular(pixels, answers)
+    for file in (pixels, answers):
+        check_regular(file)
     with h5py.File(pixels) as images, h5py.File(answers) as targets:
         found = targets["y"][:].ravel()
         if len(images["x"]) != len(found):
@@ -135,7 +138,8 @@ def dsprites(label: Callable[[np.ndarray], np.ndarray]) -> PublishedSet:
 
     def read(root: Path, split: str) -> Labelled:
         file = own_folder(root, "dsprites") / f"{SPRITES}.npz"
-        check_regular(file, file.with_suffix(".hdf5"))
+        for one in (file, file.with_suffix(".hdf5")):
+            check_regular(one)
         if file.exists():
             latents = np.load(file)["latents_classes"]
             images = Sprites(sprites_of_npz(file))

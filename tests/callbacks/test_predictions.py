@@ -176,7 +176,7 @@ def test_where_no_image_can_be_read_nothing_is_left_to_go_on_with(photos, tmp_pa
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken/x.png").write_bytes(b"none")
     done = photos("predict", *WORDS, "--data.files", "broken")
-    assert done.code == 1 and "none of the 1 images can be read; predictions.csv says why" in done.err
+    assert done.code == 1 and "the image cannot be read; predictions.csv says why" in done.err
     assert "goes on" not in done.out + done.err and not list(tmp_path.glob("*.part.csv"))
 
 

@@ -94,14 +94,14 @@ from datamodules.synthetic import Synthetic
 class Several(Synthetic):
     def setup(self, stage):
         images = torch.zeros(4, 3, 16, 16, dtype=torch.uint8)
-        self.train_set = self.val_set = self.test_set = list(zip(images, torch.ones(4, 3)))
+        self.train_set = self.val_set = self.test_set = list(zip(images, torch.ones(4, 6)))
 """
 
 
 def test_images_of_several_labels_are_known_by_their_labels(app, tmp_path: Path, monkeypatch):
     (tmp_path / "several.py").write_text(MULTI)
     monkeypatch.syspath_prepend(str(tmp_path))
-    words = ("--data", "several.Several", "--data.num_classes", 3, "--data.image_size", 16, "--data.batch_size", 4)
+    words = ("--data", "several.Several", "--data.num_classes", 6, "--data.image_size", 16, "--data.batch_size", 4)
     words += ("--data.num_workers", 0, "--trainer.accelerator", "cpu")
     done = app("fit", *words, "--model.net.variant", "mu/8", "--model.loss", "sigmoid")
     assert done.code == 0, done.err

@@ -30,6 +30,13 @@ def test_the_end_says_scores_places_time_and_the_next_command(app):
     assert "top-1" in tested.out and tested.err == ""
 
 
+def test_a_score_that_says_nothing_is_left_out(app):
+    classes = ("--data.num_classes", 5)
+    assert app(*FIT, *classes).code == 0
+    done = app("test", "runs/default/0")
+    assert done.code == 0 and "top-1" in done.out and "top-5" not in done.out, done
+
+
 def test_a_resumed_run_counts_the_time_before(app):
     assert app(*FIT).code == 0
     more = ("--trainer.max_epochs", 2, "--model.schedule.allow_horizon_change", "true")

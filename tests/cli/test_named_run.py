@@ -53,7 +53,7 @@ def test_a_run_folder_is_all_that_scoring_needs(app, run):
             assert f"{100 * written['scores'][f'{split}/top1']:.2f} %" in done.out
             assert written["checkpoint"] == str(run / "checkpoints/best.ckpt")
             assert written["data"] == "datamodules.synthetic.Synthetic" and written["date"].endswith("+00:00")
-            assert not list(run.glob(".*"))
+            assert [path.name for path in run.glob(".*")] == [".lock"]
         assert f"{100 * scores(run / 'test.json')['scores']['test/top1']:.2f} %" in plain.out
         done = app("predict", run)
         assert done.code == 0 and (run / "predictions.csv").is_file(), done.err
@@ -97,8 +97,40 @@ def test_fit_goes_on_in_the_same_folder(app, run):
     assert torch.load(run / "checkpoints/last.ckpt", weights_only=True)["global_step"] == 6
     assert (run / "config.resume-1.yaml").is_file()
     again = app("fit", run)  # which takes what the run was told last
-    assert "nothing was left to train" in again.out and again.code == 0, again.err
+    assert "nothing was left to train: the checkpoint has 6 optimiser steps" in again.out and again.code == 0, again.err
+    assert again.out.index("nothing was left") < again.out.index("next ")
     assert app("fit", run / "checkpoints/last.ckpt").code == 0
+
+
+@pytest.mark.parametrize("verb", ["fit", "test"])
+def test_a_run_keeps_its_name(app, run, verb):
+    checkpoint = run / "checkpoints/last.ckpt"
+    for words in ((run,), (checkpoint,), ("--ckpt_path", checkpoint)):
+        done = app(verb, *words, "--name", "other")
+        assert done.code == 1 and "error: --name other: " in done.err and "which keeps its name" in done.err, done
+        assert ("--model.weights" in done.err) == (verb == "fit")
+    assert [each.name for each in run.parent.parent.iterdir()] == ["trial"]
+    assert app(verb, run, "--name", "trial").code == 0
+
+
+def test_a_run_without_its_best_says_what_is_scored(app, run):
+    best = run / "checkpoints/best.ckpt"
+    whole = best.read_bytes()
+    best.write_bytes(whole[:-100])
+    done = app("test", run)
+    assert done.code == 1 and "best.ckpt is damaged" in done.err and "give last.ckpt" in done.err, done
+    best.unlink()
+    done = app("test", run, "--ckpt_path", "best")
+    assert done.code == 1 and "no whole best.ckpt yet; give --ckpt_path last" in done.err, done
+    with pytest.warns(UserWarning, match=r"has no best.ckpt, which only validation makes: \S*last.ckpt is taken"):
+        assert app("test", run).code == 0
+    assert scores(run / "test.json")["checkpoint"].endswith("last.ckpt")
+
+
+@pytest.mark.parametrize("verb", ["validate", "predict", "fit"])
+def test_images_of_another_net_s_size_are_named(app, run, verb):
+    done = app(verb, run, "--data.image_size", 12)
+    assert done.code == 1 and "takes images of 16x16 pixels, and the data gives 12x12; give --data" in done.err
 
 
 def test_photographs_behind_a_run_are_predicted_as_its_validation_sees_them(app, run):

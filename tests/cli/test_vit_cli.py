@@ -37,7 +37,7 @@ def test_a_fit_leaves_a_whole_run_folder(app):
     assert done.code == 0, done.err
     run = Path("runs/default/0")
     assert {path.name for path in run.iterdir()} == {
-        *("config.yaml", "env.json", "metrics.csv", "tensorboard", "checkpoints")
+        *("config.yaml", "env.json", "metrics.csv", "tensorboard", "checkpoints", ".lock")
     }
     assert {path.name for path in (run / "checkpoints").iterdir()} == {"best.ckpt", "last.ckpt", "previous.ckpt"}
     assert json.loads((run / "env.json").read_text())["versions"]["torch"] == version("torch")
@@ -52,7 +52,7 @@ def test_the_plan_comes_first_and_adds_up(app):
     done = app(*FIT, "--trainer.max_epochs", 3, "--data.batch_size", 10, "--trainer.accumulate_grad_batches", 2)
     lines = done.out.splitlines()
     assert lines[0].startswith("net      mu/8, 19,619 parameters") and "GFLOPs per image" in lines[0]
-    assert lines[1] == "batch    10 per device x 1 devices x 2 = 20"
+    assert lines[1] == "batch    10 per device x 1 device x 2 = 20"
     assert lines[2] == "data     64 training images, 4 dropped per epoch"
     assert lines[3].startswith("steps    3 epochs of 6 batches, 9 optimiser steps, warm-up 0, then cosine")
 
@@ -239,7 +239,7 @@ def test_a_checkpoint_alone_rebuilds_its_net(app):
     data = ("--data", "Synthetic", "--data.num_classes", 3, "--trainer.accelerator", "cpu")
     done = app("test", *data, "--ckpt_path", "runs/default/0/checkpoints/best.ckpt")
     assert done.code == 0, done.err
-    assert "top-5" in done.out
+    assert "top-1" in done.out
 
 
 def test_predict_writes_one_row_per_image_in_order(app):

@@ -134,3 +134,12 @@ def test_doctor_sees_small_classes_and_folders_without_images(app, photos):
     assert done.code == 0, done.err
     assert "warning  1 of 3 classes have no test image" in done.out
     assert f"warning  {photos / 'notes'} holds no images" in done.out
+
+
+def test_a_file_that_was_moved_to_another_class_is_named_with_both(app, photos):
+    assert fit(app, photos).code == 0
+    (photos / "bee/5.png").rename(photos / "cat/5.png")
+    for settings in ((), ("--data.split_file", KEPT)):
+        done = app("test", *words(photos), *BEST, *settings)
+        assert done.code == 1 and "photos lacks 1 of the 42 images that" in done.err
+        assert "such as bee/5.png (cat/5.png is there, and not listed); put them back" in done.err

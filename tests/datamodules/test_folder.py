@@ -255,6 +255,57 @@ def test_fiftyones_unlabelled_images_are_left_out(tree):
     assert ready(tree).class_names == ["0", "180", "270", "90"]
 
 
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        (["train/a.jpg", "bus/a.jpg"], r"; train holds no folders and lies beside bus: if both are classes, move all"),
+        (["test/a.jpg", "bus/a.jpg", "car/a.jpg"], r"; test holds no folders and lies beside bus: if both are classes"),
+        (["val/a.jpg", "bus/a.jpg"], r"; val holds no folders and lies beside bus: if both are classes, move all"),
+        (["cat/train/a.jpg", "cat/test/b.jpg", "dog/train/a.jpg"], r"has the splits inside its classes, as cat/train;"),
+        (["cat/Training/a.jpg", "dog/Training/a.jpg"], r"move them out, as Training/cat, or rename them"),
+        (
+            ["train/train/cat/a.jpg", "train/val/cat/b.jpg"],
+            r"/train holds the folder train, .*; give --data\.root .*/train",
+        ),
+        (["train2017/a.jpg", "val2017/a.jpg"], r"holds the folders train2017 and val2017, which are called as splits"),
+        (["train_images/a.jpg", "test_images/a.jpg"], r"for labels in a table give --data Manifest"),
+        (["train/images/a.jpg", "train/labels/a.txt"], r"/train holds images and labels/\*\.txt, the boxes of YOLO's"),
+        (["images/train/a.jpg", "labels/train/a.txt"], r"holds images and labels/\*\.txt, the boxes of YOLO's"),
+        (["images/a.jpg", "labels/a.txt", "more/a.jpg"], r"ImageFolder reads a folder for each class, as train/cat/1"),
+        (["JPEGImages/a.jpg", "Annotations/a.xml", "SegmentationClass/a.png"], r"as Pascal VOC has them"),
+    ],
+)
+def test_folders_that_are_no_classes(app, tmp_path, files, said):
+    for file in map(tmp_path.joinpath, files):
+        if file.suffix in (".jpg", ".png"):
+            put(file)
+        else:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("0 0.5 0.5 1 1")
+    with pytest.raises(InputError, match=said):
+        folder(tmp_path).num_classes  # noqa: B018
+    (tmp_path / "names.txt").write_text("bus\ncar\ncat\ndog\n")
+    if "holds no folders" not in said:
+        with pytest.raises(InputError, match=said):
+            ready(tmp_path, class_map=tmp_path / "names.txt")
+
+
+@pytest.mark.parametrize("files", [["training_shoe/a.jpg", "train/b.jpg"], ["cat/day/a.jpg", "dog/labels/a.jpg"]])
+def test_folders_that_may_be_classes(tmp_path, files):
+    for file in files:
+        put(tmp_path / "train" / file)
+    assert folder(tmp_path).num_classes == 2
+
+
+def test_doctor_says_what_folders_are_no_classes(app, tmp_path):
+    for file in ("cat/train/a.jpg", "cat/test/b.jpg", "dog/train/a.jpg"):
+        put(tmp_path / file)
+    words = ("--data", "ImageFolder", "--data.root", tmp_path, "--data.image_size", 8, "--data.batch_size", 2)
+    words += ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--data.num_workers", 0)
+    done = app("doctor", *words)
+    assert done.code == 1 and "has the splits inside its classes, as cat/train" in done.out + done.err
+
+
 def test_doctor_names_a_folder_that_is_no_split(app, tree):
     (tree / "val").rename(tree / "holdout")
     words = ("--data", "ImageFolder", "--data.root", tree, "--data.image_size", 8, "--data.batch_size", 2)

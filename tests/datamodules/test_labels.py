@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 from pyarrow import parquet
 
+from datamodules.folder import ImageFolder
 from datamodules.manifest import Manifest
 from datamodules.parquet import Parquet
 from datamodules.webshards import WebShards
@@ -68,7 +69,9 @@ def read(root: Path, reader: str, multi_label: bool = False, class_map=None, **s
     """Write the labels of some splits as a reader has them, and read them."""
     options = {"multi_label": multi_label, "class_map": class_map, "image_size": 8, "num_workers": 0}
     for split, labels in splits.items():
-        paths = [f"{number}.png" for number in range(len(labels))]
+        paths = [f"{split}{number}.png" for number in range(len(labels))]
+        for number, path in enumerate(paths):
+            (root / path).write_bytes(picture(number))
         if reader == "csv":
             lines = [f"{path},{csv_cell(label)}" for path, label in zip(paths, labels, strict=True)]
             (root / f"{split}.csv").write_text("\n".join(["path,label", *lines]) + "\n", encoding="utf-8")
@@ -150,6 +153,57 @@ def test_minus_one_is_no_class(root, reader, labels):
         read(root, reader, train=labels)
 
 
+@pytest.mark.parametrize("reader", ["csv", "jsonl", "parquet table", "WebShards cls", "WebShards json"])
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (
+            ["0", "1", "2", "cat"],
+            r"'cat'.* where others are numbers, such as '0'; correct it, or give --data\.class_map",
+        ),
+        (["cat", "dog", "7"], r"'7'.* where others are names, such as 'cat'; correct it, or give --data\.class_map"),
+    ],
+)
+def test_numbers_beside_names(root, reader, labels, said):
+    with pytest.raises(InputError, match=said):
+        read(root, reader, train=labels)
+    (root / "names.txt").write_text("\n".join(labels))
+    data = read(root, reader, train=labels, class_map=root / "names.txt")
+    assert shown(data, len(labels)) == [{label} for label in labels]
+
+
+def write_codes(root: Path, split: str, names: list[str] | None, paths: bool) -> None:
+    """Write the codes 0 and 1 as Hugging Face does, with or without the names that they stand for."""
+    files = [f"{split}{number}.png" for number in range(2)]
+    for number, file in enumerate(files):
+        (root / file).write_bytes(picture(number))
+    images = {"path": files} if paths else {"image": [picture(0), picture(1)]}
+    table = pa.table({**images, "label": [0, 1]})
+    if names:
+        info = {"info": {"features": {"label": {"names": names, "_type": "ClassLabel"}}}}
+        table = table.replace_schema_metadata({"huggingface": json.dumps(info)})
+    parquet.write_table(table, root / f"{split}.parquet")
+
+
+@pytest.mark.parametrize("paths", [True, False])
+@pytest.mark.parametrize(("train", "val"), [(["1", "0"], None), (None, ["1", "0"]), (["1", "2"], None)])
+def test_numbers_beside_classes_that_are_called_numbers(root, paths, train, val):
+    def ready():
+        if paths:
+            return manifest(root, "train.parquet", val="val.parquet")
+        return setup(Parquet(root=root, image_size=8))
+
+    write_codes(root, "train", train, paths)
+    write_codes(root, "val", val, paths)
+    plain = "val" if val is None else "train"
+    with pytest.raises(InputError, match=rf"{plain}\.parquet has numbers .*which may be places among the classes"):
+        ready()
+    for split in ("train", "val"):
+        write_codes(root, split, ["0", "1"] if split != plain else None, paths)
+    data = ready()
+    assert data.class_names == ["0", "1"] and [data.val_set[number][1] for number in range(2)] == [0, 1]
+
+
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("missing", ["nan", "NaN", "<NA>"])
 def test_text_for_what_is_missing_is_no_class(root, reader, missing):
@@ -178,6 +232,63 @@ def test_labels_that_look_alike(root, reader):
         read(root, reader, train=["caf\u00e9", "cafe\u0301"])
     with pytest.raises(InputError, match=r"lacks.* look alike, but their code points U\+0065 U\+0301 and U\+00E9"):
         read(root, reader, train=["caf\u00e9", "dog"], val=["cafe\u0301"])
+
+
+ALIKE = {
+    "zero-width space": ("cat", "c\u200bat"),
+    "byte order mark": ("cat", "cat\ufeff"),
+    "no-break space": ("polar bear", "polar\u00a0bear"),
+    "two blanks": ("polar bear", "polar  bear"),
+    "joiner": ("cat", "cat\u200d"),
+    "mark of direction": ("cat", "\u200ecat"),
+    "soft hyphen": ("cat", "c\u00adat"),
+    "variation": ("\u2603", "\u2603\ufe0f"),
+    "decomposed": ("caf\u00e9", "cafe\u0301"),
+    "number": ("1", "1\u200b"),
+}
+
+
+@pytest.mark.parametrize("reader", [*READERS, "folder", "listed", "class map"])
+@pytest.mark.parametrize("pair", ALIKE.values(), ids=ALIKE)
+def test_signs_that_do_not_show(root, reader, pair):
+    said = r"look alike, but their code points .* differ"
+    labels = [*pair, "dog"] if pair[0] != "1" else list(pair)
+    if reader == "class map":
+        (root / "names.json").write_text(json.dumps(labels))
+        with pytest.raises(InputError, match=said):
+            read(root, "csv", train=[pair[0]], class_map=root / "names.json")
+    elif reader == "listed":
+        write_codes(root, "train", labels, paths=False)
+        with pytest.raises(InputError, match=rf"train\.parquet lists classes .* that may be one: .*{said}"):
+            setup(Parquet(root=root, image_size=8))
+    elif reader == "folder":
+        for split, names in (("train", [pair[0], "dog"]), ("val", [pair[1], "dog"])):
+            for name in names:
+                (root / split / name).mkdir(parents=True)
+                (root / split / name / "0.png").write_bytes(picture())
+        with pytest.raises(InputError, match=rf"which .*train lacks.*{said}"):
+            setup(ImageFolder(root=root, image_size=8))
+        (root / "train" / pair[1]).mkdir()
+        with pytest.raises(InputError, match=said):
+            setup(ImageFolder(root=root, image_size=8))
+    else:
+        with pytest.raises(InputError, match=said):
+            read(root, reader, train=labels)
+        with pytest.raises(InputError, match=rf"lacks.*{said}"):
+            read(root, reader, train=[pair[0], "dog"] if pair[0] != "1" else ["1", "0"], val=[pair[1]])
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("blank", ["cat ", " cat", "cat\u00a0", "\u3000cat"])
+def test_blanks_around_a_label_are_no_part_of_it(root, reader, blank):
+    data = read(root, reader, train=["cat", blank, "dog"], val=[blank])
+    assert shown(data, 3) == [{"cat"}, {"cat"}, {"dog"}] and data.val_set[0][1] == 0
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_label_that_shows_nothing(root, reader):
+    with pytest.raises(InputError, match=r"shows nothing but holds invisible|\.cls holds .*, expected a name"):
+        read(root, reader, train=["cat", "\u200b"])
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -311,6 +422,132 @@ def test_a_path_that_leads_to_two_files(root):
         BrokenImage, match=r"1\.png may be .*set/train/1\.png or .*set/1\.png, which differ; remove one"
     ):
         images[0]
+
+
+@pytest.mark.parametrize("reader", ["csv", "jsonl", "parquet table", "coco", "label studio"])
+@pytest.mark.parametrize("again", ["0.png", "./0.png"])
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_a_file_that_stands_twice_with_two_labels(root, reader, again, multi_label):
+    paths, labels = ["0.png", "1.png", again], ["cat", "dog", "owl"]
+    said = r"lists 0\.png in row 1 \(cat\) and in row 3 \(owl\); keep one of the rows"
+    with pytest.raises(InputError, match=said):
+        manifest(root, write_table(root, reader, paths, labels), multi_label=multi_label)
+    data = manifest(root, write_table(root, reader, paths, ["cat", "dog", "cat"]), multi_label=multi_label)
+    assert shown(data, 3) == [{"cat"}, {"dog"}, {"cat"}]
+
+
+def write_table(root: Path, reader: str, paths: list[str], labels: list[str], split: str = "train") -> str:
+    """Write a table and return its name."""
+    if reader == "csv":
+        lines = [f"{path},{label}" for path, label in zip(paths, labels, strict=True)]
+        (root / f"{split}.csv").write_text("\n".join(["path,label", *lines]))
+        return f"{split}.csv"
+    if reader == "parquet table":
+        parquet.write_table(pa.table({"path": paths, "label": labels}), root / f"{split}.parquet")
+        return f"{split}.parquet"
+    rows = [{"path": path, "label": label} for path, label in zip(paths, labels, strict=True)]
+    if reader == "jsonl":
+        (root / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        return f"{split}.jsonl"
+    names = sorted(set(labels))
+    if reader == "coco":
+        content = {
+            "images": [{"id": number, "file_name": path} for number, path in enumerate(paths)],
+            "annotations": [
+                {"id": number, "image_id": number, "category_id": names.index(label)}
+                for number, label in enumerate(labels)
+            ],
+            "categories": [{"id": number, "name": name} for number, name in enumerate(names)],
+        }
+    else:
+        content = [
+            {"data": {"image": path}, "annotations": [{"result": [{"value": {"choices": [label]}}]}]}
+            for path, label in zip(paths, labels, strict=True)
+        ]
+    (root / f"{split}.json").write_text(json.dumps(content))
+    return f"{split}.json"
+
+
+@pytest.mark.parametrize("reader", ["csv", "jsonl", "parquet table", "coco", "label studio"])
+@pytest.mark.parametrize("split", ["val", "test"])
+def test_a_file_in_the_tables_of_two_splits(root, reader, split):
+    train = write_table(root, reader, ["0.png", "1.png", "2.png"], ["cat", "dog", "cat"])
+    other = write_table(root, reader, ["3.png", "./2.png"], ["cat", "cat"], split)
+    with pytest.raises(
+        InputError, match=rf"train\.\w+ has in row 3 the train image 2\.png, which .*{split}\.\w+ has in row 2"
+    ):
+        manifest(root, train, **{split: other})
+    assert len(manifest(root, train, val=train).val_set) == 3  # one table for both is meant so
+
+
+LABEL_STUDIO = "annotation_id,annotator,choice,created_at,id,image,lead_time\n"
+
+
+def write_choices(root: Path, *choices: str, images: tuple[int, ...] = (0, 1, 2)) -> None:
+    """Write a table as Label Studio exports it to CSV."""
+    rows = zip(images, choices, strict=True)
+    lines = [f"{n},1,{csv_cell(choice)},2024-01-01T00:00:00Z,{n},/data/upload/1/{n}.png,3.5" for n, choice in rows]
+    (root / "train.csv").write_text(LABEL_STUDIO + "\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize("ending", ["csv", "json"])
+def test_choices_of_label_studio_in_one_column(root, ending):
+    options = {"image_prefix": "/data/upload/1/", "image_folder": root}
+    several = '{"choices": ["cat", "dog"]}'
+
+    def ready(*choices: str, **further):
+        write_choices(root, *choices)
+        if ending == "json":  # the export JSON_MIN
+            rows = [{"image": f"/data/upload/1/{n}.png", "id": n, "choice": choice} for n, choice in enumerate(choices)]
+            for row in rows:
+                row["choice"] = json.loads(row["choice"]) if row["choice"].startswith("{") else row["choice"]
+            (root / "train.json").write_text(json.dumps(rows))
+        return manifest(root, f"train.{ending}", **options, **further)
+
+    assert shown(ready("cat", '{"choices": ["dog"]}', "cat"), 3) == [{"cat"}, {"dog"}, {"cat"}]
+    assert shown(ready("cat", several, "owl", multi_label=True), 3) == [{"cat"}, {"cat", "dog"}, {"owl"}]
+    with pytest.raises(
+        InputError, match=r"the list \['cat', 'dog'\] as a label; give --data\.multi_label true .*in row 2"
+    ):
+        ready("cat", several, "owl")
+    with pytest.raises(InputError, match=r"has the label .* in row 2"):
+        ready("cat", '{"choices": "dog"}', "owl")
+
+
+def test_annotators_of_label_studio_who_disagree(root):
+    write_choices(root, "cat", "dog", "dog", images=(0, 1, 0))
+    with pytest.raises(InputError, match=r"lists 0\.png in row 1 \(cat\) and in row 3 \(dog\); keep one of the rows"):
+        manifest(root, image_prefix="/data/upload/1/", image_folder=root)
+
+
+def test_equal_paths_in_the_folders_of_two_splits_are_two_files(root):
+    for split, shade in (("train", 7), ("val", 8)):
+        (root / split).mkdir()
+        (root / split / "a.png").write_bytes(picture(shade))
+        (root / split / "metadata.csv").write_text("file_name,label\na.png,cat\n")
+    data = manifest(root, "train/metadata.csv", val="val/metadata.csv")
+    assert data.val_set[0][0] == root / "val/a.png"
+    for split in ("train", "val"):
+        (root / split / "metadata.csv").write_text("file_name,label\n1.png,cat\n")
+    with pytest.raises(
+        InputError, match=r"has in row 1 the train image 1\.png, which .*val/metadata\.csv has in row 1"
+    ):
+        manifest(root, "train/metadata.csv", val="val/metadata.csv")
+
+
+def test_a_file_in_two_splits_of_one_table(root):
+    (root / "train.csv").write_text("path,label,fold\n0.png,cat,train\n1.png,cat,train\n0.png,cat,test\n")
+    said = r"lists 0\.png in row 1 \(cat, train\) and in row 3 \(cat, test\); keep one of the rows"
+    with pytest.raises(InputError, match=said):
+        manifest(root, split_column="fold")
+
+
+def test_doctor_finds_a_file_with_two_labels(app, root):
+    write_table(root, "csv", ["0.png", "1.png", "0.png"], ["cat", "dog", "dog"])
+    words = ("--data", "Manifest", "--data.root", root, "--data.cache", root.parent / "cache", "--data.image_size", 8)
+    words += ("--data.batch_size", 2, "--data.num_workers", 0)
+    done = app("doctor", *words, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
+    assert done.code == 1 and "lists 0.png in row 1 (cat) and in row 3 (dog)" in done.out + done.err
 
 
 def test_numbers_as_paths(root):

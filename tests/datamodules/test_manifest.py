@@ -226,7 +226,7 @@ NUMBERS = ["0", "2", "10"]
 @pytest.mark.parametrize("val", ["{}", "{}.0"])
 def test_whole_numbers_are_the_same_classes_however_they_are_written(root, train, val):
     write(root / "train.csv", [(f"images/{row}.png", train.format(number)) for row, number in enumerate(NUMBERS)])
-    write(root / "val.csv", [(f"images/{row}.png", val.format(number)) for row, number in enumerate(NUMBERS)])
+    write(root / "val.csv", [(f"images/{5 + row}.png", val.format(number)) for row, number in enumerate(NUMBERS)])
     data = ready(root, val="val.csv")
     assert data.class_names == [str(number) for number in range(11)]
     assert data.train_set.labels.tolist() == data.val_set.labels.tolist() == [0, 2, 10]
@@ -277,8 +277,9 @@ def test_lists_in_text_are_several_labels_where_that_is_asked_for(root):
 
 def test_names_of_numbers_in_parquet_are_those_of_each_file(root):
     for split, names in (("train", ["owl", "cat"]), ("val", ["cat", "owl"])):
+        first = 5 * (split == "val")
         info = {"info": {"features": {"label": {"names": names, "_type": "ClassLabel"}}}}
-        table = pa.table({"path": ["images/0.png", "images/1.png"], "label": [0, 1]})
+        table = pa.table({"path": [f"images/{first + row}.png" for row in range(2)], "label": [0, 1]})
         parquet.write_table(table.replace_schema_metadata({"huggingface": json.dumps(info)}), root / f"{split}.parquet")
     data = ready(root, train="train.parquet", val="val.parquet")
     assert data.class_names == ["cat", "owl"]
@@ -413,7 +414,8 @@ def test_json_of_another_kind(root):
 def test_classes_of_another_table_are_matched_by_name_in_whatever_order_they_come(root):
     write(root / "train.csv", [(f"images/{row}.png", name) for row, name in enumerate(("owl", "cat", "dog", "elk"))])
     write(
-        root / "val.csv", [(f"images/{row}.png", name) for row, name in enumerate(("elk", "dog", "owl", "cat", "dog"))]
+        root / "val.csv",
+        [(f"images/{5 + row}.png", name) for row, name in enumerate(("elk", "dog", "owl", "cat", "dog"))],
     )
     data = ready(root, val="val.csv")
     assert data.class_names == ["cat", "dog", "elk", "owl"]

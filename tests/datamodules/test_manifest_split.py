@@ -125,14 +125,16 @@ def test_hidden_labels_of_test_images_in_a_column_of_splits(root, hidden):
         ready(root, split_column="fold")
 
 
+@pytest.mark.parametrize("split", ["val", "test"])
 @pytest.mark.parametrize("multi_label", [False, True])
-def test_a_class_that_only_test_images_of_a_column_of_splits_have(root, multi_label):
-    write(root / "train.csv", "path,label,fold", ["0.png,b,train", "1.png,c,val", "2.png,a,test"])
-    with pytest.raises(InputError, match=r"train\.csv has the label 'a' in row 3 \(2\.png\), which .* lacks"):
+def test_a_class_that_only_other_images_of_a_column_of_splits_have(root, multi_label, split):
+    write(root / "train.csv", "path,label,fold", ["0.png,b,train", "1.png,c,train", f"2.png,a,{split}"])
+    said = r"train\.csv has the label 'a' in row 3 \(2\.png\), which the training images of .*train\.csv lack"
+    with pytest.raises(InputError, match=said):
         ready(root, split_column="fold", multi_label=multi_label)
     (root / "classes.txt").write_text("a\nb\nc\n")
     data = ready(root, split_column="fold", multi_label=multi_label, class_map=root / "classes.txt")
-    assert data.class_names == ["a", "b", "c"] and len(data.test_set) == 1
+    assert data.class_names == ["a", "b", "c"] and len(data.test_set if split == "test" else data.val_set) == 1
 
 
 def test_minus_one_is_a_class_where_a_class_map_has_it(root):
@@ -169,3 +171,17 @@ def test_paths_of_windows(root):
     for prefix in ("C:\\photos\\", "C:/photos/"):
         data = ready(root, image_prefix=prefix, val_fraction=0.0)
         assert [data.train_set[row][0] for row in (0, 1)] == [root / "0.png", root / "1.png"]
+
+
+def test_a_row_of_another_class_than_in_the_kept_split_is_an_error(root):
+    rows = [f"{n}.png,{'a' if n < 20 else 'b'}" for n in range(40)]
+    write(root / "train.csv", "path,label", rows)
+    write(
+        root / "split.csv", "file,class,split", [f"{row},{'val' if n % 4 else 'train'}" for n, row in enumerate(rows)]
+    )
+    data = ready(root, split_file=root / "split.csv")
+    assert len(data.train_set) == 10
+    write(root / "train.csv", "path,label", [*rows[:-1], "39.png,a"])
+    said = r"split\.csv has in row 40 39\.png in class 'b', and .* has it in class 'a'; correct the row, or remove the"
+    with pytest.raises(InputError, match=said):
+        ready(root, split_file=root / "split.csv")

@@ -1,6 +1,7 @@
 """Sets that other libraries write, compared row by row with what the same library reads."""
 
 import io
+import pickle
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -105,17 +106,38 @@ def test_datasets_paths_without_bytes(hub, tmp_path):
     check(Parquet(root=tmp_path, val_fraction=0.0, **options()), {"train": rows_of(dataset)})
 
 
-def test_datasets_save_to_disk_is_told_what_to_do(hub, tmp_path):
-    dataset = make(hub, "train", several=False)
+@pytest.mark.parametrize("several", [False, True])
+def test_datasets_save_to_disk(hub, tmp_path, several):
+    written = {split: make(hub, split, several, 70) for split in SPLITS}
+    hub.DatasetDict(**written, extra=written["test"]).save_to_disk(
+        tmp_path / "set", num_shards=dict.fromkeys((*SPLITS, "extra"), 2)
+    )
+    data = Parquet(root=tmp_path / "set", multi_label=several, **options())
+    check(data, {split: rows_of(dataset, several) for split, dataset in written.items()})
+    assert data.notices == [f"{tmp_path / 'set'} has extra, which is no split and is left out (1 such)"]
+    assert [data.train_set.keys[row] for row in (0, 69)] == ["train:0", "train:69"]
+    again = pickle.loads(pickle.dumps(data.test_set))
+    assert images.load(again[69][0], name="").equal(images.load(data.test_set[69][0], name=""))
+
+
+def test_datasets_save_to_disk_of_one_split_that_was_shuffled(hub, tmp_path):
+    dataset = make(hub, "train", several=False, count=20).shuffle(seed=1)
     dataset.save_to_disk(tmp_path / "one")
-    hub.DatasetDict(train=dataset).save_to_disk(tmp_path / "several")
-    for folder in ("one", "several"):
-        with pytest.raises(
-            InputError, match=r"save_to_disk of Hugging Face's datasets.*to_parquet\('train\.parquet'\)"
-        ):
-            Parquet(root=tmp_path / folder).num_classes  # noqa: B018
-    hub.load_from_disk(str(tmp_path / "several"))["train"].to_parquet(tmp_path / "several/train.parquet")
-    check(Parquet(root=tmp_path / "several", val_fraction=0.0, **options()), {"train": rows_of(dataset)})
+    check(Parquet(root=tmp_path / "one", val_fraction=0.0, **options()), {"train": rows_of(dataset)})
+    dataset.to_parquet(tmp_path / "one/train.parquet")
+    assert Parquet(root=tmp_path / "one", **options())._files["train"][0].name == "train.parquet"
+
+
+def test_datasets_save_to_disk_with_labels_that_cannot_be_matched(hub, tmp_path):
+    dataset = make(hub, "train", several=False)
+    other = make(hub, "test", several=False).cast_column("label", hub.Value("int64"))
+    hub.DatasetDict(train=dataset, test=other).save_to_disk(tmp_path / "set")
+    data = Parquet(root=tmp_path / "set", **options())
+    with pytest.raises(InputError, match=r"set/test has in row \d the label '\d', which train lacks"):
+        data.setup("fit")
+    (tmp_path / "set/train/state.json").write_text("{")
+    with pytest.raises(InputError, match=r"set/train cannot be read .*; it is damaged or cut short"):
+        Parquet(root=tmp_path / "set", **options()).num_classes  # noqa: B018
 
 
 def test_datasets_imagefolder_with_metadata(hub, tmp_path):

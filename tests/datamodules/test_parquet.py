@@ -2,6 +2,7 @@ import builtins
 import io
 import json
 import pickle
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -396,9 +397,14 @@ def test_test_images_without_labels_serve_predict_alone(tmp_path):
         data.setup("test")
 
 
-def test_what_save_to_disk_wrote_is_explained(tmp_path):
+def test_what_save_to_disk_wrote_needs_its_library(tmp_path, monkeypatch):
     (tmp_path / "dataset_dict.json").write_text('{"splits": ["train"]}')
-    with pytest.raises(InputError, match=r"save_to_disk .* datasets\.load_from_disk\(.*\)\[split\]\.to_parquet"):
+    with pytest.raises(InputError, match=r"train/state\.json is missing, which .*dataset_dict\.json needs"):
+        module(tmp_path).num_classes  # noqa: B018
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train/state.json").write_text("{}")
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(InputError, match=r"written by save_to_disk .*pip install 'vit-lightning\[arrow\]'"):
         module(tmp_path).num_classes  # noqa: B018
 
 

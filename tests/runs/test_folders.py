@@ -16,7 +16,8 @@ from vit_lightning.runs import folders
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch):
-    for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID", "SLURM_JOB_ID", "SLURM_RESTART_COUNT", folders.RUN_ENV):
+    slurm = ("SLURM_PROCID", "SLURM_JOB_ID", "SLURM_RESTART_COUNT")
+    for name in ("RANK", "LOCAL_RANK", "NODE_RANK", *slurm, folders.RUN_ENV):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -125,12 +126,14 @@ def test_the_commit_is_that_of_the_code_wherever_a_run_starts(tmp_path, monkeypa
         ({"RANK": "3", "SLURM_PROCID": "5", "LOCAL_RANK": "1"}, 3),
         ({"SLURM_PROCID": "5", "LOCAL_RANK": "1"}, 5),
         ({"LOCAL_RANK": "1"}, 1),
+        ({"NODE_RANK": "1"}, 1),
+        ({"RANK": "0", "NODE_RANK": "1"}, 0),
     ],
 )
 def test_a_rank_is_that_over_all_hosts(tmp_path, monkeypatch, environment, rank):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert folders._rank() == rank
+    assert folders.rank() == rank
     assert folders.claim(tmp_path, "x") == (tmp_path / "x" if rank else (tmp_path / "x" / "0").resolve())
     assert (tmp_path / "x").exists() == (rank == 0)
     claimed = tmp_path / "x" / "1"

@@ -41,8 +41,16 @@ def test_another_class_is_refused():
 @pytest.mark.parametrize(
     ("settings", "trains", "said"),
     [
-        ({"net": {"width": 64, "dropout": 0.0}}, False, r"net\.width: 32 -> 64 \(checkpoint -> now\); drop the flag$"),
-        ({"net": {"width": 64, "dropout": 0.0}}, True, "drop the flag, or start a new run without --ckpt_path$"),
+        (
+            {"net": {"width": 64, "dropout": 0.0}},
+            False,
+            r"32 -> 64 \(checkpoint -> now\); leave model\.net\.width to",
+        ),
+        (
+            {"net": {"width": 64, "dropout": 0.0}},
+            True,
+            "-c files, or start a new run without --ckpt_path$",
+        ),
         ({"image_size": (8, 8)}, False, r"give --data\.image_size \(16, 16\)$"),
         ({"num_classes": 5}, False, "give data of 3 classes$"),
     ],
@@ -165,5 +173,6 @@ def test_several_differences_have_each_remedy_once():
         resume.check_net(found, OLD, FIXED, trains=False)
     assert str(told.value) == (
         "the checkpoint holds another net: image_size: a; net.width: b; net.depth: c (checkpoint -> now); "
-        "give --data.image_size (16, 16) and drop the flag"
+        "give --data.image_size (16, 16) and leave model.net.width, model.net.depth to the checkpoint, in flags and -c "
+        "files"
     )

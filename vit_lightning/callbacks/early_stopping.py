@@ -57,7 +57,7 @@ class EarlyStopping(Callback):
             raise InputError("early stopping lacks its metric: give --early_stopping.monitor and --early_stopping.mode")
         if not validates(trainer):
             raise InputError(
-                f"early_stopping.patience {self.patience} needs a validation set; give the data one, or drop the flag"
+                f"early_stopping.patience {self.patience} needs a validation set; give the data one, or leave it unset"
             )
         self._stop(trainer)
 

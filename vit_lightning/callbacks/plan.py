@@ -11,7 +11,7 @@ from vit_lightning.compute.cost import macs
 from vit_lightning.compute.peaks import device_name
 from vit_lightning.contracts import ImageData, RecipeTrained
 from vit_lightning.models.variants import described
-from vit_lightning.terminal import near
+from vit_lightning.terminal import counted, near
 from vit_lightning.training.optim import decay_line
 
 
@@ -60,7 +60,9 @@ def plan_lines(trainer: Trainer, model: LightningModule, folder: Path | None = N
         lines.append(f"decay    {decay}")
     accumulation, batches = trainer.accumulate_grad_batches, trainer.num_training_batches
     if accumulation > batches:
-        lines.append(f"warning  accumulation {accumulation} exceeds the {batches} batches of an epoch: one step each")
+        lines.append(
+            f"warning  accumulation {accumulation} exceeds the {counted(batches, 'batch')} of an epoch: one step each"
+        )
     theirs = trainer.log_dir if trainer.logger else None  # without a logger, Lightning knows no folder
     if folder or theirs:
         lines.append(f"run      {folder or theirs}")
@@ -81,20 +83,22 @@ def _data_lines(trainer: Trainer) -> list[str]:
     if not loader.batch_size:
         return []
     effective = loader.batch_size * devices * accumulation
-    lines = [f"batch    {loader.batch_size} per device x {devices} devices x {accumulation} = {effective}"]
+    lines = [f"batch    {loader.batch_size} per device x {counted(devices, 'device')} x {accumulation} = {effective}"]
     if isinstance(loader.dataset, Sized):
         records, data = len(loader.dataset), trainer.datamodule
         dropped = max(records - trainer.num_training_batches * loader.batch_size * devices, 0)
         whole = data.train_set if isinstance(data, ImageData) else None
         of = f" of {len(whole)}" if whole is not None and len(whole) != records else ""
-        lines.append(f"data     {records}{of} training images, {dropped} dropped per epoch")
+        lines.append(
+            f"data     {records}{of} training {'image' if records == 1 else 'images'}, {dropped} dropped per epoch"
+        )
     return lines
 
 
 def _steps_line(trainer: Trainer, model: LightningModule) -> str:
     schedule = model.schedule if isinstance(model, RecipeTrained) else None
     decay = f", warm-up {schedule.warmup_steps}, then {schedule.decay}" if schedule else ""
-    epochs = f"{trainer.max_epochs} epochs" if trainer.max_epochs and trainer.max_epochs > 0 else "epochs"
+    epochs = counted(trainer.max_epochs, "epoch") if trainer.max_epochs and trainer.max_epochs > 0 else "epochs"
     batches, steps = trainer.num_training_batches, trainer.estimated_stepping_batches
-    length = f", {steps} optimiser steps" if steps < math.inf else " until the run is ended"
-    return f"steps    {epochs} of {batches} batches{length}{decay}"
+    length = f", {counted(int(steps), 'optimiser step')}" if steps < math.inf else " until the run is ended"
+    return f"steps    {epochs} of {counted(batches, 'batch') if batches < math.inf else 'batches'}{length}{decay}"

@@ -7,6 +7,7 @@ from lightning.pytorch import LightningModule, Trainer
 from vit_lightning.data import ImageDataModule
 from vit_lightning.errors import listing
 from vit_lightning.models.variants import described
+from vit_lightning.terminal import counted
 from vit_lightning.training.recipe import RecipeModel
 
 LARGE, PER_IMAGE = 5_000_000, 1_000
@@ -60,7 +61,9 @@ def _few_images(trainer: Trainer, model: RecipeModel) -> str | None:
     if parameters < LARGE or parameters < PER_IMAGE * len(records):
         return None
     net = described(model.config.variant, vars(model.config))
+    images = counted(len(records), "image", grouped=True)
     return (
-        f"{len(records):,} images are few for {net} from scratch; begin with --model.weights (a file, https:// or "
-        "hf://) and --model.weights_head reset, or take a smaller --model.net.variant"
+        f"{images} {'is' if len(records) == 1 else 'are'} few for {net} from scratch; begin with "
+        "--model.weights (a file, https:// or hf://) and --model.weights_head reset, or take a smaller "
+        "--model.net.variant"
     )

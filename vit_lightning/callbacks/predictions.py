@@ -20,6 +20,7 @@ from vit_lightning.data.image_set import keys_of
 from vit_lightning.data.sampling import BROKEN
 from vit_lightning.errors import InputError
 from vit_lightning.files import check_place, spreadsheet_cell, unwritable
+from vit_lightning.terminal import counted
 
 PAIR = ("class", "probability")
 """What is written of each of the best classes."""
@@ -69,7 +70,7 @@ class Predictions(Callback):
         if self._file:
             self._file.keep(done)
         if done:
-            rank_zero_info(f"goes on after the {done} images of {self._file and self._file.path}")
+            rank_zero_info(f"goes on after the {counted(done, 'image')} of {self._file and self._file.path}")
         self._rows = self._written = done
 
     def on_predict_batch_end(
@@ -102,15 +103,18 @@ class Predictions(Callback):
         self._file = None  # nothing is left to go on with
         if self._rows <= FEW:
             print("".join(_shown(path)), end="")
-        print(f"wrote    {path}: {self._rows} images", flush=True)
+        print(f"wrote    {path}: {counted(self._rows, 'image')}", flush=True)
         if not self._written and self._rows:
-            raise InputError(f"none of the {self._rows} images can be read; {path} says why")
+            which = "the image cannot" if self._rows == 1 else f"none of the {self._rows} images can"
+            raise InputError(f"{which} be read; {path} says why")
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         if self._file is None:
             return
         if self._rows:
-            rank_zero_info(f"{self._file.path} holds {self._rows} images; the same command goes on after them")
+            rank_zero_info(
+                f"{self._file.path} holds {counted(self._rows, 'image')}; the same command goes on after them"
+            )
         self._file.close()
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:

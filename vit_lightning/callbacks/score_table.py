@@ -17,6 +17,8 @@ from vit_lightning.training.recipe import RecipeModel
 
 SPLITS = {"validate": ("val", "validation"), "test": ("test", "test")}
 """Verbs that score: how the names of their metrics begin, and what a person calls the set."""
+TOP = 5
+"""Classes of which each image's first five guesses hold every one."""
 NUMBERED = re.compile(r"(.+)/dataloader_idx_(\d+)")
 """How Lightning names the metrics of several sets that a model from elsewhere logs."""
 
@@ -81,6 +83,8 @@ class ScoreTable(Callback):
         split, name = SPLITS[trainer.state.fn or "test"]
         values = {key.removeprefix(f"{split}/"): float(value) for key, value in trainer.callback_metrics.items()}
         if isinstance(model, RecipeModel):
+            if model.hparams.num_classes <= TOP:
+                values.pop("top5", None)  # it says nothing there
             counted = {key: model.scores[split][key].counted for key in values if key in model.scores[split]}
             shown = score_table(name, values, counted, model.further_sets, self._several)
             images = sum({key: counted[key] for key in ("loss", *model.further_sets) if key in counted}.values())

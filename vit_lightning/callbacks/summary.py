@@ -14,7 +14,7 @@ from vit_lightning.data import ImageDataModule
 from vit_lightning.evaluation.scores import score_of
 from vit_lightning.runs.checkpoint_names import LAST
 from vit_lightning.runs.folders import CHECKPOINTS
-from vit_lightning.terminal import duration, near, number, report
+from vit_lightning.terminal import counted, duration, near, number, report
 
 
 class RunSummary(Callback):
@@ -28,10 +28,14 @@ class RunSummary(Callback):
         self.folder = folder
         self._began = time.monotonic()
         self._validated_step: int | None = None
+        self._trained = False
         self._several = False
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._began = time.monotonic()
+
+    def on_train_batch_end(self, *_: Any, **__: Any) -> None:
+        self._trained = True
 
     def on_validation_batch_end(
         self,
@@ -66,6 +70,12 @@ class RunSummary(Callback):
             value = trainer.callback_metrics.get(monitor or "") if self._validated_step == trainer.global_step else None
             lines.append(f"last     {near(last)}{self._score(monitor, None if value is None else float(value))}")
         lines += [f"time     {self._time(trainer)}", f"run      {near(self.folder)}"]
+        if not self._trained:
+            steps = counted(trainer.global_step, "optimiser step")
+            lines.append(
+                f"nothing was left to train: the checkpoint has {steps}; raise "
+                "--trainer.max_epochs or --trainer.max_steps to go on"
+            )
         if scored := self.folder if best else last if last.exists() else None:
             lines.append(f"next     {self._next(trainer, scored)}")
         return lines

@@ -53,6 +53,10 @@ class CommandLine:
         """Value of a flag; of several, the last one typed."""
         return next(reversed(self.values(flag)), None)
 
+    def has(self, flag: str) -> bool:
+        """Whether a flag was typed, with a value or without."""
+        return any(argument.flag == flag for argument in self)
+
     def set(self, flag: str, value: str) -> None:
         """Type a flag after all others, so that it wins."""
         self.arguments.append(Argument(flag, value))

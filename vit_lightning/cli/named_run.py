@@ -53,7 +53,7 @@ def named_run(line: CommandLine) -> NamedRun | None:
         )
     if wanted not in (None, "last", "best"):
         raise InputError(f"{word} and --ckpt_path {wanted} both name a checkpoint; give one of them, or last, or best")
-    name = wanted or ("last" if line.verb == "fit" else "best")
+    name = wanted or ("last" if line.verb == "fit" else None)
     return NamedRun(path.resolve(), folders.trained_checkpoint(path, name), is_folder=True)
 
 
@@ -157,6 +157,17 @@ def experiment_name(line: CommandLine, configs: Iterable[Path], run: NamedRun | 
     if name is None and run is not None and run.folder is not None:
         return run.folder.parent.name
     return name or next((_owner(path) for path in configs if path.parent.name != "hardware"), "default")
+
+
+def check_name(line: CommandLine, checkpoint: Path) -> None:
+    """Refuse another --name than that of the run whose folder a checkpoint lies in: it goes on, or is scored, there."""
+    name, folder = line.value("--name"), folders.folder_of(checkpoint)
+    if name is None or folder is None or folder.parent.name == name:
+        return
+    anew = f"; begin a run of that name with --model.weights {checkpoint}" * (line.verb == "fit")
+    raise InputError(
+        f"--name {name}: {checkpoint} belongs to the run {folder}, which keeps its name; drop --name{anew}"
+    )
 
 
 def _owner(config: Path) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -30,7 +31,15 @@ from vit_lightning.cli.config_files import (
 from vit_lightning.cli.exceptions import trainer_error
 from vit_lightning.cli.garbage_collection import resume_after_building
 from vit_lightning.cli.help import OUR_SENTENCES
-from vit_lightning.cli.named_run import SCORING, config_of, experiment_name, named_run, settings_of, take_files
+from vit_lightning.cli.named_run import (
+    SCORING,
+    check_name,
+    config_of,
+    experiment_name,
+    named_run,
+    settings_of,
+    take_files,
+)
 from vit_lightning.cli.parser import ViTParser
 from vit_lightning.cli.parser_errors import bare_flag, shorten
 from vit_lightning.cli.plugins import MODELS, check_help, data_flags, datamodule_names, import_class, load_plugins
@@ -49,9 +58,12 @@ from vit_lightning.contracts import KnowsRun
 from vit_lightning.errors import InputError
 from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoints import CheckpointFiles, LastCheckpoint
+from vit_lightning.runs.lock import locked
 from vit_lightning.runs.loggers import MetricsCSV, TensorBoard
 from vit_lightning.runs.record import RunRecord
 from vit_lightning.training.construction import nets_built_by_trainers
+from vit_lightning.training.recipe import RecipeModel
+from vit_lightning.training.resume import check_image_size
 
 set_parsing_settings(docstring_parse_attribute_docstrings=True)
 
@@ -71,6 +83,10 @@ class ViTCLI(LightningCLI):
         self.line = CommandLine(sys.argv[1:] if args is None else args)
         silence()
         self.claimed: Path | None = None
+        with ExitStack() as self.until_end:
+            self._run(args)
+
+    def _run(self, args: ArgsType) -> None:
         try:
             super().__init__(
                 model_class=LightningModule,
@@ -137,6 +153,10 @@ class ViTCLI(LightningCLI):
         typed = str(run.checkpoint) if run else line.value("--ckpt_path")
         checkpoint = find_checkpoint(verb, typed, self.root, self.experiment)
         if checkpoint:
+            check_name(line, checkpoint)
+        if checkpoint and verb == "fit" and not line.has("--print_config"):
+            checkpoint = self._held(checkpoint)
+        if checkpoint:
             named = [*contents, config_of(run.folder, verb)] if run and run.is_folder else contents
             line.set("--ckpt_path", str(checkpoint))
             self.trained = read_facts(checkpoint, models_named(line, named), goes_on=verb == "fit")
@@ -158,6 +178,15 @@ class ViTCLI(LightningCLI):
             )
             raise InputError(f"{long or 'a number'} is too large: {error}") from None
         check_values(self.config[verb])
+
+    def _held(self, checkpoint: Path) -> Path:
+        """Let no other process train in the folder of a checkpoint from which a run goes on; return its newest name."""
+        folder = folders.folder_of(checkpoint)
+        if folder is None:
+            return checkpoint
+        self.until_end.enter_context(locked(folder))
+        # What another process had yet to give its name, or was about to replace.
+        return checkpoint if checkpoint.exists() else folders.checkpoint_of(folder, "last") or checkpoint
 
     def _sentence(self, message: str) -> str:
         """What the parser reports, in one sentence that names the flag."""
@@ -202,6 +231,8 @@ class ViTCLI(LightningCLI):
         for name in DATA_FACTS:
             if self.trained and self.model.hparams.get(name) is None:
                 self.model.hparams[name] = self.trained["hyper_parameters"].get(name)
+        if self.trained and isinstance(self.model, RecipeModel):
+            check_image_size(self.model.config, self.model.hparams, self.trained["hyper_parameters"])
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """Add the run folder, the loggers and the default callbacks."""
@@ -217,6 +248,7 @@ class ViTCLI(LightningCLI):
             if self.folder is None:
                 self.stood = folders.standing(self.root)
                 self.folder = self.claimed = folders.claim(self.root, self.experiment)
+                self.until_end.enter_context(locked(self.folder))
             kwargs["logger"] = self._loggers(config.get("logger"))
         if isinstance(self.datamodule, KnowsRun):
             self.datamodule.run_folder = self.folder
@@ -271,17 +303,11 @@ class ViTCLI(LightningCLI):
         self.trainer.predict(**kwargs | {"return_predictions": False})
 
     def after_fit(self) -> None:
-        """Say that nothing was left to do; a run that made no step has failed."""
+        """A run that made no step has failed."""
         if self.trainer.global_step == 0:
             raise InputError(
                 "the run made no optimiser step; raise --trainer.max_epochs, --trainer.max_steps or "
                 "--trainer.limit_train_batches"
-            )
-        if self.trained.get("global_step") == self.trainer.global_step and self.trainer.is_global_zero:
-            print(
-                f"nothing was left to train: the checkpoint has {self.trainer.global_step} optimiser steps; "
-                "raise --trainer.max_epochs or --trainer.max_steps to go on",
-                flush=True,
             )
 
 

@@ -57,14 +57,53 @@ def record_of(source: Numbered, index: int) -> tuple[Any, Any]:
 
 
 def keys_of(images: Any) -> Sequence[Any]:
-    """Return a name per record: the set's own, else its number."""
-    return getattr(images, "keys", range(len(images)))
+    """Return a name per record: the set's own, else its number.
+
+    Raises:
+        InputError: the set has something else as its `keys`.
+    """
+    keys = getattr(images, "keys", None)
+    if keys is None:
+        return range(len(images))
+    _check_member(images, "keys", keys, "name")
+    return keys
 
 
 def labels_of(images: Any) -> np.ndarray | None:
-    """Return the label of every record, None where the set has no list of them."""
+    """Return the label of every record, None where the set has no list of them.
+
+    Raises:
+        InputError: the set has something else as its `labels`.
+    """
     labels = getattr(images, "labels", None)
-    return None if labels is None else np.asarray(labels)
+    if labels is None:
+        return None
+    _check_member(images, "labels", labels, "number")
+    try:
+        found = np.asarray(labels)
+    except (TypeError, ValueError, RuntimeError):  # rows of different lengths
+        found = np.empty(len(labels), object)
+    if found.ndim != 1 or found.dtype.kind in "iubf":
+        return found
+    example = next((label for label in labels if not isinstance(label, int | np.integer)), labels[0])
+    raise InputError(
+        f"the {type(images).__name__} has the label {example!r:.60} in its attribute labels, expected an int per "
+        "record; call the attribute otherwise, or make them numbers"
+    )
+
+
+def _check_member(images: Any, member: str, found: Any, what: str) -> None:
+    """Refuse a member that is no sequence with an entry per record."""
+    if callable(found) or not (hasattr(found, "__len__") and hasattr(found, "__getitem__")):
+        is_a = "a method" if callable(found) else f"a {type(found).__name__}"
+    elif len(found) < len(images):
+        is_a = f"a sequence of {len(found)} for {len(images)} records"
+    else:
+        return
+    raise InputError(
+        f"{member} of the {type(images).__name__} is {is_a}, expected an attribute with a {what} per record, "
+        "or none of that name"
+    )
 
 
 def blocks_of(images: Any) -> np.ndarray | None:

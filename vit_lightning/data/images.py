@@ -131,6 +131,10 @@ def _eight_bit_tensor(image: Tensor, name: str, shape: Sequence[int], asked: str
     if image.ndim != 3 or not (image.dtype == torch.uint8 or image.is_floating_point()):
         kind = str(image.dtype).removeprefix("torch.")
         raise InputError(f"{name}: {asked}, not {kind} {tuple(shape)}; convert it in the set")
+    if image.layout != torch.strided or image.is_meta:
+        raise InputError(f"{name}: {asked}, not one that is sparse or has no values; convert it in the set")
+    if not image.numel():
+        raise BrokenImage(name, f"{tuple(shape)} holds no pixels")
     if image.dtype == torch.uint8:
         return image
     if not ((image >= 0) & (image <= 1)).all():

@@ -200,6 +200,7 @@ def _decode(records: Records, shape: torch.Size, cores: int) -> InMemorySet:
             raise chunk
         pixels[chunk.indices] = chunk.pixels
         if len(chunk.labelled):
+            records.label(chunk.labels[0], int(chunk.labelled[0]))  # of one kind in all chunks
             if labels is None:
                 labels = chunk.labels.new_full((len(records), *chunk.labels.shape[1:]), IGNORE)
             labels[chunk.labelled] = chunk.labels

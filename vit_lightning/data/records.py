@@ -1,7 +1,7 @@
 """A set as the loader's workers hold it: draws in, tensors out, broken images raised or skipped and counted."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from vit_lightning.augment.per_image import Size, Transform
-from vit_lightning.data import image_set, images
+from vit_lightning.data import image_set, images, labels
 from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.pixel_form import PixelForm
@@ -101,6 +101,7 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
         self.split = split
         self.strict = on_error != "fix"
         self.skipped = Skipped(len(source), max_broken, split) if on_error == "skip" else None
+        self.several: bool | None = None  # whether labels are vectors, once one was seen
         self.seed = run_seed()
         channels, dtype = (form.channels, form.dtype) if form else (None, torch.uint8)
         self.blank = torch.zeros((channels or 3, *size), dtype=dtype), torch.tensor(BROKEN)
@@ -154,11 +155,13 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
 
     def check_labels(self) -> None:
         """Find the first wrong label, where the set knows all of them at once."""
-        labels = image_set.labels_of(self.source)
-        if labels is not None and labels.ndim == 1:
-            wrong = np.flatnonzero(((labels < 0) | (labels >= (self.num_classes or 0))) & (labels != IGNORE))
-            if len(wrong):
-                self.label(labels[wrong[0]], int(wrong[0]))
+        known = image_set.labels_of(self.source)
+        if known is not None and known.ndim == 1:
+            wrong = ~((known >= 0) & (known < (self.num_classes or 0))) | (known % 1 != 0)
+            if self.split != "training" or self.num_classes is None:
+                wrong &= known != IGNORE
+            if wrong.any():
+                self.label(known[wrong.argmax()], int(wrong.argmax()))
 
     def _load(self, draw: Draw) -> tuple[Tensor, Tensor] | None:
         """Return a record, or None if it is broken and that is allowed."""
@@ -217,24 +220,10 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
 
     def label(self, label: Any, index: int) -> Tensor:
         """Return a label as int64 `()` or float `(classes)`, or raise InputError if it is no such thing."""
-        classes = self.num_classes or 0
-        label = numeric(label, lambda: self.name(index), classes)
-        if label.is_floating_point() and label.shape == (classes,):
-            return label.float()
-        if label.ndim or label.is_floating_point():
-            raise InputError(
-                f"{self.name(index)} has a label of {label.dtype} {tuple(label.shape)}; "
-                f"expected an int or {classes} floats"
-            )
-        if not 0 <= label < classes and label != IGNORE:
-            known = f"outside the {classes} classes 0 to {classes - 1}" if classes else "but the data names no classes"
-            raise InputError(f"{self.name(index)} has label {label.item()}, {known}")
-        return label.long()
 
+        def name() -> str:
+            return self.name(index)
 
-def numeric(label: Any, name: Callable[[], str], num_classes: int) -> Tensor:
-    """Return the label of a record as a tensor, or raise InputError with its name if it is neither number nor array."""
-    try:
-        return torch.as_tensor(label)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"{name()} has the label {label!r:.50}; expected an int or {num_classes} floats") from error
+        found = labels.checked(label, name, self.num_classes, may_hide=self.split != "training")
+        self.several = labels.of_one_kind(found, self.several, name)
+        return found

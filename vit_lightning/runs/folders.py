@@ -12,6 +12,7 @@
         best.ckpt       the best by the model's monitor                                 Lightning's ModelCheckpoint
       test.json         scores of the last test; validate.json, of the last validation  callbacks/score_file.py
       nonfinite.json    what was not finite in the step that ended the run              callbacks/finite_guard.py
+      .lock             held by the process that trains here                            runs/lock.py
 
 A checkpoint is a file, or a folder where it is sharded. Files without config.yaml are of a run that was refused.
 Nothing here loads torch, so that `sweep` can look at run folders.
@@ -38,6 +39,8 @@ CHECKPOINTS = "checkpoints"
 ENVIRONMENT = "env.json"
 REMOVED = "the run folder {folder} was removed or moved while the run went on; start it again"
 RUN_ENV = "VIT_LIGHTNING_RUN"
+RANKS = (("RANK",), ("SLURM_PROCID",), ("LOCAL_RANK", "NODE_RANK"))
+"""Variables that say which process of a run this is; the first that is set counts, with that beside it."""
 
 
 def claim(root: Path, experiment: str) -> Path:
@@ -46,7 +49,7 @@ def claim(root: Path, experiment: str) -> Path:
     Ranks above zero create nothing: those that rank zero launched find its folder in their environment; those started
     from outside (torchrun, srun) never write to a folder, and Lightning sends them rank zero's for what they must read.
     """
-    if _rank() > 0:
+    if rank() > 0:
         return Path(os.environ.get(RUN_ENV, root / experiment))
     for number in count(max(_numbers(root / experiment), default=-1) + 1):
         folder = root.resolve() / experiment / str(number)
@@ -82,12 +85,18 @@ def discard(folder: Path, stood: Path) -> None:
         folder: What `claim` has made.
         stood: What `standing` was before.
     """
-    if _rank() > 0 or configs(folder):
+    if rank() > 0 or configs(folder):
         return
     shutil.rmtree(folder, ignore_errors=True)
     with suppress(OSError):  # other runs lie there
         for around in takewhile(lambda parent: parent != stood, folder.parents):
             around.rmdir()
+
+
+def rank() -> int:
+    """Number of this process over all hosts; of one whose launcher names its host alone, 0 on the first host only."""
+    names = next((names for names in RANKS if names[0] in os.environ), RANKS[-1])
+    return sum(int(os.environ.get(name) or 0) for name in names)
 
 
 def configs(folder: Path) -> list[Path]:
@@ -149,16 +158,24 @@ def is_run(folder: Path) -> bool:
     return folder.is_dir() and ((folder / CHECKPOINTS).is_dir() or bool(configs(folder)))
 
 
-def trained_checkpoint(folder: Path, name: str = "best") -> Path:
-    """Checkpoint `name` (last or best) of a run; a run without validation has no best one, and gives its last.
+def trained_checkpoint(folder: Path, name: str | None = None) -> Path:
+    """Checkpoint `name` (last or best) of a run; unset: the best one, or, with a warning, the last one without it.
 
     Raises:
-        InputError: it has none.
+        InputError: it has none, or the best one is damaged.
     """
-    names = ("best", "last") if name == "best" else ("last",)
-    if path := next(filter(None, (checkpoint_of(folder, each) for each in names)), None):
+    if path := checkpoint_of(folder, name or "best"):
         return path
-    raise InputError(f"the run {folder} has no whole {' or '.join(f'{each}.ckpt' for each in names)} yet")
+    best = folder / CHECKPOINTS / "best.ckpt"
+    if name is None and best.exists():
+        raise InputError(f"{best} is damaged: it does not hold what was written; give last.ckpt beside it in its place")
+    if name is None and (path := checkpoint_of(folder, "last")):
+        warnings.warn(f"{folder} has no best.ckpt, which only validation makes: {path} is taken", stacklevel=2)
+        return path
+    also = (
+        f"; give --ckpt_path last to take {last}" if name == "best" and (last := checkpoint_of(folder, "last")) else ""
+    )
+    raise InputError(f"the run {folder} has no whole {name or 'best.ckpt or last'}.ckpt yet{also}")
 
 
 def interrupted(root: Path, experiment: str) -> Path | None:
@@ -192,10 +209,6 @@ def environment(device: str) -> dict[str, Any]:
 
 def _numbers(folder: Path) -> list[int]:
     return [int(entry.name) for entry in folder.glob("*") if entry.name.isdigit()] if folder.is_dir() else []
-
-
-def _rank() -> int:
-    return int(next((os.environ[name] for name in ("RANK", "SLURM_PROCID", "LOCAL_RANK") if name in os.environ), 0))
 
 
 def _version(package: str) -> str | None:

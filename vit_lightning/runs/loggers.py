@@ -11,7 +11,7 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 
 from vit_lightning.errors import InputError
-from vit_lightning.files import write_atomically
+from vit_lightning.files import check_regular, write_atomically
 from vit_lightning.runs.folders import REMOVED
 
 
@@ -25,6 +25,10 @@ class MetricsCSV(CSVLogger):
 
     def __init__(self, folder: Path, resume_step: int = 0) -> None:
         super().__init__(save_dir=folder, name="", version="")
+        file = folder / ExperimentWriter.NAME_METRICS_FILE
+        check_regular(file)
+        if file.is_dir():
+            raise InputError(f"{file} is a folder; move it away to let the run write its metrics there")
         self.resume_step = resume_step
 
     @property

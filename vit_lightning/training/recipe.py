@@ -127,7 +127,8 @@ class RecipeModel(LightningModule, metaclass=Completed):
         given = self.hparams["mean"] or self.hparams["std"]
         self.net = self.build_net()
         taken = self.hparams["mean"] or self.hparams["std"]
-        self.normalised_by = "the checkpoint" if given else "the weights" if taken else "the default"
+        silent = ", since the weights state none" if getattr(self, "weights", None) else ""
+        self.normalised_by = "the checkpoint" if given else "the weights" if taken else f"the default{silent}"
         for name in NORMALISATION:
             if not self.hparams[name]:
                 self.assumed.add(name)

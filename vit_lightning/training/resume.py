@@ -10,8 +10,9 @@ from lightning.pytorch.utilities import rank_zero_info
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from vit_lightning.errors import InputError
+from vit_lightning.errors import InputError, listing
 from vit_lightning.models import NetConfig, resolve
+from vit_lightning.models.config import ResolvedConfig, grid_of
 from vit_lightning.runs.checkpoint_names import RAW
 from vit_lightning.seeds import run_seed
 from vit_lightning.training.averaging import UPDATES, WeightAverage
@@ -24,6 +25,7 @@ OPTIMIZER_STATE_DEPENDS_ON = ("optim.name", "optim.layer_decay", "optim.decay_on
 ONLY_TRAINING = ("optim", "schedule", "averaging", "label_smoothing", "freeze_trunk", "recompute", "compile")
 ONLY_TRAINING += ("cuda_graph", "weights", "weights_raw", "weights_head", "weights_resampling", "weights_adapt")
 """Settings that bear on training alone, of which a scored checkpoint says nothing."""
+LEAVE = "leave {} to the checkpoint, in flags and -c files"
 REMEDIES = {"image_size": "give --data.image_size {image_size}", "num_classes": "give data of {num_classes} classes"}
 """What mends a difference that comes from the data, not from a flag of the model."""
 
@@ -75,11 +77,37 @@ def check_net(differences: Mapping[str, str], saved: Mapping[str, Any], fixed: C
     found = [key for key in differences if key in fixed or (key.startswith("net.") and key not in MAY_CHANGE_ON_RESUME)]
     if found:
         facts = {name: saved[name] for name in ("image_size", "num_classes")}
-        remedies = dict.fromkeys(REMEDIES.get(key, "drop the flag").format(**facts) for key in found)
+        remedies = [REMEDIES[key].format(**facts) for key in found if key in REMEDIES]
+        if others := [f"model.{key}" for key in found if key not in REMEDIES]:
+            remedies.append(LEAVE.format(listing(others)))
         raise InputError(
             f"the checkpoint holds another net: {'; '.join(differences[key] for key in found)} (checkpoint -> now);"
             f" {' and '.join(remedies)}" + ", or start a new run without --ckpt_path" * trains
         )
+
+
+def check_image_size(config: ResolvedConfig, now: Mapping[str, Any], then: Mapping[str, Any]) -> None:
+    """Refuse images that a checkpoint's net cannot be built for, as those of a file that was written for another one.
+
+    Args:
+        config: the net that would be built.
+        now: settings of the run.
+        then: settings of the checkpoint.
+
+    Raises:
+        InputError: naming both sizes.
+    """
+    sizes = [(size, size) if isinstance(size, int) else size for size in (now["image_size"], then.get("image_size"))]
+    if None in sizes or tuple(sizes[0]) == tuple(sizes[1]):
+        return
+    try:
+        grid_of(config, tuple(sizes[0]))
+    except InputError as error:
+        (y, x), (rows, columns) = sizes
+        raise InputError(
+            f"the checkpoint's net takes images of {rows}x{columns} pixels, and the data gives {y}x{x}; give "
+            f"--data.image_size {then['image_size']}, or the checkpoint of the net that these settings are for"
+        ) from error
 
 
 def bears_on_scores(key: str) -> bool:
@@ -93,7 +121,8 @@ def check_optimizer(differences: Mapping[str, str]) -> None:
     if found:
         raise InputError(
             f"a resumed run keeps its optimiser: {'; '.join(found)} (checkpoint -> now); "
-            "drop the flag, or begin anew with --model.weights"
+            f"{LEAVE.format(listing(f'model.{key}' for key in differences if key in OPTIMIZER_STATE_DEPENDS_ON))}, or "
+            "begin anew with --model.weights"
         )
 
 

@@ -217,7 +217,7 @@ def test_devices_and_precision(facts, severity, said):
     ("slurm", "severity", "said"),
     [
         ({"SLURM_NTASKS": "8", "SLURM_CPUS_PER_TASK": "9"}, "note", "8 tasks"),
-        ({"SLURM_NTASKS": "1", "SLURM_CPUS_PER_TASK": "9"}, "error", "SLURM starts 1 tasks"),
+        ({"SLURM_NTASKS": "1", "SLURM_CPUS_PER_TASK": "9"}, "error", "SLURM starts 1 task, "),
         ({"SLURM_NTASKS": "8", "SLURM_CPUS_PER_TASK": "2"}, "warning", "2 cores, and 8 workers"),
         ({"SLURM_NTASKS": "8"}, "warning", "1 cores"),
         ({"SLURM_JOB_NAME": "bash", "SLURM_NTASKS": "1"}, "note", "interactive"),
@@ -274,7 +274,7 @@ def test_pairs_are_named_rightly_behind_images_that_cannot_be_read():
 def test_one_batch_is_just_enough():
     machine = Machine(cores=8, devices=3, nodes=2, accumulation=5)
     finding = only(findings.batch(24, 4, machine))
-    assert (finding.severity, finding.text.split("; ")[1]) == ("note", "1 batches per epoch")
+    assert (finding.severity, finding.text.split("; ")[1]) == ("note", "1 batch per epoch")
     finding = only(findings.batch(23, 4, machine))
     assert finding.text == "23 training images are too few for one batch of 24"
     assert finding.fix == "give --data.batch_size 3 or less"

@@ -53,7 +53,7 @@ def test_a_sound_set_passes(doctor):
     assert done.code == 0, done.err
     assert done.out.splitlines()[-1] == "doctor   0 errors, 0 warnings, 2 notes"
     assert "looked at 16 of 16 training images" in done.out
-    assert "effective batch 4: 4 per device x 1 devices x 1 nodes x 1 accumulated; 4 batches per epoch" in done.out
+    assert "effective batch 4: 4 per device x 1 device x 1 node x 1 accumulated; 4 batches per epoch" in done.out
     assert content["images"] == {
         "training": {"images": 16, "unreadable": 0},
         "validation": {"images": 4, "unreadable": 0},

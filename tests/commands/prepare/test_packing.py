@@ -191,6 +191,7 @@ def test_batches_end_with_their_shard():
         (IGNORE, np.int64(IGNORE).tobytes()),
         (torch.tensor([1.0, 0.0, 1.0]), np.array([0, 2], np.int32).tobytes()),
         (torch.tensor([0.0, 0.0, 0.0]), b""),
+        (torch.full((3,), float(IGNORE)), np.array([IGNORE], np.int32).tobytes()),
         (3, "a has label 3, outside the 3 classes"),
         (-5, "a has label -5, outside the 3 classes"),
         (torch.tensor([1.0, 0.5, 1.0]), r"a has a label of \(3,\) that is not a 0 or 1 for each class"),
@@ -202,7 +203,7 @@ def test_labels_are_stored_as_classes(label, stored):
         def __getitem__(self, number: int) -> tuple[torch.Tensor, object]:
             return torch.zeros(3, 2, 4, dtype=torch.uint8), label
 
-    found = Encoding(One([0], "a"), 3, Form(None, 90, 2), "raise")[0]
+    found = Encoding(One([0], "a"), 3, Form(None, 90, 2), "raise", may_hide=True)[0]
     if isinstance(stored, bytes):
         _, classes, key = chunks.fields(found.item, 3)
         assert (classes, key) == (stored, b"a")
@@ -210,6 +211,13 @@ def test_labels_are_stored_as_classes(label, stored):
     else:
         with pytest.raises(InputError, match=stored):
             raise found
+
+
+@pytest.mark.parametrize("label", [IGNORE, torch.full((3,), float(IGNORE)), np.array([0, 1, 0])])
+def test_labels_that_no_reader_takes_are_not_packed(label):
+    fault = Encoding([(torch.zeros(3, 2, 4, dtype=torch.uint8), label)], 3, Form(None, 90, 2), "raise")[0]
+    assert isinstance(fault, InputError)
+    assert "stands for one that is not told" in str(fault) or "expected an int or 3 floats" in str(fault)
 
 
 def test_a_set_has_labels_of_one_kind(tmp_path):

@@ -444,12 +444,12 @@ def test_what_failed_before_it_had_a_state_may_change(sweep):
     [
         (["finished", "finished"], None, None, ""),
         (["finished", "failed"], None, 1, "failed   rates/s=1: why\nerror: 1 of 2 runs failed\n"),
-        (["stopped", "finished"], signal.SIGTERM, 143, "1 runs remain; the same command goes on with them\n"),
+        (["stopped", "finished"], signal.SIGTERM, 143, "1 run remains; the same command goes on with them\n"),
         (
             ["stopped", "failed"],
             signal.SIGINT,
             130,
-            "failed   rates/s=1: why\nerror: 1 of 2 runs failed\n1 runs remain",
+            "failed   rates/s=1: why\nerror: 1 of 2 runs failed\n1 run remains",
         ),
         (["finished", "elsewhere"], None, 1, "1 of 2 runs are under way elsewhere and missing here"),
         (["finished"], signal.SIGTERM, 143, ""),

@@ -1,4 +1,5 @@
 import random
+import re
 from collections import Counter
 
 import numpy as np
@@ -101,10 +102,14 @@ ODD = [
 
 def test_a_table_is_read_as_it_was_written(tmp_path):
     splits = [number % 3 for number in range(len(ODD))]
-    write(tmp_path / "split.csv", ODD, ["cat"] * len(ODD), splits)
-    assert read(tmp_path / "split.csv") == dict(zip(ODD, splits, strict=True))
-    write(tmp_path / "split.csv", ODD, ["cat"] * len(ODD), [0] * len(ODD))  # never over another
-    assert read(tmp_path / "split.csv") == dict(zip(ODD, splits, strict=True))
+    write(tmp_path / "split.csv", ODD, ["=cat"] * len(ODD), splits)
+    assert {file: kept[:2] for file, kept in read(tmp_path / "split.csv").items()} == {
+        file: (split, "=cat") for file, split in zip(ODD, splits, strict=True)
+    }
+    write(tmp_path / "split.csv", ODD, ["=cat"] * len(ODD), [0] * len(ODD))  # never over another
+    assert {file: kept[:2] for file, kept in read(tmp_path / "split.csv").items()} == {
+        file: (split, "=cat") for file, split in zip(ODD, splits, strict=True)
+    }
     assert digest(ODD, splits) == digest(reversed(ODD), reversed(splits)) != digest(ODD, [0] * len(ODD))
 
 
@@ -117,7 +122,9 @@ def test_a_table_is_read_as_it_was_written(tmp_path):
             "file,split\na.jpg,fold1\n",
             r"has in row 1 \(a\.jpg\) the split 'fold1', expected one of train, training, val",
         ),
-        ("file,split\na.jpg,train\na.jpg,test\n", r"has a\.jpg in two splits, the second in row 2"),
+        ("file,split\na.jpg,train\na.jpg,test\n", r"has a\.jpg in two splits, in row 1 and in row 2"),
+        ("file,class,split\na.jpg,x,train\na.jpg,y,train\n", r"has a\.jpg in two classes, in row 1 and in row 2"),
+        ("file,split,split\na.jpg,train,test\n", r"has the column 'split' twice"),
     ],
 )
 def test_wrong_tables(tmp_path, text, said):
@@ -142,3 +149,34 @@ def test_files_that_were_added_or_removed_are_named(tmp_path):
         by_table(table, more, "photos", is_of_run=True)
     splits, left_out = by_table(table, more, "photos", is_of_run=False)
     assert (splits.tolist(), left_out) == ([TRAIN, VAL, TEST, -1], 1)
+
+
+def test_a_file_in_another_class_than_that_of_the_table(tmp_path):
+    table = tmp_path / "split.csv"
+    table.write_text("file,class,split\na.jpg,cat,train\nb.jpg,'=dog,val\n")
+    for labels in (["cat", "=dog"], None):
+        assert by_table(table, ["a.jpg", "b.jpg"], "photos", True, labels)[0].tolist() == [TRAIN, VAL]
+    said = r"split\.csv has in row 2 b\.jpg in class '=dog', and photos has it in class 'cat'; "
+    with pytest.raises(InputError, match=said + "begin a new run"):
+        by_table(table, ["a.jpg", "b.jpg"], "photos", True, ["cat", "cat"])
+    with pytest.raises(InputError, match=said + "correct the row, or remove the column class"):
+        by_table(table, ["a.jpg", "b.jpg"], "photos", False, ["cat", "cat"])
+
+
+def test_the_separators_of_a_table_may_be_those_of_windows(tmp_path):
+    table = tmp_path / "split.csv"
+    table.write_text("file,split\ncat\\a.jpg,train\n./dog/b.jpg,val\n")
+    assert by_table(table, ["cat/a.jpg", "dog/b.jpg"], "photos", True)[0].tolist() == [TRAIN, VAL]
+    table.write_text("file,split\ncat\\a.jpg,train\ncat/a.jpg,val\n")
+    with pytest.raises(InputError, match=r"has cat/a\.jpg in two splits, in row 1 and in row 2"):
+        by_table(table, ["cat/a.jpg"], "photos", True)
+
+
+@pytest.mark.parametrize(
+    ("listed", "there"), [("cat/a.jpg", "Cat/A.JPG"), ("cat/a.jpg", "dog/a.jpg"), ("caf\u00e9.jpg", "cafe\u0301.jpg")]
+)
+def test_what_a_missing_file_may_have_become(tmp_path, listed, there):
+    table = tmp_path / "split.csv"
+    table.write_text(f"file,split\nb.jpg,train\n{listed},train\n", encoding="utf-8")
+    with pytest.raises(InputError, match=re.escape(f"such as {listed} ({there} is there, and not listed); put")):
+        by_table(table, ["b.jpg", there], "photos", False)

@@ -9,10 +9,16 @@ from tests.models.fast.test_fused import attend_on_cpu
 
 
 def compare(device: str, dtype: torch.dtype) -> None:
+    """Heads of a power of two, and of 40 features as H/14's 80 are none."""
+    for width in (32, 40):
+        compare_width(width, device, dtype)
+
+
+def compare_width(width: int, device: str, dtype: torch.dtype) -> None:
     """Logits near -150, 0 and 150: exp(-logits) of the first has no value in fp32."""
     from vit_lightning.models.fast.attend import attend_backward
 
-    heads, tokens, width = 2, 41, 32  # the last step of the kernel's loop reaches beyond the last token
+    heads, tokens = 2, 41  # the last step of the kernel's loop reaches beyond the last token
     for middle in (-150.0, 0.0, 150.0):
         torch.manual_seed(0)
         packed = torch.randn(2, tokens, 3 * heads * width, device=device)
@@ -27,7 +33,8 @@ def compare(device: str, dtype: torch.dtype) -> None:
         theirs = packed.grad.float()
         error = (ours.float() - theirs).norm() / theirs.norm()
         assert error < (1e-4 if dtype == torch.float32 else 5e-2), (middle, error)
-        assert torch.allclose(sums, ours.float().sum((0, 1)), atol=0.1)
+        error = (sums - packed.grad.double().sum((0, 1))).norm() / packed.grad.double().abs().sum((0, 1)).norm()
+        assert error < (1e-5 if dtype == torch.float32 else 5e-3), (middle, error)
 
 
 @pytest.mark.gpu

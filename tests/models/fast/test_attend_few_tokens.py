@@ -8,7 +8,7 @@ from tests.models.fast.test_fused import attend_on_cpu
 
 
 def compare(device: str, dtype: torch.dtype) -> None:
-    """As many tokens as there is room for, fewer, and one; logits far from zero in the last case."""
+    """As many tokens as there is room for, fewer, and one; logits far from zero; heads of no power of two."""
     from vit_lightning.models.fast import attend_few_tokens
 
     torch.manual_seed(0)
@@ -17,6 +17,7 @@ def compare(device: str, dtype: torch.dtype) -> None:
         (3, 17, 2, 16, 1.0),
         (1, 1, 1, 32, 1.0),
         (2, 33, 3, 16, 9.0),
+        (2, 20, 3, 24, 1.0),
     ]:
         packed = (size * torch.randn(batch, tokens, 3 * heads * width, device=device)).to(dtype).requires_grad_()
         grad = torch.randn(batch, tokens, heads * width, device=device).to(dtype)

@@ -11,6 +11,7 @@ import numpy as np
 from vit_lightning.commands.doctor.machine import Machine
 from vit_lightning.commands.doctor.survey import Survey
 from vit_lightning.data.pixel_form import NO_WHITE
+from vit_lightning.terminal import counted
 
 IMBALANCE = 10
 """Largest over smallest class, in images, from which on it is worth a word."""
@@ -96,12 +97,15 @@ def depth(found: Survey) -> list[Finding]:
 
 
 def wrong_labels(found: Survey) -> list[Finding]:
-    """Class numbers that do not exist."""
-    if not found.outside:
-        return []
-    items = tuple(f"{found.keys[record]}: {label}" for record, label in sorted(found.outside.items()))
-    text = f"{_images(items, found)} with a label outside the classes 0 to {len(found.counts) - 1}"
-    return [Finding("error", "labels", text, "correct them, or the number of classes", items)]
+    """Class numbers that do not exist, and labels that are none."""
+    findings = []
+    if items := tuple(f"{found.keys[record]}: {label}" for record, label in sorted(found.outside.items())):
+        text = f"{_images(items, found)} with a label outside the classes 0 to {len(found.counts) - 1}"
+        findings.append(Finding("error", "labels", text, "correct them, or the number of classes", items))
+    if found.mislabelled:
+        text = f"{_images(found.mislabelled, found)} without a label that a run takes"
+        findings.append(Finding("error", "labels", text, "correct them", _reasons(found, found.mislabelled)))
+    return findings
 
 
 def sizes(found: Survey, size: tuple[int, int]) -> list[Finding]:
@@ -224,11 +228,13 @@ def batch(images: int, batch_size: int, machine: Machine) -> list[Finding]:
     """The effective batch, and whether the training images fill one."""
     step = batch_size * machine.devices * machine.nodes
     text = (
-        f"effective batch {step * machine.accumulation:,}: {batch_size} per device x {machine.devices} devices x "
-        f"{machine.nodes} nodes x {machine.accumulation} accumulated; {images // step:,} batches per epoch"
+        f"effective batch {step * machine.accumulation:,}: {batch_size} per device x "
+        f"{counted(machine.devices, 'device')} x {counted(machine.nodes, 'node')} x {machine.accumulation} accumulated"
+        f"; {counted(images // step, 'batch', grouped=True)} per epoch"
     )
     if images < step:
-        text = f"{images:,} training images are too few for one batch of {step:,}"
+        few = counted(images, "training image", grouped=True)
+        text = f"{few} {'is' if images == 1 else 'are'} too few for one batch of {step:,}"
         return [
             Finding("error", "batch", text, f"give --data.batch_size {max(1, images * batch_size // step)} or less")
         ]
@@ -254,7 +260,7 @@ def processors(machine: Machine, workers: int) -> list[Finding]:
     """More workers than cores."""
     if workers * machine.devices <= machine.cores:
         return []
-    text = f"{workers} workers for each of {machine.devices} devices share {machine.cores} cores"
+    text = f"{counted(workers, 'worker')} for each of {counted(machine.devices, 'device')} share {machine.cores} cores"
     fix = f"give --data.num_workers {machine.cores // machine.devices}, or ask for more cores"
     return [Finding("warning", "workers", text, fix)]
 
@@ -290,12 +296,15 @@ def slurm(machine: Machine, workers: int) -> list[Finding]:
     findings = []
     tasks, wanted = allotted.get("SLURM_NTASKS", 1), machine.devices * machine.nodes
     if tasks != wanted:
-        text = f"SLURM starts {tasks} tasks, the trainer uses {machine.nodes} nodes x {machine.devices} devices"
+        text = (
+            f"SLURM starts {counted(tasks, 'task')}, the trainer uses {counted(machine.nodes, 'node')} x "
+            f"{counted(machine.devices, 'device')}"
+        )
         findings.append(Finding("error", "slurm", text, lines))
     if allotted.get("SLURM_CPUS_PER_TASK", 1) < workers:
         text = f"SLURM gives a task {allotted.get('SLURM_CPUS_PER_TASK', 1)} cores, and {workers} workers share them"
         findings.append(Finding("warning", "slurm", text, lines))
-    return findings or [Finding("note", "slurm", f"{tasks} tasks, as the trainer expects")]
+    return findings or [Finding("note", "slurm", f"{counted(tasks, 'task')}, as the trainer expects")]
 
 
 def _images(some: Sized, found: Survey) -> str:

@@ -15,7 +15,7 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from vit_lightning.data import images
+from vit_lightning.data import images, labels
 from vit_lightning.data.image_set import keys_of, record_of
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.pixel_form import PixelForm
@@ -38,6 +38,8 @@ class RecordFacts(NamedTuple):
     digest: int = 0
     """Hash of the pixels."""
     oddities: tuple[str, ...] = ()
+    mislabelled: str = ""
+    """What is wrong with its label, beside numbers of classes that do not exist."""
     peak: int = 0
     """Greatest value of more than 8 bits, where no window maps them."""
 
@@ -52,6 +54,7 @@ class Survey:
         classes: hash of the classes that a record shows, for comparisons.
         counts: number of records per class; one that shows several counts in each.
         outside: class numbers that do not exist, by record.
+        mislabelled: what else is wrong with labels, by record.
         sides: height and width.
         digests: hash of the pixels.
         faults: why records cannot be read.
@@ -67,6 +70,7 @@ class Survey:
     sides: np.ndarray
     digests: np.ndarray
     outside: dict[int, int] = field(default_factory=dict)
+    mislabelled: dict[int, str] = field(default_factory=dict)
     faults: dict[int, str] = field(default_factory=dict)
     damages: dict[int, str] = field(default_factory=dict)
     oddities: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -105,18 +109,17 @@ def survey(
     keys = keys_of(source)
     hashes, digests, sides = np.zeros(size, np.int64), np.zeros(size, np.uint64), np.zeros((size, 2), np.int32)
     found = Survey(split, keys, hashes, np.zeros(num_classes, np.int64), sides, digests)
-    for start, batch in _examined(source, keys, num_workers, form):
+    records = _ExaminedRecords(source, keys, num_classes, split != "training", form)
+    for start, batch in _examined(records, num_workers):
         for index, facts in enumerate(batch, start):
             _note(found, index, facts)
         advance(len(batch))
     return found
 
 
-def _examined(
-    source: Any, keys: Sequence[Any], num_workers: int, form: PixelForm
-) -> Iterator[tuple[int, list[RecordFacts]]]:
-    workers = min(num_workers, len(source) // CHUNK)
-    loader = DataLoader(_ExaminedRecords(source, keys, form), batch_size=CHUNK, num_workers=workers, collate_fn=list)
+def _examined(records: "_ExaminedRecords", num_workers: int) -> Iterator[tuple[int, list[RecordFacts]]]:
+    workers = min(num_workers, len(records) // CHUNK)
+    loader = DataLoader(records, batch_size=CHUNK, num_workers=workers, collate_fn=list)
     start = 0
     for batch in loader:
         yield start, batch
@@ -139,25 +142,47 @@ def _note(found: Survey, index: int, facts: RecordFacts) -> None:
             found.counts[label] += 1
         else:
             found.outside[index] = label
+    if facts.mislabelled:
+        found.mislabelled[index] = facts.mislabelled
     for oddity in facts.oddities:
         found.oddities[oddity].append(index)
 
 
 class _ExaminedRecords(Dataset[RecordFacts]):
-    def __init__(self, source: Any, keys: Sequence[Any], form: PixelForm) -> None:
+    def __init__(
+        self, source: Any, keys: Sequence[Any], num_classes: int, may_hide: bool, form: PixelForm = PixelForm()
+    ) -> None:
         self.source = source
         self.keys = keys
+        self.num_classes = num_classes
+        self.may_hide = may_hide
         self.form = form
 
     def __len__(self) -> int:
         return len(self.source)
 
     def __getitem__(self, index: int) -> RecordFacts:
-        return examine(self.source, index, str(self.keys[index]), self.form)
+        return examine(self.source, index, str(self.keys[index]), self.num_classes, self.may_hide, self.form)
 
 
-def examine(source: Any, index: int, key: str, form: PixelForm = PixelForm()) -> RecordFacts:
-    """Read one record and say what it is."""
+def examine(
+    source: Any,
+    index: int,
+    key: str,
+    num_classes: int = 0,
+    may_hide: bool = True,
+    form: PixelForm = PixelForm(),
+) -> RecordFacts:
+    """Read one record and say what it is.
+
+    Args:
+        source: the set.
+        index: the record's number.
+        key: its name.
+        num_classes: class numbers must be below; 0: labels are not looked at.
+        may_hide: whether its label may be hidden.
+        form: channels and values of the images that the run asks for.
+    """
     damage = ""
     try:
         image, label = record_of(source, index)
@@ -176,15 +201,25 @@ def examine(source: Any, index: int, key: str, form: PixelForm = PixelForm()) ->
     digest = hashlib.blake2b(repr(pixels.shape).encode(), digest_size=8)
     digest.update(rearrange(pixels, "c y x -> y x c").contiguous().numpy())
     odd = oddities(image, file) if isinstance(image, bytes) else ()
+    classes, mislabelled = _classes(label, num_classes, may_hide) if num_classes else (classes_of(label), "")
     peak = _peak(image, key) if form.window is None else 0
     sides = tuple(pixels.shape[1:])
-    return RecordFacts("", damage, classes_of(label), sides, int.from_bytes(digest.digest()), odd, peak)
+    return RecordFacts("", damage, classes, sides, int.from_bytes(digest.digest()), odd, mislabelled, peak)
 
 
 def _peak(image: Any, key: str) -> int:
     """Return the greatest value of an encoded image of more than 8 bits, 0 of any other."""
     values = images.deep_values(image, name=key) if isinstance(image, bytes | Image.Image) else None
     return 0 if values is None or values.dtype.kind == "f" else int(values.max())
+
+
+def _classes(label: Any, num_classes: int, may_hide: bool) -> tuple[tuple[int, ...], str]:
+    """Return the classes that a label names, and what is wrong with it beside numbers that do not exist."""
+    try:
+        return classes_of(labels.checked(label, str, num_classes, may_hide)), ""
+    except InputError as error:
+        is_number = isinstance(label, int | np.integer) and label != IGNORE
+        return (classes_of(label), "") if is_number else ((), str(error).strip())
 
 
 def classes_of(label: Any) -> tuple[int, ...]:

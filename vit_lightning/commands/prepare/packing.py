@@ -19,11 +19,11 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms.v2 import functional as F
 
-from vit_lightning.data import chunks, images
+from vit_lightning.data import chunks, images, labels
 from vit_lightning.data.image_set import ImageSet, keys_of, labels_of, record_of
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.pixel_form import PixelForm
-from vit_lightning.data.records import OnError, numeric
+from vit_lightning.data.records import OnError
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.data.workers import shield_worker
 from vit_lightning.errors import InputError
@@ -114,6 +114,7 @@ class Encoding(Dataset):
         num_classes: labels must be below.
         form: how images are stored.
         on_error: see Records.
+        may_hide: whether labels may be hidden, as those of test images.
         pixel_form: channels and values that the run asks for.
     """
 
@@ -123,6 +124,7 @@ class Encoding(Dataset):
         num_classes: int,
         form: Form,
         on_error: OnError,
+        may_hide: bool = False,
         pixel_form: PixelForm = PixelForm(),
     ) -> None:
         self.source = source
@@ -131,6 +133,7 @@ class Encoding(Dataset):
         self.form = form
         self.on_error = on_error
         self.pixel_form = pixel_form
+        self.may_hide = may_hide
 
     def __len__(self) -> int:
         return len(self.source)
@@ -139,20 +142,22 @@ class Encoding(Dataset):
         try:
             name = str(self.keys[number])
             image, label = record_of(self.source, number)
-            classes = self._classes(numeric(label, lambda: name, self.num_classes), name)
+            classes = self._classes(label, name)
             data, sides = self.form.encode(image, name, self.on_error == "fix", self.pixel_form)
         except InputError as error:  # raised in a worker it would reach the user with the worker's traceback
             return error
         return Packed(chunks.item(data, classes, name), None if isinstance(classes, np.ndarray) else classes, sides)
 
-    def _classes(self, label: Tensor, name: str) -> int | np.ndarray:
-        if label.is_floating_point():
-            if label.shape != (self.num_classes,) or not ((label == 0) | (label == 1)).all():
-                raise InputError(f"{name} has a label of {tuple(label.shape)} that is not a 0 or 1 for each class")
-            return np.flatnonzero(label.numpy()).astype(np.int32)
-        if not 0 <= label < self.num_classes and label != IGNORE:
-            raise InputError(f"{name} has label {label.item()}, outside the {self.num_classes} classes")
-        return int(label)
+    def _classes(self, label: Any, name: str) -> int | np.ndarray:
+        """Return the class or the classes that a label stands for, IGNORE where they are hidden."""
+        found = labels.checked(label, lambda: name, self.num_classes, self.may_hide)
+        if not found.is_floating_point():
+            return int(found)
+        if self.may_hide and (found == IGNORE).all():
+            return np.array([IGNORE], np.int32)
+        if not ((found == 0) | (found == 1)).all():
+            raise InputError(f"{name} has a label of {tuple(found.shape)} that is not a 0 or 1 for each class")
+        return np.flatnonzero(found.numpy()).astype(np.int32)
 
 
 class Packing:
@@ -225,9 +230,9 @@ class Packing:
 
     def _write(self, number: int, records: Sequence[Packed], wanted: int) -> None:
         file = self.folder / f"chunk-0-{number}.bin"
-        labels = [record.label for record in records]
-        several = labels[:1] == [None]
-        if any((label is None) != several for label in labels):
+        classes = [record.label for record in records]
+        several = classes[:1] == [None]
+        if any((label is None) != several for label in classes):
             raise InputError(f"{file}: some images have one class and some a vector of them; a set must have one kind")
         entry = {
             "filename": file.name,
@@ -236,7 +241,7 @@ class Packing:
             "chunk_bytes": file.stat().st_size,
             "skipped": wanted - len(records),
             "sides": np.sum([record.sides for record in records], axis=0, dtype=int).tolist() if records else [0, 0],
-            "labels": None if several else base64.b85encode(np.array(labels, dtype="<i4").tobytes()).decode(),
+            "labels": None if several else base64.b85encode(np.array(classes, dtype="<i4").tobytes()).decode(),
         }
         self._add(entry | {"shard": number})
         self.done[number] = entry
@@ -253,9 +258,9 @@ class Packing:
         listed = [{name: entry[name] for name in LISTED} for entry in entries if entry["chunk_size"]]
         digests = {}
         if not several:
-            labels = np.concatenate([np.frombuffer(base64.b85decode(entry["labels"]), "<i4") for entry in entries])
+            classes = np.concatenate([np.frombuffer(base64.b85decode(entry["labels"]), "<i4") for entry in entries])
             content = io.BytesIO()
-            np.save(content, labels)
+            np.save(content, classes)
             digests["labels_sha256"] = chunks.put(self.folder / chunks.LABELS, [content.getvalue()])
         digests["index_sha256"] = chunks.put(self.folder / chunks.INDEX, [chunks.index(listed, several).encode()])
         totals = {name: sum(entry[of] for entry in entries) for name, of in TOTALS.items()}
@@ -302,9 +307,9 @@ class Packing:
         digest = hashlib.sha256()
         for key in self.encoding.keys:
             digest.update(f"{key}\n".encode(errors="surrogateescape"))
-        labels = labels_of(self.encoding.source)
-        if labels is not None:
-            digest.update(np.asarray(labels, dtype=np.int64).tobytes())
+        classes = labels_of(self.encoding.source)
+        if classes is not None:
+            digest.update(np.asarray(classes, dtype=np.int64).tobytes())
         return digest.hexdigest()
 
 

@@ -15,7 +15,7 @@ from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 from vit_lightning.files import unwritable, write_atomically
 from vit_lightning.seeds import seed_from
-from vit_lightning.terminal import progress
+from vit_lightning.terminal import counted, progress
 
 SPLITS = ("train", "val", "test")
 
@@ -131,13 +131,14 @@ def _prepare(data: ImageDataModule, out: Path, form: Form, mix: bool) -> None:
     write_atomically(out / "manifest.json", text.encode(errors="backslashreplace"))
     for split, facts in splits.items():
         sides = " x ".join(map(str, facts["mean_size"]))
-        counted = f"{facts['images']:,} images" + f" and {facts['skipped']:,} left out" * (facts["skipped"] > 0)
-        print(f"{split:<8} {counted}, {facts['bytes'] / 1e6:,.1f} MB, {sides} pixels on average")
+        left_out = f" and {facts['skipped']:,} left out" * (facts["skipped"] > 0)
+        images = counted(facts["images"], "image", grouped=True) + left_out
+        print(f"{split:<8} {images}, {facts['bytes'] / 1e6:,.1f} MB, {sides} pixels on average")
     print(f"wrote    {out}; read it with --data Shards --data.root {out}", flush=True)
 
 
 def _write(data: ImageDataModule, split: str, source: ImageSet, out: Path, form: Form) -> dict[str, Any]:
-    encoding = Encoding(source, data.num_classes, form, data.on_error, data.pixel_form)
+    encoding = Encoding(source, data.num_classes, form, data.on_error, split == "test", data.pixel_form)
     packing = Packing(encoding, out / split, data.workers, data.max_broken)
     if packing.images_done == len(source):
         print(f"{split:<8} stands already, of the same names and labels; to make it anew, remove {packing.folder}")

@@ -16,7 +16,7 @@ from vit_lightning.commands.sweep.plan import Cell, SweepPlan
 from vit_lightning.commands.sweep.run import LOG, check_unchanged, is_finished
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation.scores import MAIN_METRICS, METRICS, best_value
-from vit_lightning.files import spreadsheet_cell, write_atomically
+from vit_lightning.files import check_regular, spreadsheet_cell, write_atomically
 
 POINTS = 50
 """Validations of a cell that its learning curve keeps."""
@@ -76,13 +76,14 @@ def _read(path: Path | None, folder: Path) -> list[dict[str, float]]:
     """Lines of a metrics.csv, each without what it does not hold."""
     if path is None:
         raise InputError(f"{folder} has lost its metrics.csv; remove it to run the cell anew")
+    check_regular(path)
     try:
         text = path.read_text()
         lines = list(csv.DictReader(text.splitlines()))
         if not text.endswith("\n") or any(None in line or None in line.values() for line in lines):
             raise ValueError("a row is cut")
         return [{name: float(value) for name, value in line.items() if value} for line in lines]
-    except (ValueError, csv.Error) as error:
+    except (OSError, ValueError, csv.Error) as error:
         raise InputError(f"{path} is damaged ({error}); remove {folder} to run the cell anew") from error
 
 

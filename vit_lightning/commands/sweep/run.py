@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 
 from vit_lightning.commands.sweep.plan import Cell
 from vit_lightning.errors import InputError
-from vit_lightning.files import unwritable, write_atomically
+from vit_lightning.files import check_regular, unwritable, write_atomically
 from vit_lightning.private_api import lock_descriptor
 from vit_lightning.runs.folders import checkpoint_of
 from vit_lightning.yaml_files import AsWritten, read_mapping
@@ -68,6 +68,7 @@ class Outcome:
 
 def read_record(folder: Path) -> Record:
     """What a cell's folder says of it; nothing was done where there is none."""
+    check_regular(folder / RECORD)
     try:
         record = Record(**json.loads((folder / RECORD).read_text(encoding="utf-8")))
     except FileNotFoundError:

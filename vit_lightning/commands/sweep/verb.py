@@ -15,7 +15,7 @@ from vit_lightning.commands.sweep.results import main_metric, read_row, read_row
 from vit_lightning.commands.sweep.run import Outcome, check_unchanged, check_words, command, is_finished, run
 from vit_lightning.errors import InputError, did_you_mean
 from vit_lightning.files import check_place, unwritable
-from vit_lightning.terminal import console, report
+from vit_lightning.terminal import console, counted, report
 
 
 def sweep(
@@ -65,7 +65,7 @@ def sweep(
     records = [(cell, check_unchanged(cell, runs)) for plan in read for cell in plan.cells]
     mine = records[part - 1 :: parts]
     left = [cell for cell, record in mine if not is_finished(cell, record)]
-    report(f"{len(mine)} runs{f' of shard {shard}' * (parts > 1)}, {len(mine) - len(left)} finished before")
+    report(f"{counted(len(mine), 'run')}{f' of shard {shard}' * (parts > 1)}, {len(mine) - len(left)} finished before")
     if dry_run:
         check_words(left, report)
         _show_commands(left, runs)
@@ -129,9 +129,10 @@ def _exit(outcomes: list[Outcome], received: int | None, runs: Path) -> None:
     for outcome in failed:
         print(f"failed   {outcome.cell.place}: {outcome.reason}", file=sys.stderr)
     if failed:
-        print(f"error: {len(failed)} of {len(outcomes)} runs failed", file=sys.stderr)
+        print(f"error: {len(failed)} of {counted(len(outcomes), 'run')} failed", file=sys.stderr)
     if stopped:
-        print(f"{len(stopped)} runs remain; the same command goes on with them", file=sys.stderr)
+        remain = f"{counted(len(stopped), 'run')} remain{'s' * (len(stopped) == 1)}"
+        print(f"{remain}; the same command goes on with them", file=sys.stderr)
     if elsewhere:
         print(
             f"{len(elsewhere)} of {len(outcomes)} runs are under way elsewhere and missing here; "

@@ -13,7 +13,7 @@ def fusible(config: ResolvedConfig, tokens: Tensor) -> bool:
     """Whether the blocks can take these tokens on the fast path: half precision on a GPU, and no rarer part."""
     usual = config.attention == "global" and config.position != "relative" and config.position_at == "stem"
     width = config.width // config.heads
-    plain = usual and not config.swiglu and width in (16, 32, 64, 128)
+    plain = usual and not config.swiglu and width % 8 == 0 and 16 <= width <= 128
     return plain and half_on_gpu(tokens) is not None
 
 

@@ -51,12 +51,25 @@ def read(archive: Archive, heads: int | None, image_size: tuple[int, int] | None
     _check_extent(archive.path, config, classes, stored)
     mean, std = (numbers_fact(facts, name, config.channels) for name in ("mean", "std"))
     window = numbers_fact(facts, "window", 2)
-    names = list(archive.facts.get("class_names") or [])
+    names = _class_names(archive, classes)
     same = [TensorMapping(name, (name,)) for name in stored]
     weights = Weights(NAME, config, size, classes, same, stored, dropped, mean=mean, std=std, class_names=names)
     weights.window = None if window is None else (window[0], window[1])
     weights.training = _training(archive)
     return weights
+
+
+def _class_names(archive: Archive, classes: int) -> list[str]:
+    """Names of the classes, one for each output of the head; empty where the checkpoint has none."""
+    names = archive.facts.get("class_names") or []
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise InputError(f"{archive.path} is damaged: its class_names are no list of names; give another checkpoint")
+    if names and classes and len(names) != classes:
+        raise InputError(
+            f"{archive.path} is damaged: it has {len(names)} class_names for the {classes} outputs of its head; give "
+            "another checkpoint"
+        )
+    return list(names)
 
 
 def _check_extent(path: Path, config: ResolvedConfig, classes: int, stored: dict[str, Stored]) -> None:

@@ -1,0 +1,107 @@
+"""What a table of images says, in arrays that all processes share."""
+
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from datamodules.reading import table_columns, table_repeats, table_rows
+from datamodules.reading.drawn_split import NAMES as SPLIT_NAMES
+from datamodules.reading.drawn_split import split_number
+from datamodules.reading.image_files import without_prefix
+from datamodules.reading.label_text import is_whole
+from datamodules.reading.shared_sequences import Ragged, Strings
+from vit_lightning.errors import InputError
+
+Columns = str | Sequence[str] | None
+
+
+@dataclass(frozen=True)
+class TableForm:
+    """How a table is read.
+
+    Args:
+        columns: those with paths, and those with labels; None: the only ones that can be meant.
+        split: column with the name of each image's split, if there is one.
+        group: column that says which images stay together, if there is one.
+        prefix: beginning of the paths that is left out.
+        ending: ending of the files where the paths lack it.
+        multi_label: whether a row may have several labels, or none.
+        separator: what stands between several labels in text.
+        is_test: whether labels may be missing.
+    """
+
+    columns: tuple[Columns, Columns]
+    split: str | None
+    group: str | None
+    prefix: str
+    ending: str
+    multi_label: bool
+    separator: str
+    is_test: bool
+
+    def path(self, path: str) -> str:
+        """Return the path of a file by what the table says."""
+        path = without_prefix(path, self.prefix)
+        return path if path.endswith(self.ending) else path + self.ending
+
+
+def content(table: Path, form: TableForm) -> dict[str, np.ndarray | Strings | Ragged]:
+    """Read a table: paths, names of labels in order, which of them each image has, and what else it says.
+
+    Raises:
+        InputError: naming the first row that cannot be, or two rows of one image that differ.
+    """
+    columns = table_columns.choose(table, *form.columns, form.split, form.group, may_lack_labels=form.is_test)
+    numbers: dict[str, int] = {name: number for number, name in enumerate(columns.labels if columns.one_hot else ())}
+    labels, ends = array("i"), array("q", [0])
+    splits, groups, hidden = array("b"), list[str](), array("b")
+    rows = table_repeats.Rows()
+
+    def paths() -> Iterator[str]:
+        for row in table_columns.read(table, columns, form.multi_label, form.separator, form.is_test):
+            labels.extend(numbers.setdefault(name, len(numbers)) for name in row.labels)
+            ends.append(len(labels))
+            hidden.append(row.is_hidden)
+            if columns.split:
+                splits.append(split_number(row.split, f"{table} has for {row.path}"))
+            if columns.group:
+                groups.append(row.group)
+            path = form.path(row.path)
+            rows.add(path, row.labels, row.split)
+            yield path
+
+    kept = Strings(paths())
+    if not len(kept) or (columns.labels and not numbers and not form.is_test):
+        raise InputError(f"{table} has {len(kept)} rows and no label in any")
+    names = sorted(numbers)
+    place = np.empty(len(names), dtype=np.int32)
+    place[[numbers[name] for name in names]] = np.arange(len(names))
+    classes = Ragged(place[np.array(labels, dtype=np.int32)], np.array(ends))
+    if twice := rows.differing(kept):
+        said = [form.separator.join(names[label] for label in classes[row])[:60] or "nothing" for row in twice]
+        if splits:
+            said = [f"{what}, {SPLIT_NAMES[splits[row]]}" for row, what in zip(twice, said, strict=True)]
+        raise _differing(table, kept[twice[0]], twice, said, form.multi_label)
+    return {
+        "paths": kept,
+        "digests": rows.digests,
+        "names": Strings(names),
+        "labels": classes,
+        "splits": np.array(splits, dtype=np.int8),
+        "groups": Strings(groups),
+        "hidden": np.array(hidden, dtype=bool),
+        "has_labels": np.array([bool(columns.labels)]),
+        "one_hot": np.array([columns.one_hot]),
+        "listed": Strings(table_rows.listed_names(table, columns.labels)),
+        "numbered": np.array([all(map(is_whole, names)) and table_rows.may_be_numbers(table, columns.labels)]),
+    }
+
+
+def _differing(table: Path, path: str, rows: Sequence[int], said: Sequence[str], multi_label: bool) -> InputError:
+    """Say what two rows of one image say."""
+    each = " and in ".join(f"row {row + 1} ({what})" for row, what in zip(rows, said, strict=True))
+    all_labels = ", with all labels of the image" * multi_label
+    return InputError(f"{table} lists {path} in {each}; keep one of the rows{all_labels}")

@@ -1,0 +1,188 @@
+"""Labels of one's own sets: what a loss would skip or misread is an error that names the record."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from datamodules.shards import Shards
+from vit_lightning.data import ImageDataModule, image_set
+from vit_lightning.data.sampling import IGNORE
+from vit_lightning.errors import InputError
+
+GOOD = {"int": 1, "vector": torch.tensor([0.0, 1.0, 0.5])}
+
+
+class Own(ImageDataModule):
+    """Three classes; `labels` are those of its sets."""
+
+    num_classes = 3
+
+    def __init__(self, labels: list, attribute: str = "train_set", **kwargs) -> None:
+        super().__init__(image_size=8, batch_size=2, num_workers=0, **kwargs)
+        setattr(self, attribute, Pairs(labels))
+
+    def setup(self, stage: str) -> None:
+        pass
+
+
+class Pairs:
+    def __init__(self, records: list) -> None:
+        self.records = records
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __getitem__(self, index: int):
+        return torch.full((3, 8, 8), index, dtype=torch.uint8), self.records[index]
+
+
+def loaded(labels: list, split: str = "train", **kwargs) -> list:
+    loader = getattr(Own(labels, f"{split}_set", **kwargs), f"{split}_dataloader")()
+    return [label for _, batch in loader for label in batch]
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+@pytest.mark.parametrize("split", ["train", "val"])
+@pytest.mark.parametrize(
+    ("first", "label", "said"),
+    [
+        ("int", IGNORE, "2 has label -100, which stands for one that is not told; take the image out, or move it"),
+        ("int", np.int64(IGNORE), "2 has label -100, which stands for one that is not told"),
+        ("vector", torch.full((3,), float(IGNORE)), "2 has a vector of -100 as its label, which stands for one"),
+        ("vector", torch.tensor([0.0, float("nan"), 1.0]), "2 has nan in its label, for class 1; expected a share"),
+        ("vector", torch.tensor([0.0, 1.5, 1.0]), "2 has 1.5 in its label, for class 1; expected a share"),
+        ("vector", np.array([0.0, 1.0, -0.5]), "2 has -0.5 in its label, for class 2"),
+        ("vector", torch.tensor([0.0, float("inf"), 1.0]), "2 has inf in its label"),
+        ("int", GOOD["vector"], "2 has a vector of classes as its label, and others have one class; a set has labels"),
+        ("vector", 1, "2 has one class as its label, and others have a vector of classes"),
+        ("int", ["cat", "dog"], r"2 has the label \['cat', 'dog'\]; expected an int or 3 floats"),
+        ("int", "cat", "2 has the label 'cat'; expected an int or 3 floats"),
+        ("int", 1j, "2 has the label 1j; expected an int or 3 floats"),
+        ("int", None, "2 has the label None; expected an int or 3 floats"),
+        ("int", -1, "2 has label -1, outside the 3 classes 0 to 2"),
+    ],
+)
+def test_labels_that_no_loss_takes(in_memory, split, first, label, said):
+    if split == "val" and "stands for one" in said:
+        loaded([GOOD[first], GOOD[first], label, GOOD[first]], split, in_memory=in_memory)  # scores say how many count
+        return
+    with pytest.raises(InputError, match=f"(training|validation) image {said}"):
+        loaded([GOOD[first], GOOD[first], label, GOOD[first]], split, in_memory=in_memory)
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_labels_of_test_images_may_be_hidden(in_memory):
+    assert sorted(map(int, loaded([1, IGNORE, 2], "test", in_memory=in_memory))) == [IGNORE, 1, 2]
+    hidden = torch.full((3,), float(IGNORE))
+    rows = loaded([GOOD["vector"], hidden], "test", in_memory=in_memory)
+    assert torch.equal(torch.stack(rows), torch.stack([GOOD["vector"], hidden]))
+
+
+@pytest.mark.parametrize("kind", [np.uint16, np.uint64, np.int8, int, bool])
+def test_whole_numbers_of_any_type(kind):
+    assert list(map(int, loaded([kind(1), kind(0), kind(1)], "val"))) == [1, 0, 1]
+
+
+@pytest.mark.parametrize("kind", [torch.uint16, torch.uint64])
+def test_tensors_without_a_sign(kind):
+    assert list(map(int, loaded([torch.tensor(2, dtype=kind)] * 3, "val"))) == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "said"),
+    [
+        ("keys", lambda self: ["a"] * 4, "keys of the Odd is a method, expected an attribute with a name per record"),
+        ("keys", ["a", "b"], "keys of the Odd is a sequence of 2 for 4 records"),
+        ("keys", {"a", "b", "c", "d"}, "keys of the Odd is a set, expected an attribute with a name per record"),
+        ("labels", lambda self: [0] * 4, "labels of the Odd is a method, expected an attribute with a number per"),
+        (
+            "labels",
+            ["cat", "dog", "cat", "dog"],
+            "the Odd has the label 'cat' in its attribute labels, expected an int",
+        ),
+        ("labels", [0, 1, None, 1], "the Odd has the label None in its attribute labels"),
+        ("labels", [0, [1, 2], 1, 1], r"the Odd has the label \[1, 2\] in its attribute labels"),
+        ("labels", [0.0, 1.0, 1.0, float("nan")], r"3 has a label of torch.float64 \(\); expected an int"),
+        ("labels", [0.0, 1.0, 0.5, 1.0], r"2 has a label of torch.float64 \(\); expected an int"),
+        ("labels", [0, 1], "labels of the Odd is a sequence of 2 for 4 records"),
+        ("labels", [0, 1, IGNORE, 1], "training image 2 has label -100, which stands for one that is not told"),
+    ],
+)
+def test_members_of_a_set(member, value, said):
+    data = Own([0, 1, 0, 1])
+    data.train_set = type("Odd", (Pairs,), {member: value})([0, 1, 0, 1])
+    with pytest.raises(InputError, match=said):
+        data.train_dataloader()
+
+
+def test_a_dict_is_no_set_of_records():
+    with pytest.raises(InputError, match="keys of the dict is a method"):
+        image_set.keys_of({0: (None, 1)})
+
+
+@pytest.mark.parametrize("record", [{"image": None}, {"image": None, "labels": 1}, (None,), 7])
+def test_records_without_a_label(record):
+    with pytest.raises(InputError, match=r"record 0 of the list has the type .*expected a pair"):
+        image_set.record_of([record], 0)
+
+
+HIDDEN_IN = """
+import torch
+from vit_lightning.data import ImageDataModule
+
+class Hides(ImageDataModule):
+    num_classes = 3
+    def __init__(self, where: str = "train", **kwargs) -> None:
+        super().__init__(**kwargs)
+        self.where = where
+    def setup(self, stage: str) -> None:
+        image = torch.arange(3 * 64, dtype=torch.uint8).reshape(3, 8, 8)
+        for split in ("train", "val", "test"):
+            labels = [0, 1, 2, -100 if split == self.where else 0]
+            setattr(self, f"{split}_set", [(image + 9 * place, label) for place, label in enumerate(labels)])
+"""
+
+
+@pytest.fixture
+def hides(tmp_path, monkeypatch) -> None:
+    (tmp_path / "hides.py").write_text(HIDDEN_IN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+@pytest.mark.parametrize("where", ["train", "val", "test"])
+def test_prepare_packs_hidden_labels_of_test_images_alone(app, tmp_path, hides, where):
+    done = app(
+        "prepare", "--data", "hides.Hides", "--data.where", where, "--data.num_workers", 0, "--out", tmp_path / "o"
+    )
+    if where != "test":
+        assert done.code == 1 and "3 has label -100, which stands for one that is not told" in done.out + done.err
+        return
+    assert done.code == 0, done.err
+    data = Shards(root=str(tmp_path / "o"), image_size=8, num_workers=0, batch_size=2)
+    data.setup("test")
+    assert [data.test_set[number][1] for number in range(4)] == [0, 1, 2, IGNORE]
+
+
+def test_prepare_keeps_hidden_vectors_of_test_images(app, tmp_path, hides):
+    text = (tmp_path / "hides.py").read_text().replace("enumerate(labels)", "enumerate(map(vector, labels))")
+    (tmp_path / "vectors.py").write_text(
+        text + "\ndef vector(label):\n    return torch.full((3,), -100.0) if label < 0 else torch.eye(3)[label]\n"
+    )
+    words = ("--data.where", "test", "--data.num_workers", 0, "--out", tmp_path / "o")
+    assert app("prepare", "--data", "vectors.Hides", *words).code == 0
+    data = Shards(root=str(tmp_path / "o"), image_size=8, num_workers=0, batch_size=2)
+    data.setup("test")
+    assert [data.test_set[number][1].tolist() for number in (2, 3)] == [[0, 0, 1], [IGNORE] * 3]
+
+
+def test_doctor_finds_hidden_labels_in_training(app, tmp_path, hides):
+    words = ("--data.num_workers", 0, "--data.batch_size", 2, "--data.image_size", 8, "--model.net.variant", "mu/8")
+    done = app(
+        "doctor", "--data", "hides.Hides", *words, "--trainer.accelerator", "cpu", "--json", tmp_path / "found.json"
+    )
+    found = json.loads((tmp_path / "found.json").read_text())["findings"]
+    (finding,) = [finding for finding in found if finding["topic"] == "labels"]
+    assert finding["severity"] == "error" and finding["text"] == "1 training image without a label that a run takes"
+    assert finding["items"][0].startswith("3: has label -100, which stands for") and done.code == 1
