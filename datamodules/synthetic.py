@@ -45,7 +45,7 @@ class Synthetic(ImageDataModule):
 
     Args:
         num_classes: number of classes, which is the number of directions.
-        channels: channels per image.
+        channels: channels per image, which the net takes from here.
         train_size: number of training images.
         eval_size: number of validation images, and of test images.
         image_size: height and width of the images.
@@ -64,11 +64,10 @@ class Synthetic(ImageDataModule):
         augment: Augment = Augment(crop="none", flip=False),
         **kwargs,
     ) -> None:
-        super().__init__(image_size=image_size, num_workers=num_workers, augment=augment, **kwargs)
+        super().__init__(image_size=image_size, num_workers=num_workers, augment=augment, channels=channels, **kwargs)
         if not 1 <= num_classes <= MOST_CLASSES:
             raise InputError(f"--data.num_classes is {num_classes}, expected 1 to {MOST_CLASSES}")
         self._num_classes = num_classes
-        self.channels = channels
         self.train_size = train_size
         self.eval_size = eval_size
 
@@ -83,5 +82,5 @@ class Synthetic(ImageDataModule):
     def setup(self, stage: str) -> None:
         counts = (self.train_size, self.eval_size, self.eval_size)
         self.train_set, self.val_set, self.test_set = (
-            Gratings(count, self.num_classes, self.size, self.channels, seed) for seed, count in enumerate(counts)
+            Gratings(count, self.num_classes, self.size, self.channels or 3, seed) for seed, count in enumerate(counts)
         )

@@ -24,7 +24,8 @@ from vit_lightning.weights import OpenedWeights, open_weights
 class Classifier(RecipeModel):
     """Train and evaluate an image classifier.
 
-    Number of classes, image size, mean and std come from the data; setting them here is an error on the command line.
+    Number of classes, image size, channels, window, mean and std come from the data; setting them here is an error on
+    the command line.
 
     Args:
         net: Architecture: a variant such as B/16, any single field of which may be overridden; without a variant, that
@@ -54,6 +55,8 @@ class Classifier(RecipeModel):
             from a width of 1,024 on. Attention, scores and export do without. Needs compute capability 8.9 or later.
         num_classes: Classes of the head, from the data.
         image_size: Pixels per side, or (y, x), from the data.
+        channels: Channels of the images, from the data; None: those of the net.
+        window: Values of the images that became 0 and 1, from the data; None: those of 8 bits.
         mean: Channel means of images in [0, 1]; None: 0.5.
         std: Channel standard deviations of images in [0, 1]; None: 0.5.
     """
@@ -81,6 +84,8 @@ class Classifier(RecipeModel):
         fp8: bool = False,
         num_classes: int | None = None,
         image_size: int | tuple[int, int] | None = None,
+        channels: int | None = None,
+        window: tuple[float, float] | None = None,
         mean: tuple[float, ...] | None = None,
         std: tuple[float, ...] | None = None,
     ) -> None:
@@ -106,11 +111,12 @@ class Classifier(RecipeModel):
             fp8=fp8,
             num_classes=num_classes,
             image_size=image_size,
+            channels=channels,
+            window=window,
             mean=mean,
             std=std,
         )
         self.weights = weights
-        self.chosen = net if isinstance(net, NetConfig) else NetConfig(**net)
         self.class_names: list[str] = []
         self.has_seen_labels = False
         self.scores = split_metrics(scores_with("targets", "labels"))
@@ -139,6 +145,9 @@ class Classifier(RecipeModel):
         options = {"resampling": self.hparams.weights_resampling, "adapt": self.hparams.weights_adapt}
         report = opened.fill(net, self.hparams.weights_head, **options)
         check_finite(net.state_dict(), self.weights or "")
+        if report.window is not None and self.hparams["window"] is None:
+            low, high = report.window
+            report.notes.append(f"trained with --data.window [{low:g}, {high:g}], and these data have none")
         rank_zero_info(str(report))
         for name, theirs in (("mean", report.mean), ("std", report.std)):
             ours = self.hparams[name]

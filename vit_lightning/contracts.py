@@ -62,6 +62,15 @@ class SmoothsTargets(Protocol):
 
 
 @runtime_checkable
+class KnowsPixels(Protocol):
+    """A model that keeps what the images of its training were, which hold where its data state nothing else."""
+
+    @property
+    def pixel_facts(self) -> tuple[int | None, tuple[float, float] | None]:
+        """Channels, and the values that became black and white; None: nobody has stated them."""
+
+
+@runtime_checkable
 class KnowsRun(Protocol):
     """Data that keep something in the folder of their run."""
 

@@ -1,7 +1,7 @@
 """MaskedPatch: the paper's self-supervised pre-training (section 4.6, appendix B.1.2) as a LightningModule."""
 
 import math
-from typing import ClassVar, Literal, NoReturn, cast, get_args
+from typing import Any, ClassVar, Literal, NoReturn, cast, get_args
 
 import torch
 from einops import rearrange, reduce, repeat
@@ -55,6 +55,8 @@ class MaskedPatch(RecipeModel):
             from a width of 1,024 on. Attention, scores and export do without. Needs compute capability 8.9 or later.
         num_classes: Ignored: the net has no classes yet.
         image_size: Pixels per side, or (y, x), from the data.
+        channels: Channels of the images, from the data; None: those of the net.
+        window: Values of the images that became 0 and 1, from the data; None: those of 8 bits.
         mean: Channel means of images in [0, 1]; None: 0.5.
         std: Channel standard deviations of images in [0, 1]; None: 0.5.
     """
@@ -77,10 +79,13 @@ class MaskedPatch(RecipeModel):
         fp8: bool = False,
         num_classes: int | None = None,
         image_size: int | tuple[int, int] | None = None,
+        channels: int | None = None,
+        window: tuple[float, float] | None = None,
         mean: tuple[float, ...] | None = None,
         std: tuple[float, ...] | None = None,
     ) -> None:
-        facts = {"num_classes": 0, "image_size": image_size, "mean": mean, "std": std}
+        facts: dict[str, Any] = {"num_classes": 0, "image_size": image_size, "channels": channels, "window": window}
+        facts |= {"mean": mean, "std": std}
         engine = {"recompute": recompute, "compile": compile, "cuda_graph": cuda_graph, "fp8": fp8}
         super().__init__(net, optim, schedule, averaging, target=target, **engine, **facts)
         _check(self.config, target)
@@ -91,6 +96,7 @@ class MaskedPatch(RecipeModel):
 
     def build_net(self) -> Net:
         """Add what masking needs beside the net, and freeze what only a classifier calls."""
+        _check(self.config, self.target)  # once more: the data may have told the channels since
         net = cast(ViT, super().build_net())
         if math.prod(net.grid) < 2:
             raise InputError("an image of one patch has no half to corrupt; raise --data.image_size")

@@ -17,6 +17,7 @@ from vit_lightning.augment import Augment, per_image
 from vit_lightning.augment.per_image import Transform
 from vit_lightning.classifier import Classifier
 from vit_lightning.data import images as image_files
+from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.errors import InputError
 from vit_lightning.models import Net, NetConfig
 from vit_lightning.models.finite import check_finite
@@ -26,7 +27,8 @@ from vit_lightning.weights.load import is_empty
 
 Picture = str | Path | bytes | Image.Image | np.ndarray | Tensor
 """A file, its bytes, a Pillow image, an array `(y, x, c)` or `(y, x)`, or a tensor `(c, y, x)`; numbers are uint8, or
-float in [0, 1], which are rounded to 8 bits as in training."""
+float in [0, 1], which are rounded to 8 bits as in training. A net trained with a window takes any numbers, and maps
+those that are not uint8 by that window."""
 OURS = ("", "vit_lightning.classifier.Classifier", "vit_lightning.masked_patch.MaskedPatch")
 """Models whose checkpoint is its net and no code of others."""
 
@@ -139,13 +141,14 @@ class Predictor:
         self.report: Report | None = report
         self._forward: Callable[[Tensor], Tensor] | None = None
         self._scale = report.normalisation(net.config.channels)
+        self._window = report.window
         self.class_names, self.multi_label = report.class_names, report.loss == "sigmoid"
         self.augment = _augment(folders.folder_of(place) if isinstance(place, Path) else None)
 
     def _take_model(self, model: Classifier) -> None:
         model.configure_model()
         self.net, self.report, self._forward = model.net, None, model.eval().to(self.device)
-        self._scale = model.hparams.mean, model.hparams.std
+        self._scale, self._window = (model.hparams.mean, model.hparams.std), model.pixel_facts[1]
         self.class_names, self.multi_label = model.class_names, model.hparams.loss == "sigmoid"
         self.augment = Augment()
 
@@ -180,12 +183,8 @@ class Predictor:
     def _pixels(self, image: Any, number: int) -> Tensor:
         name = str(image) if isinstance(image, str | Path) else f"image {number}"
         channels = self.net.config.channels
-        pixels = image_files.load(_coloured(image, channels), name=name)
-        if len(pixels) != channels:
-            raise InputError(
-                f"{name} has {len(pixels)} channels, but the net takes {channels}; an array is (y, x, c), a tensor "
-                "(c, y, x)"
-            )
+        form = PixelForm(channels, self._window, f"the net takes {channels}")
+        pixels = image_files.load(_coloured(image, channels), name=name, form=form)
         seen = self.transform(pixels).to(self.device)
         return seen.float() / 255 if seen.dtype == torch.uint8 else seen.float()
 

@@ -119,7 +119,8 @@ class Named(list):
 
 FACTS = {
     **{"precision": "32-true", "hparams": {"num_classes": 3}, "root": Path("photos"), "augment": "center"},
-    **{"image_size": 8, "mean": (0.5,), "std": (0.5,), "keys": ["a.png", "b.png"], "content": b"trained"},
+    **{"image_size": 8, "mean": (0.5,), "std": (0.5,), "channels": None, "window": None},
+    **{"keys": ["a.png", "b.png"], "content": b"trained"},
 }
 
 
@@ -135,6 +136,8 @@ FACTS = {
         *[
             ("image_size", 16),
             ("mean", (0.4,)),
+            ("channels", 4),
+            ("window", (0, 4095)),
             ("std", (0.25,)),
             ("keys", ["b.png", "a.png"]),
             ("content", b"longer.."),
@@ -148,7 +151,7 @@ def test_rows_that_would_be_others_begin_anew(tmp_path, fact, value):
         facts = FACTS | facts
         (tmp_path / "net.ckpt").write_bytes(facts["content"])
         os.utime(tmp_path / "net.ckpt", (0, 0))
-        seen = {name: facts[name] for name in ("root", "augment", "image_size", "mean", "std")}
+        seen = {name: facts[name] for name in ("root", "augment", "image_size", "channels", "window", "mean", "std")}
         data = SimpleNamespace(**seen, predict_set=Named(facts["keys"]), predict_from=0)
         trainer = SimpleNamespace(precision=facts["precision"], datamodule=data)
         return _digest(trainer, SimpleNamespace(hparams=facts["hparams"]), str(tmp_path / "net.ckpt"))

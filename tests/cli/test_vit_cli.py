@@ -369,7 +369,7 @@ def test_help_lists_every_verb(app):
         (("fitt",), ["fitt", "did you mean fit?"]),
         ((*FIT, "--data.image_size", "33"), ["33", "8"]),
         ((*FIT, "--data.train_size", "4", "--data.batch_size", "8"), ["4 images", "--data.batch_size"]),
-        ((*FIT, "--data.channels", "4"), ["4 channels", "3"]),
+        ((*FIT, "--data.channels", "4", "--model.net.channels", "3"), ["--data.channels is 4", "net has channels=3"]),
         ((*FIT, "--model.net.variant", "B/1x"), ["B/1x", "did you mean"]),
         ((*FIT, "--model.schedule.warmup_steps", "4"), ["warm-up of 4 steps", "4 optimiser steps"]),
         ((*FIT, "--trainer.limit_train_batches", "0"), ["limit_train_batches is 0, expected more than 0"]),

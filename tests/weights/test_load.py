@@ -243,6 +243,35 @@ def test_first_layer_on_request(saved):
         assert torch.allclose(net.embed(grey), weights.embed(same), atol=1e-4)
 
 
+@pytest.mark.parametrize("std", [(0.5, 0.5, 0.5), (0.229, 0.224, 0.225)])
+def test_a_net_of_one_channel_answers_to_grey_as_that_of_colours(tmp_path, randomise, difference, std):
+    """Also where mean and std differ between the colours: the first layer's bias takes up what a kernel cannot."""
+    mean = (0.5, 0.5, 0.5) if std[0] == std[1] else (0.485, 0.456, 0.406)
+    weights = randomise(tiny()).double().eval()
+    save(weights.float(), Report("", "", mean=mean, std=std), tmp_path / "w.ckpt", "checkpoint")
+    net = tiny(channels=1)
+    report = load_into(net, tmp_path / "w.ckpt", adapt=True)
+    assert (report.mean, report.std) == (pytest.approx((sum(mean) / 3,)), pytest.approx((sum(std) / 3,)))
+    grey = torch.rand(4, 1, 16, 16)
+    colours = (grey.expand(-1, 3, -1, -1) - torch.tensor(mean)[:, None, None]) / torch.tensor(std)[:, None, None]
+    with torch.no_grad():
+        expected = weights.double()(colours.double())
+        found = net.double().eval()(((grey - report.mean[0]) / report.std[0]).double())
+    assert difference(found, expected) < 1e-5
+    assert f"of 1 channel: mean ({sum(mean) / 3:.4g})" in str(report)
+
+
+def test_mean_and_std_follow_the_channels(tmp_path, randomise):
+    report = Report("", "", mean=(0.1, 0.2, 0.3), std=(0.5, 0.6, 0.7))
+    report.adapt_normalisation(4)
+    assert report.mean == (0.1, 0.2, 0.3, 0.1) and report.std == (0.5, 0.6, 0.7, 0.5)
+    report.adapt_normalisation(1)
+    assert report.mean == pytest.approx((0.175,)) and report.std == pytest.approx((0.575,))
+    unknown = Report("", "")
+    unknown.adapt_normalisation(1)
+    assert unknown.mean is None and not unknown.notes
+
+
 def test_hybrid_stem_on_request(tmp_path, randomise):
     fields = {"width": 16, "depth": 1, "heads": 2, "mlp": 24, "patch": 1, "stages": (1,)}
     weights = randomise(build(NetConfig("Ti/16", **fields), 16, 3))
@@ -250,6 +279,7 @@ def test_hybrid_stem_on_request(tmp_path, randomise):
     net = build(NetConfig("Ti/16", **fields, channels=1), 16, 3)
     report = load_into(net, tmp_path / "w.npz", adapt=True)
     assert report.resampled == {"stem.conv_root.weight": "channels 3 -> 1"}
+    assert "answers to grey images are near, not equal" in str(report)
 
 
 # Storage -------------------------------------------------------------------------------------------------------------

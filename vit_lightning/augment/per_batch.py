@@ -56,7 +56,7 @@ class BatchAugment:
         return tuple(step.draw(random) for step in self.steps)
 
     def __call__(self, images: Tensor, numbers: Sequence[Any]) -> Tensor:
-        """Return uint8 images `(b, c, y, x)` of any one size varied, at the size that the recipe ends at."""
+        """Return images `(b, c, y, x)` of any one size varied, at the size that the recipe ends at."""
         images = self.resize(images)
         for step, its_numbers in zip(self.steps, numbers, strict=True):
             images = step(images, its_numbers)
@@ -174,7 +174,8 @@ class Affine:
         grid = torch.stack([from_x / (width / 2), from_y / (height / 2)], dim=-1)
         shown, _ = pack([images.float(), torch.ones_like(images[:, :1], dtype=torch.float32)], "b * y x")
         shown = grid_sample(shown, grid, align_corners=False)
-        return (shown[:, :-1] * shown[:, -1:]).round().to(torch.uint8)  # torchvision fades the border in the same way
+        shown = shown[:, :-1] * shown[:, -1:]  # torchvision fades the border in the same way
+        return shown.round().to(torch.uint8) if images.dtype == torch.uint8 else shown
 
 
 def inverse(angle: np.ndarray, x: np.ndarray, y: np.ndarray, scale: np.ndarray) -> Tensor:
@@ -287,4 +288,4 @@ def paint(images: Tensor, y: Tensor, x: Tensor, height: Tensor, width: Tensor) -
         away = torch.arange(side, device=images.device) - rearrange(first, "b -> b 1")
         inside.append((away >= 0) & (away < rearrange(extent, "b -> b 1")))
     box = rearrange(inside[0], "b y -> b 1 y 1") & rearrange(inside[1], "b x -> b 1 1 x")
-    return images.masked_fill(box, randaugment.GREY)
+    return images.masked_fill(box, randaugment.grey(images.dtype))

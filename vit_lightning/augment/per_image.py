@@ -1,6 +1,7 @@
 """How images are varied in training and brought to size in evaluation, as the paper's recipes do.
 
-Everything here maps uint8 `(c, y, x)` to uint8 `(c, y, x)` and draws from torch's generator alone.
+Everything here maps uint8 `(c, y, x)` to uint8 `(c, y, x)`, but for operations on colours float in [0, 1] to the same,
+and draws from torch's generator alone.
 """
 
 import math
@@ -14,7 +15,7 @@ from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as F
 
 from vit_lightning.augment.mixing import Mix, mixer
-from vit_lightning.augment.randaugment import GREY, RandAugment, check_channels
+from vit_lightning.augment.randaugment import GREY, RandAugment, check_channels, grey
 from vit_lightning.errors import InputError
 
 Size = tuple[int, int]
@@ -116,8 +117,40 @@ _LIMITS = {
 }
 
 
-def train_transform(augment: Augment, size: Size) -> Transform:
-    """Return the training transform to `size` (y, x): crop, flip, affine change, random operations, erasing."""
+def check_colours(augment: Augment, channels: int | None, is_deep: bool) -> None:
+    """Refuse operations on 8-bit colours for images that have none.
+
+    Args:
+        augment: the recipe.
+        channels: channels of the images, if they are known.
+        is_deep: whether the images are floats, with more than 8 bits.
+
+    Raises:
+        InputError: naming the flags to turn off.
+    """
+    if not (augment.randomness[0] or augment.trivial_augment) or (channels in (None, 1, 3) and not is_deep):
+        return
+    names = [name for name in ("preset", "rand_augment", "trivial_augment") if getattr(augment, name) not in _OFF]
+    flags = " and ".join(f"--data.augment.{name}" for name in names)
+    what = "images of --data.window have more" if is_deep else f"--data.channels {channels} has other bands"
+    mixing = f"; --data.augment.mixup_alpha {augment.mixup:g} keeps the preset's MixUp" * (augment.mixup > 0)
+    raise InputError(
+        f"{flags} changes 8-bit colours or grey, and {what}: leave it out, and vary the images by crop, flip, rotate, "
+        f"shift, scale, erasing, mixup_alpha and cutmix_alpha{mixing}"
+    )
+
+
+_OFF = (None, False, "none", (0, 0), [0, 0])
+
+
+def train_transform(augment: Augment, size: Size, is_deep: bool = False) -> Transform:
+    """Return the training transform to `size` (y, x): crop, flip, affine change, random operations, erasing.
+
+    Args:
+        augment: the recipe.
+        size: where to end.
+        is_deep: whether the images are floats in [0, 1] in place of uint8.
+    """
     steps: list[Transform] = [RandomCut(augment, size)]
     if augment.rotate or augment.shift or augment.scale:
         steps.append(
@@ -134,7 +167,7 @@ def train_transform(augment: Augment, size: Size) -> Transform:
     if augment.trivial_augment:
         steps += [check_channels, v2.TrivialAugmentWide(fill=GREY)]
     if augment.erasing:
-        steps.append(v2.RandomErasing(augment.erasing, value=GREY))
+        steps.append(v2.RandomErasing(augment.erasing, value=grey(torch.float32 if is_deep else torch.uint8)))
     return v2.Compose(steps)
 
 

@@ -25,6 +25,12 @@ SIDE = 224
 GREY = 128
 """What fills the places that an operation leaves empty."""
 
+
+def grey(dtype: torch.dtype) -> float:
+    """Return that grey for images of uint8, or of floats in [0, 1]."""
+    return GREY if dtype == torch.uint8 else GREY / 255
+
+
 Row = tuple[float, float, float]
 Op = Callable[[Tensor, float, Tensor], Tensor]
 """Operation on uint8 `(..., c, y, x)`, a share of full strength, and uniform numbers `(..., 2)`."""

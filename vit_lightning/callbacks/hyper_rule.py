@@ -8,6 +8,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.image_set import ImageSet, record_of
 from vit_lightning.data.images import BrokenImage, load
+from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.errors import InputError
 from vit_lightning.training.recipe import RecipeModel
 
@@ -65,7 +66,8 @@ class HyperRule(Callback):
 
 def _resolution(images: ImageSet, data: ImageDataModule) -> str | None:
     """What the rule says of a resolution that is too high for the images."""
-    sides = [size for index in range(min(len(images), LOOKED_AT)) if (size := _size(images, index))]
+    form = data.pixel_form
+    sides = [size for index in range(min(len(images), LOOKED_AT)) if (size := _size(images, index, form))]
     small = sorted(sides, key=lambda size: size[0] * size[1])[len(sides) // 2 :][:1]
     if not small or small[0][0] * small[0][1] >= SMALL or min(data.size) <= LOW:
         return None
@@ -73,10 +75,10 @@ def _resolution(images: ImageSet, data: ImageDataModule) -> str | None:
     return f"images have about {y}x{x} pixels, which BiT's rule trains at {LOW}; give --data.image_size {LOW}"
 
 
-def _size(images: ImageSet, index: int) -> tuple[int, int] | None:
+def _size(images: ImageSet, index: int, form: PixelForm) -> tuple[int, int] | None:
     """Height and width of an image; None where it cannot be read, which the loader reports."""
     try:
-        y, x = load(record_of(images, index)[0], name=str(index)).shape[1:]
+        y, x = load(record_of(images, index)[0], name=str(index), form=form).shape[1:]
     except (BrokenImage, OSError):
         return None
     return y, x

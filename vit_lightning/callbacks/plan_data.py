@@ -25,6 +25,7 @@ def data_facts(trainer: Trainer, model: LightningModule) -> list[str]:
         if names := data.class_names:
             lines.append(f"classes  {len(names):,}: {listing(names, most=8, longest=30)}")
     if isinstance(model, RecipeModel):
+        lines += _pixel_lines(model, data)
         given = isinstance(data, ImageDataModule) and not (data.mean is None and data.std is None)
         source = "--data.mean and --data.std" if given else model.normalised_by
         mean, std = (", ".join(f"{value:.4g}" for value in model.hparams[name]) for name in ("mean", "std"))
@@ -32,6 +33,23 @@ def data_facts(trainer: Trainer, model: LightningModule) -> list[str]:
         if said := _few_images(trainer, model):
             lines.append(f"warning  {said}")
     return lines
+
+
+def _pixel_lines(model: RecipeModel, data: object) -> list[str]:
+    """What images are made of, where it is not 8-bit RGB."""
+    channels, window = model.pixel_facts
+    if window is None and channels in (None, 3):
+        return []
+    count = model.config.channels
+    said = f"pixels   {count} channel{'s' * (count != 1)}"
+    if window is None:
+        return [f"{said} of 8 bits"]
+    source = "the checkpoint"
+    if isinstance(data, ImageDataModule) and data.window is not None:
+        source = "--data.window"
+    elif "window" in model.assumed:
+        source = "99.8 % of the values of training images"
+    return [f"{said} in float32, window {window[0]:g} to {window[1]:g}, from {source}"]
 
 
 def _few_images(trainer: Trainer, model: RecipeModel) -> str | None:

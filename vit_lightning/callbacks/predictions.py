@@ -237,7 +237,7 @@ def _digest(trainer: Trainer, model: LightningModule, checkpoint: str | None) ->
     """Return what stands for the rows to be written: weights, images by name, and how they are seen."""
     data = trainer.datamodule
     facts: list[Any] = [trainer.precision, sorted(map(str, model.hparams.items()))]
-    for name in ("augment", "image_size", "mean", "std"):
+    for name in ("augment", "image_size", "channels", "window", "mean", "std"):
         facts.append((name, str(getattr(data, name, None))))
     facts.append(str(Path(getattr(data, "root", None) or "").resolve()))
     for source in (checkpoint, getattr(model, "weights", None)):

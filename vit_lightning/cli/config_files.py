@@ -9,7 +9,7 @@ from vit_lightning.errors import InputError, did_you_mean
 from vit_lightning.files import check_regular, looked_for_in
 from vit_lightning.yaml_files import kind, read_mapping
 
-DATA_FACTS = ("num_classes", "image_size", "mean", "std")
+DATA_FACTS = ("num_classes", "image_size", "channels", "window", "mean", "std")
 """What the model takes from the data."""
 PARTS = ("model", "data", "trainer", "checkpoint", "last", "early_stopping")
 """What a config is made of."""

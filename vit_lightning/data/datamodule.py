@@ -1,9 +1,11 @@
 """The data contract: what a datamodule must offer, and everything that it then gets for free."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 import torch
 from lightning.pytorch import LightningDataModule, Trainer
@@ -14,13 +16,15 @@ from torchvision.transforms.v2 import functional as F
 
 from vit_lightning.augment import Augment, per_image
 from vit_lightning.augment.mixing import to_targets
-from vit_lightning.augment.per_image import Size, Transform
-from vit_lightning.contracts import SmoothsTargets
+from vit_lightning.augment.per_image import Size, Transform, check_colours
+from vit_lightning.contracts import KnowsPixels, SmoothsTargets
 from vit_lightning.data import loaders, subsets
 from vit_lightning.data.gpu_decode import Decoder, EncodedBatch
 from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.in_memory import InMemorySet
+from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.data.records import OnError
+from vit_lightning.data.window import window_of
 from vit_lightning.data.workers import cores
 from vit_lightning.errors import InputError
 from vit_lightning.seeds import run_seed, seeded
@@ -69,6 +73,13 @@ class ImageDataModule(LightningDataModule, ABC):
         max_broken: share of a set above which skipped images end the run after all.
         mean: per-channel mean that the model subtracts, for pixels in [0, 1]. Unset: the weights' own, else 0.5.
         std: per-channel standard deviation that the model divides by. Unset: the weights' own, else 0.5.
+        channels: channels of the images, which the net takes from here. 1 keeps grey as it is and makes it of colours,
+            3 repeats grey, 4 keeps transparency; other numbers are the bands of a TIFF. Unset: the checkpoint's, else
+            3.
+        window: values of images of 16 bits or floats that become black and white, as [low, high]; those beyond are
+            clipped. Images are then float32 in [0, 1] all the way, and 8-bit ones are divided by 255. auto: between
+            which 99.8 % of the values of 128 training images lie, which the checkpoint keeps. Unset: the checkpoint's,
+            else 16 bits are scaled to 8, and floats are refused.
     """
 
     train_set: ImageSet | None = None
@@ -90,11 +101,11 @@ class ImageDataModule(LightningDataModule, ABC):
         """Fill `train_set`, `val_set` and `test_set`, or those that `stage` (fit, validate, test, predict) needs."""
 
     def train_transform(self) -> Transform:
-        """Return the training transform, uint8 `(c, y, x)` to uint8, or float in [0, 1], at `image_size`.
+        """Return the training transform, `(c, y, x)` of uint8 or float in [0, 1] to either, at `image_size`.
 
         It must draw from torch's generator alone, which is seeded for every record.
         """
-        return per_image.train_transform(self.augment, self.size)
+        return per_image.train_transform(self.augment, self.size, self.pixel_form.window is not None)
 
     def eval_transform(self) -> Transform:
         """Return the transform for validation, test and prediction; nothing in it is random."""
@@ -116,6 +127,8 @@ class ImageDataModule(LightningDataModule, ABC):
         max_broken: float = 0.01,
         mean: tuple[float, ...] | None = None,
         std: tuple[float, ...] | None = None,
+        channels: int | None = None,
+        window: tuple[float, float] | Literal["auto"] | None = None,
     ) -> None:
         super().__init__()
         self.root = root if root is None else Path(root).expanduser().absolute()  # so that errors say where it is
@@ -132,6 +145,10 @@ class ImageDataModule(LightningDataModule, ABC):
         self.max_broken = max_broken
         self.mean = mean
         self.std = std
+        self.channels = channels
+        self.window = None if window is None or isinstance(window, str) else (window[0], window[1])
+        self.finds_window = window == "auto"
+        """Whether the window is that of the training images, unless a checkpoint knows it."""
         self.further_sets: dict[str, ImageSet] = {}
         """Sets that `setup` may fill in to be scored beside `val_set` and `test_set`, as val/<name> and test/<name>."""
         self.run_folder: Path | None = None
@@ -141,8 +158,8 @@ class ImageDataModule(LightningDataModule, ABC):
         self.predict_from = 0
         self.notices: list[str] = []
         """What `notice` has said."""
-        self.in_memory_sets: dict[tuple[str, bool | None], tuple[ImageSet, InMemorySet | None]] = {}
-        """Each set that was looked at, and its images in memory where they are small, by its name and `in_memory`."""
+        self.in_memory_sets: dict[tuple[str, bool | None, PixelForm], tuple[ImageSet, InMemorySet | None]] = {}
+        """Each set that was looked at, and its images in memory where they are small, by name and settings."""
         self.jpeg_decoder: Decoder | None = None
         """What decodes training batches on the device, once their loader is made."""
         self._check_flags()
@@ -153,6 +170,7 @@ class ImageDataModule(LightningDataModule, ABC):
             ("batch_size", 1, self.batch_size),
             ("num_workers", 0, self.num_workers or 0),
             ("per_class", 1, 1 if self.per_class is None else self.per_class),
+            ("channels", 1, 1 if self.channels is None else self.channels),
         ):
             if value < least:
                 raise InputError(f"--data.{name} is {value}, expected {least} or more")
@@ -160,6 +178,15 @@ class ImageDataModule(LightningDataModule, ABC):
             raise InputError(f"--data.image_size is {max(self.size)}, expected at most {LARGEST_SIDE}")
         if self.std is not None and min(self.std) <= 0:
             raise InputError(f"--data.std is {tuple(self.std)}, expected a value above 0 for every channel")
+        for name in ("mean", "std"):
+            values = getattr(self, name)
+            if values is not None and self.channels is not None and len(values) != self.channels:
+                raise InputError(
+                    f"--data.{name} is {tuple(values)}, expected one value for each of the {self.channels} channels"
+                )
+        if self.window is not None and not -math.inf < self.window[0] < self.window[1] < math.inf:
+            raise InputError(f"--data.window is {list(self.window)}, expected [low, high] with low below high")
+        check_colours(self.augment, self.channels, is_deep=self.window is not None or self.finds_window)
         if not 0 <= self.max_broken <= 1:
             raise InputError(f"--data.max_broken is {self.max_broken}, expected a share from 0 to 1")
         if not 0 < self.fraction <= 1:
@@ -230,6 +257,26 @@ class ImageDataModule(LightningDataModule, ABC):
         """The image size as (height, width)."""
         height, width = (self.image_size,) * 2 if isinstance(self.image_size, int) else self.image_size
         return height, width
+
+    @property
+    def pixel_form(self) -> PixelForm:
+        """Channels and values of the images: those stated here, else those that the model keeps of its training."""
+        model = getattr(self.trainer, "lightning_module", None)  # whoever stands in for a trainer has none
+        channels, window = model.pixel_facts if isinstance(model, KnowsPixels) else (None, None)
+        asked = f"the net takes {channels}" if self.channels is None and channels is not None else ""
+        if self.window is not None or window is None:
+            window = self.found_window if self.finds_window else self.window
+        return PixelForm(self.channels or channels, window, asked)
+
+    @cached_property
+    def found_window(self) -> tuple[float, float]:
+        """The window of the training images."""
+        images = self.train_subset
+        if images is None or not len(images):
+            raise InputError(
+                "--data.window auto needs training images, or a checkpoint that keeps their window; give [low, high]"
+            )
+        return window_of(images)
 
     @property
     def train_subset(self) -> ImageSet | None:

@@ -99,8 +99,9 @@ class DeviceLoader(ResumableLoader):
     @property
     def batches_at_once(self) -> int:
         """Batches that are varied at once, at most."""
-        channels = self.dataset.source.images.shape[1]
-        return max(1, BYTES_AT_ONCE // (self.batch_size * channels * prod(self.dataset.size)))
+        images = self.dataset.source.images
+        values = self.batch_size * images.shape[1] * prod(self.dataset.size)
+        return max(1, BYTES_AT_ONCE // (values * images.element_size()))
 
 
 def _pinned(tensor: Tensor) -> Tensor:

@@ -20,8 +20,8 @@ class ImageSet(Protocol):
     """What `train_set`, `val_set` and `test_set` hold: pairs of image and label by number.
 
     A record is a pair, or a dict with `image` and `label`. The image is encoded bytes, a path, a Pillow image, a tensor
-    `(c, y, x)` or a numpy array `(y, x, c)`, either of uint8 or of floats in [0, 1]. The label is an int, or a float
-    vector with one entry per class where an image may show several.
+    `(c, y, x)` or a numpy array `(y, x, c)`, either of uint8 or of floats in [0, 1]; with a window, of any numbers. The
+    label is an int, or a float vector with one entry per class where an image may show several.
 
     A set may have further members:
 

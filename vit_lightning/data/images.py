@@ -1,25 +1,30 @@
-"""One path from bytes to uint8 RGB, the same in training, evaluation and prediction."""
+"""One path from bytes to pixels, the same in training, evaluation and prediction."""
 
 import io
 import os
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from einops import rearrange
-from PIL import ExifTags, Image
+from PIL import Image
 from torch import Tensor
 
+from vit_lightning.data import deep_images
+from vit_lightning.data.deep_images import DeepImage, check_size
+from vit_lightning.data.exif import orientation, turned
+from vit_lightning.data.pixel_form import NO_WHITE, SIXTEEN_BITS, PixelForm, beyond_sixteen_bits
 from vit_lightning.errors import InputError
 from vit_lightning.files import open_regular
 
+Result = TypeVar("Result")
+
 BACKGROUND = (255, 255, 255)
 """Colour (red, green, blue) behind transparent pixels."""
-
-MAX_PIXELS = 89_478_485
-"""Larger images are refused before their pixels are decoded: a small file can claim any size (Pillow's own limit)."""
 
 MAX_BYTES = 2**30
 """Larger files are refused before they are read: an image of `MAX_PIXELS` needs less in every format."""
@@ -36,19 +41,9 @@ FORMS = (
 )
 """What an image of a set may be, in words."""
 ASKED = "an image tensor must be uint8 or float (channels, y, x)"
+UNKNOWN = "not an image of a known format"
 DECODED = (Tensor, Image.Image, np.ndarray)
 """Images that need no decoder."""
-
-TURNS = {
-    2: (False, (2,)),
-    3: (False, (1, 2)),
-    4: (False, (1,)),
-    5: (True, ()),
-    6: (True, (2,)),
-    7: (True, (1, 2)),
-    8: (True, (1,)),
-}
-"""What each EXIF orientation asks for: rows and columns swapped or not, then these axes of `(c, y, x)` reversed."""
 
 
 class BrokenImage(InputError):  # noqa: N818
@@ -61,43 +56,78 @@ class BrokenImage(InputError):  # noqa: N818
         self.reason = reason
 
 
-def load(image: bytes | str | Path | Image.Image | Tensor | np.ndarray, *, name: str, strict: bool = True) -> Tensor:
-    """Return any form of image that a set may hold as uint8 `(c, y, x)`; encoded ones always have 3 channels.
+def load(image: Any, *, name: str, strict: bool = True, form: PixelForm = PixelForm()) -> Tensor:
+    """Return any form of image that a set may hold as `(c, y, x)`, uint8 or as its form says.
 
     Args:
         image: encoded bytes, a file's path, a Pillow image, a tensor `(c, y, x)` or an array `(y, x, c)`. The last two
-            hold uint8, or floats in [0, 1], which are rounded to 8 bits.
+            hold uint8, or floats in [0, 1], which are rounded to 8 bits; with a window they hold any numbers.
         name: what to call the image in an error.
         strict: see `decode`.
+        form: channels and window; without, encoded images get 3 channels, and others keep theirs.
     """
     match image:
         case Tensor():
-            return _eight_bit_tensor(image, name, image.shape, ASKED)
+            return _of_tensor(image, name, image.shape, ASKED, form)
         case np.ndarray():
             asked = "an image array must be uint8 or float (y, x, channels)"
             if image.ndim != 3 or image.dtype.kind not in "uif":
                 raise InputError(f"{name}: {asked}, not {image.dtype} {image.shape}; convert it in the set")
             pixels = torch.from_numpy(np.ascontiguousarray(rearrange(image, "y x c -> c y x")))
-            return _eight_bit_tensor(pixels, name, image.shape, asked)
+            return _of_tensor(pixels, name, image.shape, asked, form)
         case Image.Image():
-            return _guarded(lambda: _pixels(image), name)
+            return _guarded(lambda: _of_pillow(image, _encoded(form)), name)
         case bytes():
-            return decode(image, name=name, strict=strict)
+            return decode(image, name=name, strict=strict, form=form)
         case str() | Path():
-            return decode(read(image, name=name), name=name, strict=strict)
+            return decode(read(image, name=name), name=name, strict=strict, form=form)
         case _:
             raise InputError(f"{name}: an image of the type {type(image).__name__}; expected {FORMS}")
 
 
-def _eight_bit_tensor(image: Tensor, name: str, shape: Sequence[int], asked: str) -> Tensor:
-    """Return uint8 `(c, y, x)` of such a tensor, or of floats in [0, 1].
+def deep_values(image: Any, *, name: str) -> np.ndarray | None:
+    """Return the values of an image of more than 8 bits, which a window maps to [0, 1]; None for any other.
+
+    Args:
+        image: what a set may hold.
+        name: what to call the image in an error.
+    """
+    match image:
+        case Tensor() | np.ndarray():
+            values = image.numpy() if isinstance(image, Tensor) else image
+            return None if values.dtype == np.uint8 else values
+        case Image.Image():
+            found = _guarded(lambda: deep_images.of_pillow(image), name)
+        case _:
+            data = image if isinstance(image, bytes) else read(image, name=name)
+            found = _guarded(lambda: deep_images.read(data), name)
+    if found is None or found.values.dtype == np.uint8:
+        return None
+    return found.values[:-1] if found.has_alpha else found.values
+
+
+def _of_tensor(image: Tensor, name: str, shape: Sequence[int], asked: str, form: PixelForm) -> Tensor:
+    """Return a tensor `(c, y, x)` in a form.
 
     Args:
         image: the tensor.
         name: what to call the image in an error.
         shape: what to call its shape there.
         asked: what was expected.
+        form: the form.
     """
+    try:
+        if form.window is not None and image.ndim == 3 and image.dtype != torch.uint8:
+            return form.of_values(image.numpy())
+        return form.of_bytes(_eight_bit_tensor(image, name, shape, asked))
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{name} {error}; an array is (y, x, c), a tensor (c, y, x)") from error
+
+
+def _eight_bit_tensor(image: Tensor, name: str, shape: Sequence[int], asked: str) -> Tensor:
+    """Return uint8 `(c, y, x)` of such a tensor, or of floats in [0, 1]: `_of_tensor` has the arguments."""
     if image.ndim != 3 or not (image.dtype == torch.uint8 or image.is_floating_point()):
         kind = str(image.dtype).removeprefix("torch.")
         raise InputError(f"{name}: {asked}, not {kind} {tuple(shape)}; convert it in the set")
@@ -140,27 +170,30 @@ def is_hidden(name: str) -> bool:
     return name.startswith(".") or name in ("__MACOSX", "Thumbs.db", "desktop.ini")
 
 
-def decode(data: bytes, *, name: str, strict: bool = True) -> Tensor:
+def decode(data: bytes, *, name: str, strict: bool = True, form: PixelForm = PixelForm()) -> Tensor:
     """Decode an encoded image of any format that Pillow reads, by its content and not by its name's ending.
 
     The EXIF orientation is applied, 16 bits are scaled to 8, gray, palette and CMYK become RGB, transparency is put on
-    `BACKGROUND`, and of several frames the first is taken.
+    `BACKGROUND`, and of several frames the first is taken. With other channels than 3, grey and bands stay what they
+    are; transparency is the last of 2 or 4 channels.
 
     Args:
         data: the whole file.
         name: what to call the image in an error.
         strict: refuse a JPEG that is whole but damaged inside; False: show it with the wrong or grey parts that a
             decoder makes up for it, as most libraries silently do.
+        form: channels and window.
 
     Returns:
-        uint8 `(3, y, x)`.
+        uint8 `(3, y, x)`, or what the form says.
 
     Raises:
-        BrokenImage: if the bytes are no image, are incomplete or damaged, or claim more than `MAX_PIXELS` pixels.
+        BrokenImage: if the bytes are no image, are incomplete or damaged, claim more than `MAX_PIXELS` pixels, or have
+            channels of which those asked for cannot be made.
     """
     if not data:
         raise BrokenImage(name, "the file is empty")
-    return _guarded(lambda: _decode(data, strict), name)
+    return _guarded(lambda: _decode(data, strict, _encoded(form)), name)
 
 
 def pixmap(pixels: Tensor) -> bytes:
@@ -169,41 +202,64 @@ def pixmap(pixels: Tensor) -> bytes:
     return header + np.ascontiguousarray(rearrange(pixels, "c y x -> y x c").numpy()).tobytes()
 
 
-def _guarded(work: Callable[[], Tensor], name: str) -> Tensor:
+def _encoded(form: PixelForm) -> PixelForm:
+    return form if form.channels else replace(form, channels=3)
+
+
+def _guarded(work: Callable[[], Result], name: str) -> Result:
     try:
         return work()
     except Image.UnidentifiedImageError as error:
-        raise BrokenImage(name, "not an image of a known format") from error
-    except ImportError:  # a missing decoder says nothing about the image
+        raise BrokenImage(name, str(error.args[0]) if isinstance(error, _UnknownBands) else UNKNOWN) from error
+    except (ImportError, InputError):  # a missing decoder says nothing about the image
         raise
     except Exception as error:  # decoders meet damaged bytes with almost any exception
         said = error.args[0].decode(errors="replace") if error.args and isinstance(error.args[0], bytes) else str(error)
         raise BrokenImage(name, " ".join(said.split()) or type(error).__name__) from error
 
 
-def _decode(data: bytes, strict: bool) -> Tensor:
+def _decode(data: bytes, strict: bool, form: PixelForm) -> Tensor:
+    if not form.is_rgb and (deep := deep_images.read(data)) is not None:
+        return _of_deep(deep, form)
     if header := PIXMAP.match(data):
         width, height = map(int, header.groups())
-        return _decode_pixmap(data, width, height, header.end())
-    image = Image.open(io.BytesIO(data))
-    _check_size(image.width, image.height)
+        return form.of_bytes(_decode_pixmap(data, width, height, header.end()))
+    image = _open(data)
+    check_size(image.width, image.height)
     if image.format in ("JPEG", "MPO") and image.mode in ("RGB", "L"):
         pixels = _decode_jpeg(data, strict)
         if pixels is not None:
-            return _upright(pixels, image)
+            return _upright(form.of_bytes(pixels[:1] if image.mode == "L" else pixels), image)
     if image.format == "PNG":
         image.verify()  # compares every checksum, which decoding does not
         image = Image.open(io.BytesIO(data))
-    return _pixels(image)
+    return _pixels(image, form)
 
 
-def _check_size(width: int, height: int) -> None:
-    if width * height > MAX_PIXELS:
-        raise ValueError(f"{width} x {height} pixels are more than the {MAX_PIXELS} allowed")
+def _open(data: bytes) -> Image.Image:
+    try:
+        return Image.open(io.BytesIO(data))
+    except Image.UnidentifiedImageError as error:
+        if data.startswith(deep_images.TIFF):
+            raise _UnknownBands(f"{UNKNOWN}; of a TIFF of several bands give their number: --data.channels") from error
+        raise
+
+
+class _UnknownBands(Image.UnidentifiedImageError):
+    """A TIFF for which Pillow has no mode."""
+
+
+def _of_deep(deep: DeepImage, form: PixelForm) -> Tensor:
+    return turned(form.of_values(deep.values, deep.has_alpha), deep.orientation)
+
+
+def _of_pillow(image: Image.Image, form: PixelForm) -> Tensor:
+    deep = None if form.is_rgb else deep_images.of_pillow(image)
+    return _pixels(image, form) if deep is None else _of_deep(deep, form)
 
 
 def _decode_pixmap(data: bytes, width: int, height: int, begin: int) -> Tensor:
-    _check_size(width, height)
+    check_size(width, height)
     pixels = np.frombuffer(data, np.uint8)[begin : begin + 3 * width * height]
     if len(pixels) < 3 * width * height:
         raise ValueError(f"the file ends after {len(pixels)} of {3 * width * height} bytes of pixels")
@@ -229,35 +285,39 @@ def _decode_jpeg(data: bytes, strict: bool) -> Tensor | None:
         return None
 
 
-def orientation(image: Image.Image) -> int:
-    """Return the EXIF orientation of an image, 1 (upright) if it has none."""
-    try:
-        found = image.getexif().get(ExifTags.Base.Orientation)
-    except Exception:  # damaged EXIF data do not matter to the picture
-        return 1
-    return found if found in TURNS else 1
-
-
 def _upright(pixels: Tensor, image: Image.Image) -> Tensor:
-    turn = TURNS.get(orientation(image))
-    if turn is None:
-        return pixels
-    swapped, reversed_axes = turn
-    return (pixels.mT if swapped else pixels).flip(reversed_axes)
+    return turned(pixels, orientation(image))
 
 
-def _pixels(image: Image.Image) -> Tensor:
+def _pixels(image: Image.Image, form: PixelForm) -> Tensor:
     if image.mode == "F":
-        raise ValueError("floating-point pixels have no defined white; save them with 8 or 16 bits")
+        raise ValueError(NO_WHITE)
     shown = _eight_bits(image) if image.mode.startswith("I") else image
-    if shown.has_transparency_data:
-        shown = shown.convert("RGBA")
-        shown = Image.alpha_composite(Image.new("RGBA", shown.size, (*BACKGROUND, 255)), shown)
-    return _upright(rearrange(torch.from_numpy(np.array(shown.convert("RGB"))), "y x c -> c y x"), image)
+    return _upright(form.of_bytes(_bands(shown, form)), image)
+
+
+def _bands(image: Image.Image, form: PixelForm) -> Tensor:
+    """Return uint8 `(c, y, x)` of an image of 8 bits: its colours or its grey, on white or with the transparency."""
+    mode, names, has_alpha = "RGB", image.getbands(), image.has_transparency_data
+    is_grey = names[0] in ("L", "1", "I")
+    if form.channels not in (1, 3):
+        if has_alpha:
+            mode = "LA" if is_grey and form.channels == 2 else "RGBA"
+        elif len(names) == form.channels and image.mode != "CMYK":  # bands that a TIFF's reader has no name for
+            mode = image.mode
+        elif is_grey:
+            mode = "L"
+    elif has_alpha:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, (*BACKGROUND, 255)), image)
+    if form.channels == 1 and is_grey:
+        mode = "L"
+    values = np.array(image.convert(mode) if image.mode != mode else image)
+    return torch.from_numpy(rearrange(values, "y x -> 1 y x" if values.ndim == 2 else "y x c -> c y x"))
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:
     values = np.asarray(image)
-    if values.min() < 0 or values.max() > 65535:
-        raise ValueError(f"integer pixels from {values.min()} to {values.max()} exceed 16 bits")
+    if values.min() < 0 or values.max() > SIXTEEN_BITS:
+        raise ValueError(beyond_sixteen_bits(values))
     return Image.fromarray(np.round(values / 257).astype(np.uint8))

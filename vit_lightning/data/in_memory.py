@@ -13,7 +13,6 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from vit_lightning.augment.per_batch import BatchAugment, UnaugmentedBatch
-from vit_lightning.data import images
 from vit_lightning.data.image_set import record_of
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.records import Records
@@ -42,7 +41,7 @@ class InMemorySet:
     """A set in memory.
 
     Args:
-        images: uint8 `(n, c, y, x)`, black where one cannot be read.
+        images: uint8, or float in [0, 1], `(n, c, y, x)`; black where one cannot be read.
         labels: int64 `(n,)` or float `(n, classes)`.
         faults: why images cannot be read, by their numbers.
         keys: a name per record.
@@ -118,7 +117,7 @@ class InMemoryBatches(Records):
         return images[0], labels[0]
 
     def __getitems__(self, draws: list[Draw | int]) -> tuple[Tensor, Tensor]:
-        """Return uint8 images `(b, c, y, x)` and labels `(b,)` or `(b, classes)`."""
+        """Return images `(b, c, y, x)` and labels `(b,)` or `(b, classes)`."""
         return self.vary(self.take(columns(draws)))
 
     def vary(self, batch: UnaugmentedBatch) -> tuple[Tensor, Tensor]:
@@ -173,22 +172,26 @@ def _shapes(records: Records, numbers: range) -> Iterator[torch.Size]:
     for index in numbers:
         try:
             image, _ = record_of(records.source, index)
-            yield images.load(image, name=records.name(index), strict=records.strict).shape
+            yield records.load(image, records.name(index)).shape
         except BrokenImage:
             continue
 
 
 def _fits(records: Records, shape: torch.Size) -> bool:
     size = len(records)
-    if max(shape[1:]) > SIDE or shape.numel() * size > BUDGET:
+    if max(shape[1:]) > SIDE or shape.numel() * _dtype(records).itemsize * size > BUDGET:
         return False
     return set(_shapes(records, range(0, size, -(-size // PROBES)))) <= {shape}
+
+
+def _dtype(records: Records) -> torch.dtype:
+    return torch.uint8 if records.form is None else records.form.dtype
 
 
 @torch.inference_mode(False)  # the set serves later training too, whatever the caller does
 def _decode(records: Records, shape: torch.Size, cores: int) -> InMemorySet:
     chunks = SetInChunks(records, shape)
-    pixels = torch.zeros((len(records), *shape), dtype=torch.uint8)
+    pixels = torch.zeros((len(records), *shape), dtype=_dtype(records))
     labels: Tensor | None = None
     faults: dict[int, BrokenImage] = {}
     done, reported = 0, time.monotonic()
@@ -239,7 +242,7 @@ class DecodedChunk(NamedTuple):
     indices: Tensor
     """Of the images that could be decoded."""
     pixels: Tensor
-    """Theirs, uint8 `(n, c, y, x)`."""
+    """Theirs, uint8 or float `(n, c, y, x)`."""
     labelled: Tensor
     """Records whose label is known."""
     labels: Tensor
@@ -259,7 +262,7 @@ class SetInChunks(Dataset[DecodedChunk | InputError]):
     def __init__(self, records: Records, shape: torch.Size) -> None:
         self.records = records
         self.shape = shape
-        self.size = max(1, CHUNK_BYTES // shape.numel())
+        self.size = max(1, CHUNK_BYTES // (shape.numel() * _dtype(records).itemsize))
 
     def __len__(self) -> int:
         return -(-len(self.records) // self.size)
@@ -276,13 +279,13 @@ class SetInChunks(Dataset[DecodedChunk | InputError]):
                 faults.append((index, error.name, error.reason))
             except InputError as error:
                 return error
-        pixels = torch.stack([*shown.values()]) if shown else torch.empty((0, *self.shape), dtype=torch.uint8)
+        pixels = torch.stack([*shown.values()]) if shown else torch.empty((0, *self.shape), dtype=_dtype(self.records))
         known = torch.stack([*labels.values()]) if labels else torch.empty(0)
         return DecodedChunk(torch.tensor([*shown], dtype=torch.long), pixels, torch.tensor([*labels]), known, faults)
 
     def _sized(self, image: Any, index: int) -> Tensor:
         name = self.records.name(index)
-        pixels = images.load(image, name=name, strict=self.records.strict)
+        pixels = self.records.load(image, name)
         if pixels.shape != self.shape:
             raise SizeMismatch(
                 f"--data.in_memory true needs images of one size, but {name} has {tuple(pixels.shape)} and others "

@@ -7,7 +7,7 @@ import numpy as np
 from PIL import ExifTags, Image
 
 from vit_lightning.augment.per_image import Size
-from vit_lightning.data.images import MAX_PIXELS
+from vit_lightning.data.deep_images import MAX_PIXELS
 
 START, END = b"\xff\xd8", b"\xff\xd9"
 FRAME, SCAN, INTERVAL, APP0, APP1, APP2, ADOBE = 0xC0, 0xDA, 0xDD, 0xE0, 0xE1, 0xE2, 0xEE

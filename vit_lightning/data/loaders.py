@@ -10,15 +10,17 @@ from typing import Any, Protocol
 
 import torch
 from lightning.pytorch import Trainer
+from lightning.pytorch.utilities import rank_zero_info
 from torch.utils.data import DataLoader
 
 from vit_lightning.augment.per_batch import BatchAugment, unsupported
-from vit_lightning.augment.per_image import Augment, RandomCut, Size, Transform
+from vit_lightning.augment.per_image import Augment, RandomCut, Size, Transform, check_colours
 from vit_lightning.data import gpu_decode
 from vit_lightning.data.device_loader import DeviceLoader
 from vit_lightning.data.gpu_decode import Decoder, EncodedRecords
 from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.in_memory import InMemoryBatches, InMemorySet, load_into_memory, no_collate
+from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.data.records import OnError, Records
 from vit_lightning.data.resumable_loader import ResumableLoader
 from vit_lightning.data.sampling import EvalSampler, TrainSampler
@@ -41,7 +43,7 @@ class LoadsImages(Protocol):
     fraction: float
     further_sets: dict[str, ImageSet]
     in_memory: bool | None
-    in_memory_sets: dict[tuple[str, bool | None], tuple[ImageSet, InMemorySet | None]]
+    in_memory_sets: dict[tuple[str, bool | None, PixelForm], tuple[ImageSet, InMemorySet | None]]
     jpeg_decoder: Decoder | None
     max_broken: float
     num_workers: int | None
@@ -51,6 +53,9 @@ class LoadsImages(Protocol):
 
     @property
     def num_classes(self) -> int | None: ...
+
+    @property
+    def pixel_form(self) -> PixelForm: ...
 
     @property
     def size(self) -> Size: ...
@@ -100,11 +105,11 @@ def evaluation_loader(data: LoadsImages, attribute: str, first: int = 0) -> Data
     source = _set(data, attribute)
     in_memory = _in_memory(data, attribute, source, transform)
     if in_memory is None:
-        records = Records(source, *settings)
+        records = Records(source, *settings, data.pixel_form)
     elif data.overrides("eval_transform"):  # which may take single images alone
-        records = Records(in_memory, *settings)
+        records = Records(in_memory, *settings, None)
     else:
-        records = InMemoryBatches(in_memory, *settings)
+        records = InMemoryBatches(in_memory, *settings, None)
     return _loader(data, _checked(records), EvalSampler(records, **_shard(data), first=first))
 
 
@@ -120,7 +125,8 @@ def scored_loaders(data: LoadsImages, attribute: str) -> DataLoader | list[DataL
 
 def _training_records(data: LoadsImages) -> Records:
     """Return the training set as the loader reads it, varied by batches if that is possible and not forbidden."""
-    if data.decode_on_device and data.trainer is not None:
+    check_colours(data.augment, data.pixel_form.channels, is_deep=data.pixel_form.window is not None)
+    if data.decode_on_device and data.trainer is not None and _is_rgb(data):
         return _encoded_records(data, data.trainer.strategy.root_device)
     transform = data.train_transform()
     settings = _settings(data, "train_set", transform)
@@ -130,10 +136,20 @@ def _training_records(data: LoadsImages) -> Records:
     if data.augment_on_device and reason:
         raise InputError(f"--data.augment_on_device true is impossible: {reason}; leave it out to vary one by one")
     if in_memory is None:
-        return Records(source, *settings)
+        return Records(source, *settings, data.pixel_form)
     if reason or data.augment_on_device is False:
-        return Records(in_memory, *settings)
-    return InMemoryBatches(in_memory, *settings, augment=BatchAugment(data.augment, data.size))
+        return Records(in_memory, *settings, None)
+    return InMemoryBatches(in_memory, *settings, None, augment=BatchAugment(data.augment, data.size))
+
+
+def _is_rgb(data: LoadsImages) -> bool:
+    """Tell whether a device can decode the images, and say so if not."""
+    if not data.pixel_form.is_rgb:
+        rank_zero_info(
+            "--data.decode_on_device true decodes images to 8 bits and 3 channels; the loader decodes these, which "
+            "have a --data.window or other --data.channels"
+        )
+    return data.pixel_form.is_rgb
 
 
 def _encoded_records(data: LoadsImages, device: torch.device) -> EncodedRecords:
@@ -183,15 +199,15 @@ def _set(data: LoadsImages, attribute: str) -> ImageSet:
 
 def _in_memory(data: LoadsImages, attribute: str, source: ImageSet, transform: Transform) -> InMemorySet | None:
     """Return a set in memory, decoded the first time that it is asked for; None if it is to be read from its files."""
-    whole, key = _set(data, attribute), (attribute, data.in_memory)
+    whole, key = _set(data, attribute), (attribute, data.in_memory, data.pixel_form)
     if data.in_memory_sets.get(key, (None, None))[0] is not whole:
-        records = Records(source, *_settings(data, attribute, transform))
+        records = Records(source, *_settings(data, attribute, transform), data.pixel_form)
         data.in_memory_sets[key] = whole, load_into_memory(records, data.in_memory, data.cores_per_device)
     return data.in_memory_sets[key][1]
 
 
 def _settings(data: LoadsImages, attribute: str, transform: Transform) -> tuple[Any, ...]:
-    """Return what Records takes beside the set."""
+    """Return what Records takes beside the set and the form of its images."""
     split = SPLITS.get(attribute, attribute)
     return transform, data.size, data.num_classes, split, data.on_error, data.max_broken
 

@@ -13,6 +13,7 @@ from vit_lightning.augment.per_image import Size, Transform
 from vit_lightning.data import image_set, images, labels
 from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.images import BrokenImage
+from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.data.sampling import BROKEN, IGNORE, Draw
 from vit_lightning.errors import InputError
 from vit_lightning.seeds import run_seed, seeded
@@ -78,6 +79,7 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
             takes its place, in evaluation a black image whose label is BROKEN; fix: raise, unless it is a JPEG that
             can be shown in part.
         max_broken: share of the records that may be skipped.
+        form: channels and values of the images; None: those of the set have theirs already.
     """
 
     def __init__(
@@ -89,8 +91,10 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
         split: str,
         on_error: OnError = "raise",
         max_broken: float = 0.01,
+        form: PixelForm | None = PixelForm(),
     ) -> None:
         self.source = source
+        self.form = form
         self.transform = transform
         self.size = size
         self.num_classes = num_classes
@@ -99,7 +103,8 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
         self.skipped = Skipped(len(source), max_broken, split) if on_error == "skip" else None
         self.several: bool | None = None  # whether labels are vectors, once one was seen
         self.seed = run_seed()
-        self.blank = torch.zeros((3, *size), dtype=torch.uint8), torch.tensor(BROKEN)
+        channels, dtype = (form.channels, form.dtype) if form else (None, torch.uint8)
+        self.blank = torch.zeros((channels or 3, *size), dtype=dtype), torch.tensor(BROKEN)
 
     def __len__(self) -> int:
         return len(self.source)
@@ -130,7 +135,7 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
     def reason(self, index: int) -> str:
         """Say why a record cannot be read, by trying once more."""
         try:
-            images.load(image_set.record_of(self.source, index)[0], name=self.name(index), strict=self.strict)
+            self.load(image_set.record_of(self.source, index)[0], self.name(index))
         except BrokenImage as error:
             return error.reason or error.name
         return ""
@@ -182,17 +187,21 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
 
     def _can_be_read(self, index: int) -> bool:
         try:
-            images.load(image_set.record_of(self.source, index)[0], name="", strict=self.strict)
+            self.load(image_set.record_of(self.source, index)[0], "")
         except InputError:
             return False
         return True
 
+    def load(self, image: Any, name: str) -> Tensor:
+        """Return an image of the set as uint8, or float in [0, 1], `(c, y, x)`."""
+        return image if self.form is None else images.load(image, name=name, strict=self.strict, form=self.form)
+
     def _open(self, image: Any, index: int) -> Any:
         """Return the pixels of an image, or raise BrokenImage."""
         try:
-            return images.load(image, name="", strict=self.strict)
+            return self.load(image, "")
         except InputError:  # only now does a name matter, which some sets read from where the image lies
-            return images.load(image, name=self.name(index), strict=self.strict)
+            return self.load(image, self.name(index))
 
     def _vary(self, pixels: Any, draw: Draw) -> Any:
         """Apply the transform with the random numbers of the draw."""

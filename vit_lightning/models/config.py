@@ -185,7 +185,7 @@ def check_channels(found: int, expected: int) -> None:
     if found != expected:
         raise InputError(
             f"The images have {found} channels, but the net expects {expected}: "
-            f"convert the images, or set --model.net.channels {found}."
+            f"give --data.channels {expected}, or a net of {found} (--model.net.channels)."
         )
 
 

@@ -27,7 +27,7 @@ from vit_lightning.training import resume
 from vit_lightning.training.averaging import Averaging, WeightAverage
 from vit_lightning.training.construction import Completed, may_build, plain
 from vit_lightning.training.cuda_graph import GraphedTraining, graph_steps
-from vit_lightning.training.data_facts import NORMALISATION, take_facts
+from vit_lightning.training.data_facts import NORMALISATION, PIXELS, take_facts, with_channels
 from vit_lightning.training.fp8 import Fp8Training
 from vit_lightning.training.metrics import check_scores
 from vit_lightning.training.optim import Optim, Schedule, parameter_groups
@@ -49,7 +49,7 @@ class RecipeModel(LightningModule, metaclass=Completed):
         schedule: Learning rate over the run, as a recipe or its dict.
         averaging: Average of the weights, as a recipe or its dict.
         settings: The subclass's other arguments in plain types, which are kept as hyper-parameters; recompute,
-            compile, cuda_graph, num_classes, image_size, mean and std are among them, and fp8 may be.
+            compile, cuda_graph, num_classes, image_size, mean and std are among them. fp8, channels and window may be.
     """
 
     fixed: ClassVar[tuple[str, ...]] = ("num_classes", "image_size")
@@ -74,7 +74,10 @@ class RecipeModel(LightningModule, metaclass=Completed):
         **settings: Any,
     ) -> None:
         super().__init__()
-        self.config = resolve(net if isinstance(net, NetConfig) else NetConfig(**net))
+        settings = dict.fromkeys(PIXELS) | settings
+        self.chosen = with_channels(net if isinstance(net, NetConfig) else NetConfig(**net), settings["channels"])
+        """The net as it was asked for, with what that leaves open."""
+        self.config = resolve(self.chosen)
         self.optim = optim if isinstance(optim, Optim) else Optim(**optim)
         self.schedule = schedule if isinstance(schedule, Schedule) else Schedule(**schedule)
         self.averaging = averaging if isinstance(averaging, Averaging) else Averaging(**averaging)
@@ -87,7 +90,7 @@ class RecipeModel(LightningModule, metaclass=Completed):
         self.gradient_norms: Tensor | None = None
         self.net: Net = None  # type: ignore[assignment]  # until the facts of the data are known
         self.assumed: set[str] = set()
-        """Which of mean and std nobody has stated yet."""
+        """Which of window, mean and std nobody has stated yet."""
         self.normalised_by = "the default"
         """Where mean and std come from, if not from the data's own flags."""
         self.planned_steps: int | None = None
@@ -151,8 +154,28 @@ class RecipeModel(LightningModule, metaclass=Completed):
         """Take a fact of the data that nobody had stated."""
         self.assumed.discard(name)
         self.hparams[name] = value
+        if name == "channels":
+            self._take_channels(value)
         if name in NORMALISATION and self.net is not None:
             self._normalise_by(name, value)
+
+    def _take_channels(self, channels: int) -> None:
+        """Let the net have the channels of the data, which a net that stands cannot change."""
+        if self.net is not None and self.config.channels != channels:
+            raise InputError(
+                f"--data.channels is {channels}, but the model's net was built for {self.config.channels}; make the "
+                f"model with channels={channels}"
+            )
+        if self.net is None:
+            self.chosen = with_channels(self.chosen, channels)
+            self.config = resolve(self.chosen)
+            self.hparams["net"] = asdict(self.config)
+
+    @property
+    def pixel_facts(self) -> tuple[int | None, tuple[float, float] | None]:
+        """Channels and window of the images, as far as they were stated; those of the data, or of the checkpoint."""
+        window = self.hparams["window"]
+        return self.hparams["channels"], window and tuple(window)
 
     def build_net(self) -> Net:
         """Return the new net; a subclass may fill it, freeze parts of it, or add what stands beside it."""

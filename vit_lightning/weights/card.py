@@ -56,6 +56,8 @@ def write_card(net: Net, report: Report, to: str, licence: str, figure: float, p
         "variant": name,
         "parameters": f"{parameters:,}",
         "image size": f"{net.image_size[0]} x {net.image_size[1]}",
+        "channels": config.channels,
+        "window": f"{report.window[0]:g} and {report.window[1]:g} become 0 and 1" if report.window else "8 bits",
         "classes": net.num_classes,
         "mean": mean,
         "std": std,

@@ -106,10 +106,13 @@ class OpenedWeights:
             raise InputError(f"The weights lack {some(lacking)}, which the net has: {SET_FIELDS}.")
         if surplus := [name for name in held if name not in wanted]:
             raise InputError(f"The net lacks {some(surplus)}, which the weights have: {SET_FIELDS}.")
-        resizer = Resizer(own, net, resampling, adapt)
+        resizer = Resizer(own, net, resampling, adapt, report.mean, report.std)
         with torch.no_grad():
             for name, tensor in wanted.items():
                 tensor.copy_(_take(name, held[name], tensor, weights, resizer, report))
+        report.adapt_normalisation(net.config.channels)
+        if net.config.stages and weights.config.channels != net.config.channels:
+            report.notes.append("the first layer standardises its kernels: answers to grey images are near, not equal")
         if head == "keep":
             _note_empty_head(net, report)
         return report
@@ -267,6 +270,7 @@ def _report(source: str, weights: Weights) -> Report:
         notes=list(weights.notes),
         mean=weights.mean,
         std=weights.std,
+        window=weights.window,
         class_names=list(weights.class_names),
         training=dict(weights.training),
     )

@@ -21,6 +21,7 @@ class Report:
         resampled: our tensors whose values were fitted to another grid, patch or channel count, and how.
         notes: what the file does not say and was taken for granted.
         mean, std: normalisation that the weights expect; None: the file does not say.
+        window: values of the images that became 0 and 1; None: those of 8 bits, or the file does not say.
         class_names: in the head's order; empty: the file does not say.
         training: what a checkpoint of ours says about its run: recipe, data, step, metrics.
     """
@@ -34,6 +35,7 @@ class Report:
     notes: list[str] = field(default_factory=list)
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
+    window: tuple[float, float] | None = None
     class_names: list[str] = field(default_factory=list)
     training: dict[str, Any] = field(default_factory=dict)
 
@@ -69,6 +71,23 @@ class Report:
         """Returns mean and std of the images in [0, 1] that the net expects: the weights' own, else the paper's 0.5."""
         paper = (0.5,) * channels
         return self.mean or paper, self.std or paper
+
+    def adapt_normalisation(self, channels: int) -> None:
+        """Makes mean and std, where they are known, those of images of another number of channels.
+
+        Args:
+            channels: 1 takes the mean of the weights' channels; more repeat them in turn, as the kernel is repeated.
+        """
+        changed = []
+        for name in ("mean", "std"):
+            values = getattr(self, name)
+            if values is None or len(values) == channels:
+                continue
+            whole = (sum(values) / len(values),) if channels == 1 else (values * -(-channels // len(values)))[:channels]
+            setattr(self, name, whole)
+            changed.append(f"{name} ({', '.join(f'{value:.4g}' for value in whole)})")
+        if changed:
+            self.notes.append(f"of {channels} channel{'s' * (channels != 1)}: {' and '.join(changed)}")
 
     def __str__(self) -> str:
         rows = [("loaded", f"{len(self.loaded)} tensors", "")]

@@ -15,6 +15,7 @@ Resampling = Literal["bilinear", "bicubic"]
 LEAVE_OUT = "leave out --model.net.variant to take the net from the weights"
 
 
+FLAGS = {"patch": "it", "channels": "--data.channels (or --model.net.channels)"}
 FIRST_LAYERS = ("patches.proj.weight", "stem.conv_root.weight", "conv_root.weight")
 
 
@@ -26,10 +27,23 @@ class Resizer:
         net: the net to fill.
         resampling: how position tables get to another grid.
         adapt: whether the first layer may be resized for another patch size or number of channels.
+        mean, std: how the images of the weights were normalised, per channel; None: alike in all channels.
     """
 
-    def __init__(self, own: Net, net: Net, resampling: Resampling, adapt: bool = False) -> None:
+    def __init__(
+        self,
+        own: Net,
+        net: Net,
+        resampling: Resampling,
+        adapt: bool = False,
+        mean: tuple[float, ...] | None = None,
+        std: tuple[float, ...] | None = None,
+    ) -> None:
         self.own, self.net, self.resampling, self.adapt = own, net, resampling, adapt
+        alike = (0.5,) * own.config.channels
+        self.mean, self.std = torch.tensor(mean or alike), torch.tensor(std or alike)
+        self.shift: Tensor | None = None
+        """What the first layer's bias becomes more by, once its kernel is that of grey images."""
         self.shapes = {name: tensor.shape for name, tensor in net.state_dict().items()}
 
     def __call__(self, name: str, tensor: Tensor) -> tuple[Tensor, str]:
@@ -47,6 +61,8 @@ class Resizer:
             tensor, how = self._positions(name, tensor)
         elif name in FIRST_LAYERS or (isinstance(self.net, TimmNet) and name == self.net.first_layer):
             tensor, how = self._first_layer(name, tensor)
+        elif name == "patches.proj.bias" and self.shift is not None:
+            tensor = tensor + self.shift
         if tensor.shape != self.shapes[name]:
             raise InputError(
                 f"{name} is {tuple(tensor.shape)} in the weights, but {tuple(self.shapes[name])} in the net: "
@@ -86,16 +102,33 @@ class Resizer:
         ]
         for field, old, new in changes:
             if not self.adapt:
+                out = f", or {LEAVE_OUT}" * (field == "patch")
                 raise InputError(
-                    f"The weights have net.{field}={old}, but the net has {new}: set it to {old}, "
-                    f"let --model.weights_adapt true (of load_into: adapt) fit the first layer, or {LEAVE_OUT}."
+                    f"The weights have net.{field}={old}, but the net has {new}: set {FLAGS[field]} to {old}, or "
+                    f"let --model.weights_adapt true (of load_into: adapt) fit the first layer{out}."
                 )
         size = self.own.config.patch
         kernel = rearrange(weight, "d (p q c) -> d c p q", p=size, q=size) if patches else weight
         for field, _, new in changes:
-            kernel = with_patch(kernel, new) if field == "patch" else with_channels(kernel, new)
+            if field == "channels" and patches and new == 1:
+                kernel, self.shift = of_grey(kernel, self.mean, self.std)
+            else:
+                kernel = with_patch(kernel, new) if field == "patch" else with_channels(kernel, new)
         fitted = rearrange(kernel, "d c p q -> d (p q c)") if patches else kernel
         return fitted, ", ".join(f"{field} {old} -> {new}" for field, old, new in changes)
+
+
+def of_grey(kernel: Tensor, mean: Tensor, std: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns a kernel `d 1 p q`, and what its bias `d` becomes more by, that answer to grey images as colours' did.
+
+    Args:
+        kernel: `d c p q`, for images normalised channel by channel.
+        mean: `c`; grey images are normalised by the mean of these.
+        std: `c`, likewise.
+    """
+    scaled = kernel / rearrange(std, "c -> c 1 1")
+    grey = reduce(scaled * std.mean(), "d c p q -> d 1 p q", "sum")
+    return grey, einsum(scaled, mean.mean() - mean, "d c p q, c -> d")
 
 
 def with_channels(kernel: Tensor, channels: int) -> Tensor:

@@ -7,6 +7,7 @@ from vit_lightning.commands.doctor import findings
 from vit_lightning.commands.doctor.findings import Finding
 from vit_lightning.commands.doctor.machine import Machine
 from vit_lightning.commands.doctor.survey import Survey
+from vit_lightning.data.pixel_form import NO_WHITE
 
 NAMES = ("cat", "dog", "bird")
 
@@ -76,6 +77,26 @@ def test_odd_images_are_grouped_by_kind():
         ("note", "2 training images: CMYK"),
     ]
     assert found[1].items == ("tr0", "tr2")
+
+
+@pytest.mark.parametrize(("peak", "bits"), [(4095, 12), (2048, 12), (1000, 10), (16383, 14)])
+def test_values_of_fewer_bits_than_their_file_has(peak, bits):
+    finding = only(findings.depth(survey(peaks={0: 7, 2: peak})))
+    assert (finding.severity, finding.fix) == ("warning", f"give --data.window [0, {2**bits - 1}], or auto")
+    assert f"{bits}-bit values (up to {peak:,}) in 16 bits" in finding.text
+    assert f"1/{2 ** (16 - bits)} of their brightness" in finding.text
+
+
+def test_sixteen_bits_that_are_used_and_eight_bits_are_no_finding():
+    for peaks in ({}, {0: 65535, 1: 100}, {0: 20000}, {0: 255}):
+        assert findings.depth(survey(peaks=peaks)) == []
+
+
+def test_floats_without_a_window_are_not_to_be_removed():
+    finding = only(findings.unreadable(survey(faults={1: NO_WHITE}), "raise", 0.01))
+    assert finding.fix.startswith("give --data.window auto, or [low, high]") and "mend" not in finding.fix
+    finding = only(findings.unreadable(survey(faults={1: NO_WHITE, 2: "empty"}), "raise", 1))
+    assert finding.fix.startswith("give --data.window auto, or [low, high]; mend or remove them, of the others")
 
 
 def test_labels_outside():

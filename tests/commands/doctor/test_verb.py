@@ -349,8 +349,9 @@ def test_shared_memory_is_counted_for_the_loaders_of_a_fit(sets, gib):
     """Batches of 64 images of 3 x 256 x 512 bytes are 24 MiB; two workers keep two of them, on two devices."""
     hardware = Machine(cores=16, shared_memory=2**28, devices=2)
     sets = [range(500) if there else None for there in sets]
+    pixels = {"channels": None, "window": None, "finds_window": False}
     data = SimpleNamespace(
-        size=(256, 512), batch_size=64, workers=2, train_subset=sets[0], val_set=sets[1], test_set=range(9)
+        size=(256, 512), batch_size=64, workers=2, train_subset=sets[0], val_set=sets[1], test_set=range(9), **pixels
     )
     found = {finding.topic: finding for finding in _machine(hardware, data)}
     assert f"keep {gib} GiB of batches ready" in found["shared memory"].text

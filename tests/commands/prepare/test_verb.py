@@ -294,3 +294,49 @@ def test_pixels_are_kept_or_resized_with_antialiasing():
     theirs = Image.fromarray(pixels.permute(1, 2, 0).numpy()).resize((20, 10), Image.Resampling.BILINEAR)
     ours = np.asarray(Image.open(io.BytesIO(resized)).convert("L"), dtype=float)
     assert np.abs(ours - np.asarray(theirs.convert("L"), dtype=float)).mean() < 3
+
+
+@pytest.mark.parametrize(("channels", "mode"), [(1, "L"), (4, "RGBA")])
+def test_other_channels_are_kept(prepare, folder, channels, mode):
+    """What is resized keeps its grey or its transparency; what is not keeps its bytes."""
+    for file in list(folder.rglob("*.*")):
+        image = Image.open(file).convert("RGB")
+        file.unlink()
+        image.putalpha(Image.fromarray(CHANCE.integers(0, 256, (image.height, image.width), dtype=np.uint8)))
+        (image if channels == 4 else image.convert("L")).save(file.with_suffix(".png"))
+    done = prepare("--data.channels", channels, "--short_side", 25)
+    assert done.code == 0, done.err
+    shards = Shards(Path("out"), channels=channels, batch_size=1, image_size=25)
+    shards.setup("fit")
+    for number, key in enumerate(list(shards.train_set.keys)):
+        stored = shards.train_set[number][0]
+        assert Image.open(io.BytesIO(stored)).mode == mode
+        pixels = images.load(stored, name="x", form=shards.pixel_form)
+        original = images.load(folder / "train" / key, name="x", form=shards.pixel_form)
+        if "large" not in key:
+            assert torch.equal(pixels, original)
+            continue
+        resized = F.resize(original, [25], antialias=True)
+        assert (pixels.int() - resized.int()).abs().float().mean() < (6 if channels == 1 else 1e-9)  # a JPEG, a PNG
+    done = prepare("--short_side", 25)
+    assert f"holds shards with channels {channels}, not 3" in done.err
+
+
+def test_a_window_wants_the_bytes_of_files(prepare, folder):
+    for number, file in enumerate(list(folder.rglob("*.*"))):
+        file.unlink()
+        values = CHANCE.integers(0, 4096, (30, 30), dtype=np.uint16)
+        Image.fromarray(values).save(file.with_name(f"{number}.png"))
+    flags = ("--data.channels", 1, "--data.window", "[0,4095]")
+    done = prepare(*flags, "--short_side", 25)
+    assert "--data.window is stored with the bytes of files alone; give --short_side null and a --quality" in done.err
+    assert not Path("out").exists()
+    done = prepare("--data.channels", 5)
+    assert "--data.channels 5 is stored with the bytes of files alone" in done.err
+    done = prepare(*flags, "--short_side", "null")
+    assert done.code == 0, done.err
+    shards = Shards(Path("out"), channels=1, window=(0, 4095), batch_size=1)
+    shards.setup("fit")
+    assert {Image.open(io.BytesIO(shards.train_set[number][0])).mode for number in range(len(shards.train_set))} == {
+        "I;16"
+    }

@@ -80,6 +80,8 @@ def check_peers(data: ImageDataModule) -> None:
     """Refuse data that timm's and torchvision's loaders cannot read, and to do without timm."""
     if find_spec("timm") is None:
         raise InputError('timm\'s loader needs timm: pip install "vit-lightning[timm]"')
+    if not data.pixel_form.is_rgb:
+        raise InputError("the other loaders give 8-bit RGB; drop --compare_loaders, or --data.channels and window")
     image, _ = data.train_set[0]
     if not isinstance(image, bytes | str | Path | Image.Image):
         raise InputError(

@@ -10,6 +10,7 @@ import numpy as np
 
 from vit_lightning.commands.doctor.machine import Machine
 from vit_lightning.commands.doctor.survey import Survey
+from vit_lightning.data.pixel_form import NO_WHITE
 from vit_lightning.terminal import counted
 
 IMBALANCE = 10
@@ -20,6 +21,10 @@ HUGE = 64
 """How many times the pixels that the model sees are worth a word: decoding one takes the time of many."""
 MENDING = "mend or remove them"
 """What to do about images that cannot be read, unless their datamodule knows better."""
+WINDOW = "give --data.window auto, or [low, high]"
+"""What to do about values without a defined white."""
+LEAST_BITS, MOST_BITS = 9, 14
+"""Bits that the values of a set of 16-bit images have at most, when it is worth a word."""
 PREFETCHED = 2
 """Batches that each of a loader's workers keeps ready."""
 
@@ -59,6 +64,8 @@ def unreadable(
         text = f"{_images(broken, found)} of {len(found):,} cannot be read"
         flags = ["--data.on_error skip"] * (on_error != "skip")
         flags += [f"--data.max_broken {math.ceil(100 * share) / 100:g}"] * (share > max_broken)
+        if windowless := [record for record, reason in broken.items() if NO_WHITE in reason]:
+            mending = WINDOW + f"; {mending}, of the others" * (len(windowless) < len(broken))
         fix = mending + (f", or give {' '.join(flags)}" if flags and not refused else "")
         findings.append(Finding("warning" if allowed else "error", "broken", text, fix, _reasons(found, broken)))
     if found.damages and on_error == "fix":
@@ -73,6 +80,20 @@ def unusual(found: Survey) -> list[Finding]:
         Finding("note", "odd", f"{_images(records, found)}: {what}", items=_names(found, records))
         for what, records in sorted(found.oddities.items())
     ]
+
+
+def depth(found: Survey) -> list[Finding]:
+    """Images of 16 bits whose values use fewer, and are shown darker than they are."""
+    peak = max(found.peaks.values(), default=0)
+    bits = peak.bit_length()
+    if not LEAST_BITS <= bits <= MOST_BITS:
+        return []
+    text = (
+        f"{_images(found.peaks, found)} with {bits}-bit values (up to {peak:,}) in 16 bits, shown at "
+        f"1/{2 ** (16 - bits)} of their brightness"
+    )
+    fix = f"give --data.window [0, {2**bits - 1}], or auto"
+    return [Finding("warning", "depth", text, fix, _names(found, found.peaks))]
 
 
 def wrong_labels(found: Survey) -> list[Finding]:

@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 from vit_lightning.data import images, labels
 from vit_lightning.data.image_set import keys_of, record_of
 from vit_lightning.data.images import BrokenImage
+from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 
@@ -39,6 +40,8 @@ class RecordFacts(NamedTuple):
     oddities: tuple[str, ...] = ()
     mislabelled: str = ""
     """What is wrong with its label, beside numbers of classes that do not exist."""
+    peak: int = 0
+    """Greatest value of more than 8 bits, where no window maps them."""
 
 
 @dataclass
@@ -57,6 +60,7 @@ class Survey:
         faults: why records cannot be read.
         damages: why records can be read in part only.
         oddities: records by what is odd about them.
+        peaks: greatest values of records of more than 8 bits, where no window maps them.
     """
 
     split: str
@@ -70,6 +74,7 @@ class Survey:
     faults: dict[int, str] = field(default_factory=dict)
     damages: dict[int, str] = field(default_factory=dict)
     oddities: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    peaks: dict[int, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.digests)
@@ -88,6 +93,7 @@ def survey(
     num_classes: int,
     num_workers: int = 0,
     advance: Callable[[int], object] = lambda done: None,
+    form: PixelForm = PixelForm(),
 ) -> Survey:
     """Look at every record of a set.
 
@@ -97,12 +103,14 @@ def survey(
         num_classes: class numbers must be below; 0: the images are unlabelled.
         num_workers: processes that examine.
         advance: called with the number of records that were examined since the last call.
+        form: channels and values of the images that the run asks for.
     """
     size = len(source)
     keys = keys_of(source)
     hashes, digests, sides = np.zeros(size, np.int64), np.zeros(size, np.uint64), np.zeros((size, 2), np.int32)
     found = Survey(split, keys, hashes, np.zeros(num_classes, np.int64), sides, digests)
-    for start, batch in _examined(_ExaminedRecords(source, keys, num_classes, split != "training"), num_workers):
+    records = _ExaminedRecords(source, keys, num_classes, split != "training", form)
+    for start, batch in _examined(records, num_workers):
         for index, facts in enumerate(batch, start):
             _note(found, index, facts)
         advance(len(batch))
@@ -127,6 +135,8 @@ def _note(found: Survey, index: int, facts: RecordFacts) -> None:
     found.sides[index] = facts.sides
     found.digests[index] = facts.digest
     found.classes[index] = hash(facts.classes)
+    if facts.peak:
+        found.peaks[index] = facts.peak
     for label in facts.classes:
         if 0 <= label < len(found.counts):
             found.counts[label] += 1
@@ -139,20 +149,30 @@ def _note(found: Survey, index: int, facts: RecordFacts) -> None:
 
 
 class _ExaminedRecords(Dataset[RecordFacts]):
-    def __init__(self, source: Any, keys: Sequence[Any], num_classes: int, may_hide: bool) -> None:
+    def __init__(
+        self, source: Any, keys: Sequence[Any], num_classes: int, may_hide: bool, form: PixelForm = PixelForm()
+    ) -> None:
         self.source = source
         self.keys = keys
         self.num_classes = num_classes
         self.may_hide = may_hide
+        self.form = form
 
     def __len__(self) -> int:
         return len(self.source)
 
     def __getitem__(self, index: int) -> RecordFacts:
-        return examine(self.source, index, str(self.keys[index]), self.num_classes, self.may_hide)
+        return examine(self.source, index, str(self.keys[index]), self.num_classes, self.may_hide, self.form)
 
 
-def examine(source: Any, index: int, key: str, num_classes: int = 0, may_hide: bool = True) -> RecordFacts:
+def examine(
+    source: Any,
+    index: int,
+    key: str,
+    num_classes: int = 0,
+    may_hide: bool = True,
+    form: PixelForm = PixelForm(),
+) -> RecordFacts:
     """Read one record and say what it is.
 
     Args:
@@ -161,6 +181,7 @@ def examine(source: Any, index: int, key: str, num_classes: int = 0, may_hide: b
         key: its name.
         num_classes: class numbers must be below; 0: labels are not looked at.
         may_hide: whether its label may be hidden.
+        form: channels and values of the images that the run asks for.
     """
     damage = ""
     try:
@@ -169,10 +190,10 @@ def examine(source: Any, index: int, key: str, num_classes: int = 0, may_hide: b
         if isinstance(image, str | Path):
             file, image = key, images.read(image, name=key)
         try:
-            pixels = images.load(image, name=key)
+            pixels = images.load(image, name=key, form=form)
         except BrokenImage as error:
             damage = error.reason
-            pixels = images.load(image, name=key, strict=False)
+            pixels = images.load(image, name=key, strict=False, form=form)
     except BrokenImage as error:
         return RecordFacts(error.reason or error.name)
     except InputError as error:
@@ -181,7 +202,15 @@ def examine(source: Any, index: int, key: str, num_classes: int = 0, may_hide: b
     digest.update(rearrange(pixels, "c y x -> y x c").contiguous().numpy())
     odd = oddities(image, file) if isinstance(image, bytes) else ()
     classes, mislabelled = _classes(label, num_classes, may_hide) if num_classes else (classes_of(label), "")
-    return RecordFacts("", damage, classes, tuple(pixels.shape[1:]), int.from_bytes(digest.digest()), odd, mislabelled)
+    peak = _peak(image, key) if form.window is None else 0
+    sides = tuple(pixels.shape[1:])
+    return RecordFacts("", damage, classes, sides, int.from_bytes(digest.digest()), odd, mislabelled, peak)
+
+
+def _peak(image: Any, key: str) -> int:
+    """Return the greatest value of an encoded image of more than 8 bits, 0 of any other."""
+    values = images.deep_values(image, name=key) if isinstance(image, bytes | Image.Image) else None
+    return 0 if values is None or values.dtype.kind == "f" else int(values.max())
 
 
 def _classes(label: Any, num_classes: int, may_hide: bool) -> tuple[tuple[int, ...], str]:
@@ -203,7 +232,10 @@ def classes_of(label: Any) -> tuple[int, ...]:
 
 def oddities(data: bytes, file: str) -> tuple[str, ...]:
     """Say what is unusual about an encoded image that can be read; loading it takes care of each."""
-    image = Image.open(io.BytesIO(data))
+    try:
+        image = Image.open(io.BytesIO(data))
+    except Image.UnidentifiedImageError:
+        return ("bands beyond Pillow's",)
     by_name = Image.registered_extensions().get(Path(file).suffix.lower(), image.format)
     kinds = {
         f"{image.format} under another ending": image.format not in (by_name, "MPO"),

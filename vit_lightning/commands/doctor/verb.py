@@ -20,6 +20,7 @@ from vit_lightning.commands.doctor.survey import Survey, survey
 from vit_lightning.contracts import RecipeTrained
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.images import is_hidden
+from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.errors import InputError
 from vit_lightning.files import check_place, write_atomically
 from vit_lightning.models import build
@@ -103,6 +104,11 @@ def _examine(trainer: Trainer, model: LightningModule, data: ImageDataModule) ->
         found.append(Finding("error", "data", str(error)))
     texts = dict.fromkeys(map(str, data.faults))  # each set-up reports them
     found = [Finding("error", "data", text) for text in texts] + found
+    form = PixelForm(data.channels)
+    try:
+        form = data.pixel_form
+    except InputError as error:
+        found.append(Finding("error", "data", str(error)))
     surveys, seen = [], []
     for split, attribute in SPLITS.items():
         images = getattr(data, attribute)
@@ -110,7 +116,7 @@ def _examine(trainer: Trainer, model: LightningModule, data: ImageDataModule) ->
             continue
         seen.append(images)
         with progress(split, "looked at", len(images)) as advance:
-            surveys.append(survey(images, split, data.num_classes or 0, data.workers, advance))
+            surveys.append(survey(images, split, data.num_classes or 0, data.workers, advance, form))
     return surveys, found
 
 
@@ -120,7 +126,7 @@ def _data(data: ImageDataModule, surveys: list[Survey], refused: bool) -> list[F
     for one in surveys:
         found += findings.unreadable(one, data.on_error, data.max_broken, mending, refused)
         found += findings.wrong_labels(one)
-        found += findings.unusual(one) + findings.sizes(one, data.size)
+        found += findings.unusual(one) + findings.depth(one) + findings.sizes(one, data.size)
         if one.split == "training":
             found += findings.imbalance(one, data.class_names)
     if surveys:
@@ -148,10 +154,11 @@ def _config(trainer: Trainer, model: LightningModule, data: ImageDataModule, sur
 
 def _machine(hardware: Machine, data: ImageDataModule) -> list[Finding]:
     y, x = data.size
+    values = (data.channels or 3) * y * x * (4 if data.window is not None or data.finds_window else 1)
     sets = [getattr(data, attribute) for attribute in SPLITS.values()]
     found = findings.batch(len(sets[0]), data.batch_size, hardware) if sets[0] is not None else []
     found += findings.shared_memory(
-        hardware, data.workers, 3 * y * x * data.batch_size, sum(s is not None for s in sets[:2])
+        hardware, data.workers, values * data.batch_size, sum(s is not None for s in sets[:2])
     )
     return (
         found

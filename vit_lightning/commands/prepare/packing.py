@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from einops import rearrange
 from PIL import Image
 from torch import Tensor
@@ -21,6 +22,7 @@ from torchvision.transforms.v2 import functional as F
 from vit_lightning.data import chunks, images, labels
 from vit_lightning.data.image_set import ImageSet, keys_of, labels_of, record_of
 from vit_lightning.data.images import BrokenImage
+from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.data.records import OnError
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.data.workers import shield_worker
@@ -35,6 +37,8 @@ ENTRY = {*LISTED, "skipped", "sides", "labels", "shard"}
 """What each further line of it says of a shard."""
 TOTALS = {"images": "chunk_size", "skipped": "skipped", "bytes": "chunk_bytes"}
 """What the manifest adds up over the shards."""
+ENCODED_CHANNELS = (1, 3, 4)
+"""Channels that JPEG or PNG hold."""
 BATCH = 32
 """Images that a worker does before it hands them over."""
 log = logging.getLogger(__name__)
@@ -54,26 +58,39 @@ class Form:
     quality: int | None
     shard_images: int
 
-    def encode(self, image: Any, name: str, repair: bool = False) -> tuple[bytes, tuple[int, int]]:
+    def encode(
+        self, image: Any, name: str, repair: bool = False, pixel_form: PixelForm = PixelForm()
+    ) -> tuple[bytes, tuple[int, int]]:
         """Return an image as it is stored, and its sides (y, x). Decoded ones that are not resized become PNG.
 
         Args:
             image: what a set holds.
             name: what to call it in an error.
             repair: keep the visible part of a damaged JPEG; else it raises BrokenImage.
+            pixel_form: channels and values that the run asks for. Those of four channels become PNG.
+
+        Raises:
+            InputError: neither JPEG nor PNG holds such pixels.
         """
         data = None if isinstance(image, images.DECODED) else image
         data = images.read(data, name=name) if isinstance(data, str | Path) else data
         try:
-            pixels = images.load(data or image, name=name)
+            pixels = images.load(data or image, name=name, form=pixel_form)
         except BrokenImage:
             if not repair:
                 raise
-            pixels, data = images.load(data or image, name=name, strict=False), None
+            pixels, data = images.load(data or image, name=name, strict=False, form=pixel_form), None
         resized = self.short_side is not None and min(pixels.shape[1:]) > self.short_side
+        if (resized or self.quality is None or data is None) and not _can_be_encoded(pixels):
+            raise InputError(
+                f"{name} has {len(pixels)} channels of {str(pixels.dtype).removeprefix('torch.')}, which JPEG and PNG "
+                "do not hold; give --short_side null and a --quality, which keep the bytes of files"
+            )
         if resized:
             pixels = F.resize(pixels, [self.short_side], antialias=True)
-        if self.quality is None:
+        if len(pixels) == 4 and (resized or self.quality is None):
+            data = _png(pixels)
+        elif self.quality is None:
             data = images.pixmap(pixels if len(pixels) == 3 else images.load(_png(pixels), name=name))
         elif resized:
             data = _jpeg(pixels, self.quality)
@@ -98,16 +115,24 @@ class Encoding(Dataset):
         form: how images are stored.
         on_error: see Records.
         may_hide: whether labels may be hidden, as those of test images.
+        pixel_form: channels and values that the run asks for.
     """
 
     def __init__(
-        self, source: ImageSet, num_classes: int, form: Form, on_error: OnError, may_hide: bool = False
+        self,
+        source: ImageSet,
+        num_classes: int,
+        form: Form,
+        on_error: OnError,
+        may_hide: bool = False,
+        pixel_form: PixelForm = PixelForm(),
     ) -> None:
         self.source = source
         self.keys = keys_of(source)
         self.num_classes = num_classes
         self.form = form
         self.on_error = on_error
+        self.pixel_form = pixel_form
         self.may_hide = may_hide
 
     def __len__(self) -> int:
@@ -118,7 +143,7 @@ class Encoding(Dataset):
             name = str(self.keys[number])
             image, label = record_of(self.source, number)
             classes = self._classes(label, name)
-            data, sides = self.form.encode(image, name, repair=self.on_error == "fix")
+            data, sides = self.form.encode(image, name, self.on_error == "fix", self.pixel_form)
         except InputError as error:  # raised in a worker it would reach the user with the worker's traceback
             return error
         return Packed(chunks.item(data, classes, name), None if isinstance(classes, np.ndarray) else classes, sides)
@@ -249,6 +274,7 @@ class Packing:
             InputError: if they are of another set, or have another form.
         """
         now = {"images": len(self.encoding), "digest": self._digest(), **asdict(self.encoding.form)}
+        now |= {"channels": self.encoding.pixel_form.channels or 3}
         file = self.folder / chunks.JOURNAL
         text = file.read_text(errors="surrogateescape") if file.exists() else ""
         whole = text[: text.rfind("\n") + 1]  # a stop may have cut off the last line
@@ -258,7 +284,7 @@ class Packing:
         if not lines:
             self._add(now)
             return {}
-        for name, then in lines[0].items():
+        for name, then in ({"channels": 3} | lines[0]).items():
             if then != now.get(name):
                 what = "of images with other names or labels" if name == "digest" else f"with {name} {json.dumps(then)}"
                 raise InputError(
@@ -313,6 +339,10 @@ class _Batches:
         for span in self.spans:
             for start in range(0, len(span), BATCH):
                 yield span[start : start + BATCH]
+
+
+def _can_be_encoded(pixels: Tensor) -> bool:
+    return pixels.dtype == torch.uint8 and len(pixels) in ENCODED_CHANNELS
 
 
 def _jpeg(pixels: Tensor, quality: int) -> bytes:

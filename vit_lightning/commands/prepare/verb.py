@@ -9,7 +9,7 @@ import torch
 from filelock import FileLock, Timeout
 from lightning.pytorch import LightningDataModule, LightningModule, Trainer
 
-from vit_lightning.commands.prepare.packing import Encoding, Form, Packing
+from vit_lightning.commands.prepare.packing import ENCODED_CHANNELS, Encoding, Form, Packing
 from vit_lightning.data import ImageDataModule, ImageSet, chunks
 from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
@@ -55,6 +55,7 @@ def prepare(
     for name, (value, most) in limits.items():
         if value is not None and not 1 <= value <= most:
             raise InputError(f"--{name} is {value}, expected 1 to {most}")
+    _check_form(datamodule, short_side, quality)
     if not trainer.is_global_zero:
         return
     _check_apart(out, datamodule.root)
@@ -70,6 +71,19 @@ def prepare(
         raise InputError(f"another process is writing to {out}; wait for it, or give another --out") from error
     except OSError as error:
         raise unwritable(error.filename or out, error) from error
+
+
+def _check_form(data: ImageDataModule, short_side: int | None, quality: int | None) -> None:
+    """Refuse to store pixels that neither JPEG nor PNG holds."""
+    if short_side is None and quality is not None:
+        return
+    flag = "--data.window" if data.window is not None or data.finds_window else ""
+    if flag or data.channels not in (None, *ENCODED_CHANNELS):
+        flag = flag or f"--data.channels {data.channels}"
+        raise InputError(
+            f"{flag} is stored with the bytes of files alone; give --short_side null and a --quality, and {flag} again "
+            "where the shards are read"
+        )
 
 
 def _check_apart(out: Path, root: Path | None) -> None:
@@ -124,7 +138,7 @@ def _prepare(data: ImageDataModule, out: Path, form: Form, mix: bool) -> None:
 
 
 def _write(data: ImageDataModule, split: str, source: ImageSet, out: Path, form: Form) -> dict[str, Any]:
-    encoding = Encoding(source, data.num_classes, form, data.on_error, may_hide=split == "test")
+    encoding = Encoding(source, data.num_classes, form, data.on_error, split == "test", data.pixel_form)
     packing = Packing(encoding, out / split, data.workers, data.max_broken)
     if packing.images_done == len(source):
         print(f"{split:<8} stands already, of the same names and labels; to make it anew, remove {packing.folder}")

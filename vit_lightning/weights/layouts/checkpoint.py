@@ -50,9 +50,11 @@ def read(archive: Archive, heads: int | None, image_size: tuple[int, int] | None
     classes = fact(facts, "num_classes", int, 0)
     _check_extent(archive.path, config, classes, stored)
     mean, std = (numbers_fact(facts, name, config.channels) for name in ("mean", "std"))
+    window = numbers_fact(facts, "window", 2)
     names = _class_names(archive, classes)
     same = [TensorMapping(name, (name,)) for name in stored]
     weights = Weights(NAME, config, size, classes, same, stored, dropped, mean=mean, std=std, class_names=names)
+    weights.window = None if window is None else (window[0], window[1])
     weights.training = _training(archive)
     return weights
 
@@ -104,6 +106,8 @@ def facts_of(net: Net, report: Report) -> dict[str, Any]:
         "mean": report.mean,
         "std": report.std,
     }
+    if report.window:
+        hyper |= {"channels": net.config.channels, "window": report.window}
     if report.loss:
         hyper["loss"] = report.loss
     return {HYPER: hyper, "class_names": report.class_names}

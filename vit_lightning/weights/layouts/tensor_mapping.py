@@ -54,6 +54,7 @@ class Weights:
         notes: what the file does not say and we took for granted.
         assumed: fields of the config that neither the file's tensors nor its config tell.
         mean, std: how the images that it expects were normalised; None: the file does not say.
+        window: values of its images that became 0 and 1; None: those of 8 bits, or the file does not say.
         class_names: in the head's order; empty: the file does not say.
         training: what a checkpoint of ours says about its run: recipe, data, step, metrics.
     """
@@ -69,6 +70,7 @@ class Weights:
     assumed: tuple[str, ...] = ()
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
+    window: tuple[float, float] | None = None
     class_names: list[str] = field(default_factory=list)
     training: dict[str, Any] = field(default_factory=dict)
 

@@ -1,0 +1,45 @@
+"""The window of a set whose images have more than 8 bits: what its darkest and brightest values are."""
+
+import numpy as np
+
+from vit_lightning.data.image_set import ImageSet, keys_of, record_of
+from vit_lightning.data.images import BrokenImage, deep_values
+from vit_lightning.errors import InputError
+
+LOOKED_AT = 128
+"""Images that are looked at."""
+VALUES = 4096
+"""Values that are taken of each."""
+TAILS = (0.001, 0.999)
+"""Shares of the values below black, and below white."""
+
+
+def window_of(source: ImageSet) -> tuple[float, float]:
+    """Return the values between which 99.8 % of those of some images lie, the same in every run.
+
+    Raises:
+        InputError: no image has more than 8 bits, or all have one value.
+    """
+    chance, keys = np.random.default_rng(0), keys_of(source)
+    found: list[np.ndarray] = []
+    looked_at = chance.permutation(len(source))[:LOOKED_AT].tolist()
+    for number in looked_at:
+        try:
+            values = deep_values(record_of(source, number)[0], name=str(keys[number]))
+        except BrokenImage:  # the loader reports it
+            continue
+        if values is not None:
+            some = values.reshape(-1)[chance.integers(0, values.size, VALUES)].astype(np.float64)
+            found.append(some[np.isfinite(some)])
+    if not found:
+        raise InputError(
+            f"--data.window auto: none of the {len(looked_at)} training images that were looked at has more than 8 "
+            "bits; leave the flag out"
+        )
+    pooled = np.concatenate(found)
+    low, high = (float(f"{value:.6g}") for value in np.quantile(pooled, TAILS)) if len(pooled) else (0.0, 0.0)
+    if not low < high:
+        raise InputError(
+            f"--data.window auto: nearly all values of the training images are {low:g}; give --data.window [low, high]"
+        )
+    return low, high
