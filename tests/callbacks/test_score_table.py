@@ -4,12 +4,15 @@ import io
 import re
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
+from lightning.pytorch.demos.boring_classes import BoringModel
 from rich.console import Console
 from rich.table import Table
 
-from vit_lightning.callbacks.score_table import foreign_table, score_table
+from vit_lightning.callbacks.score_table import ScoreTable, foreign_table, score_table
 
 DATA = ("--data", "Synthetic", "--data.eval_size", 24, "--data.batch_size", 16, "--data.num_workers", 0)
 FIT = ("fit", *DATA, "--data.train_size", 32, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
@@ -84,6 +87,18 @@ def test_sets_of_a_model_from_elsewhere_are_rows():
         ["test 2", "4", "0.25", "0.125"],
     ]
     assert shown(foreign_table("test", {"f1": 0.5}, Counter({0: 8}))) == [["set", "images", "f1"], ["test", "8", "0.5"]]
+
+
+def test_images_of_a_model_from_elsewhere_are_those_of_all_processes(capsys):
+    facts = {"world_size": 2, "is_global_zero": True, "state": SimpleNamespace(fn="test"), "ckpt_path": None}
+    facts |= {"callback_metrics": {"f1": torch.tensor(0.5)}, "test_loop": SimpleNamespace(verbose=True)}
+    trainer, table = SimpleNamespace(**facts), ScoreTable()
+    table.setup(trainer, BoringModel(), "test")
+    table.on_test_start(trainer, BoringModel())
+    for place, batch in enumerate((torch.zeros(3, 32), (torch.zeros(1, 32), torch.zeros(1)))):
+        table.on_test_batch_end(trainer, BoringModel(), None, batch, place)
+    table.on_test_end(trainer, BoringModel())
+    assert cells(capsys.readouterr().out)[:2] == [["set", "images", "f1"], ["test", "8", "0.5"]]
 
 
 MULTI = """
