@@ -294,3 +294,16 @@ def test_pixels_are_kept_or_resized_with_antialiasing():
     theirs = Image.fromarray(pixels.permute(1, 2, 0).numpy()).resize((20, 10), Image.Resampling.BILINEAR)
     ours = np.asarray(Image.open(io.BytesIO(resized)).convert("L"), dtype=float)
     assert np.abs(ours - np.asarray(theirs.convert("L"), dtype=float)).mean() < 3
+
+
+def test_a_test_set_that_only_a_test_reads_is_written_too(app, tmp_path, monkeypatch):
+    (tmp_path / "later.py").write_text(
+        "from datamodules.digits import Digits\n\n\nclass Later(Digits):\n"
+        "    def setup(self, stage):\n        super().setup(stage)\n"
+        "        self.test_set = self.test_set if stage == 'test' else None\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    done = app("prepare", *NET, "--data", "later.Later", "--data.num_workers", 0, "--out", "out")
+    assert done.code == 0, done.err
+    splits = json.loads(Path("out/manifest.json").read_text())["splits"]
+    assert {split: facts["images"] for split, facts in splits.items()} == {"train": 1248, "val": 185, "test": 364}
