@@ -114,9 +114,9 @@ class Several(Synthetic):
 
 
 def test_images_of_several_labels_are_known_by_their_labels(app, tmp_path: Path, monkeypatch):
-    (tmp_path / "several.py").write_text(MULTI)
+    (tmp_path / "two_each.py").write_text(MULTI)
     monkeypatch.syspath_prepend(str(tmp_path))
-    words = ("--data", "several.Several", "--data.num_classes", 3, "--data.image_size", 16, "--data.batch_size", 4)
+    words = ("--data", "two_each.Several", "--data.num_classes", 3, "--data.image_size", 16, "--data.batch_size", 4)
     words += ("--data.num_workers", 0, "--trainer.accelerator", "cpu")
     done = app("fit", *words, "--model.net.variant", "mu/8", "--model.loss", "sigmoid")
     assert done.code == 0, done.err
