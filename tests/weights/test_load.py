@@ -6,7 +6,6 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from scipy.ndimage import zoom
 
-from vit_lightning.classifier import Classifier
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build
 from vit_lightning.weights import Report, load_into, load_net, open_weights
@@ -242,21 +241,6 @@ def test_first_layer_on_request(saved):
     same = torch.full((1, 3, 16, 16), 0.5)
     with torch.no_grad():
         assert torch.allclose(net.embed(grey), weights.embed(same), atol=1e-4)
-
-
-@pytest.mark.parametrize(("layout", "gelu"), [("npz", "tanh"), ("torchvision", "exact")])
-def test_a_net_of_other_channels_takes_no_mean_and_deviation(layout, gelu, tmp_path, randomise):
-    fields = {"variant": "Ti/8", "width": 192, "depth": 1, "heads": 3, "mlp": 24, "gelu": gelu}
-    save(randomise(build(NetConfig(**fields), 16, 3)), Report("", ""), tmp_path / "w", layout)
-    given = {"net": NetConfig(**fields, channels=1), "weights": str(tmp_path / "w"), "weights_adapt": True}
-    given |= {"image_size": 16, "num_classes": 3}
-    for mean, std, expected in ((None, None, [0.5, 0.5]), ((0.1,), (0.2,), [0.1, 0.2])):
-        model = Classifier(**given, mean=mean, std=std)
-        assert [model.mean.item(), model.std.item()] == pytest.approx(expected)
-        assert model(torch.zeros(1, 1, 16, 16)).shape == (1, 3)
-    report = load_into(build(NetConfig(**fields, channels=1), 16, 3), tmp_path / "w", adapt=True)
-    assert report.mean is None and report.std is None
-    assert [note.split()[0] for note in report.notes if "is not for the net's 1 channels" in note] == ["mean", "std"]
 
 
 def test_hybrid_stem_on_request(tmp_path, randomise):

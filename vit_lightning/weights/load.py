@@ -110,7 +110,6 @@ class OpenedWeights:
         with torch.no_grad():
             for name, tensor in wanted.items():
                 tensor.copy_(_take(name, held[name], tensor, weights, resizer, report))
-        _drop_others_normalisation(net, report)
         if head == "keep":
             _note_empty_head(net, report)
         return report
@@ -314,15 +313,6 @@ def is_empty(head: nn.Module) -> bool:
     """Whether a head begins at zero."""
     weight = getattr(head, "weight", None)
     return isinstance(weight, Tensor) and not weight.count_nonzero()
-
-
-def _drop_others_normalisation(net: Net, report: Report) -> None:
-    """Leaves out mean and std of images with other channels than those that a net was adapted to."""
-    for name in ("mean", "std"):
-        values, channels = getattr(report, name), net.config.channels
-        if values is not None and len(values) != channels:
-            setattr(report, name, None)
-            report.notes.append(f"{name} {values} is not for the net's {channels} channels, and not taken")
 
 
 def _note_empty_head(net: Net, report: Report) -> None:
