@@ -21,7 +21,8 @@ from vit_lightning.weights.save import save
 
 CLASSES = ["bird", "car", "cat"]
 FIT = ("fit", "--data", "ImageFolder", "--data.root", "photos", "--data.image_size", 16, "--data.batch_size", 4)
-FIT += ("--data.num_workers", 0, "--data.augment.evaluation", "center", "--model.net.variant", "mu/8")
+SEEN = ("--data.num_workers", 0, "--data.augment.evaluation", "center", "--data.augment.zoom", 1.5)
+FIT += (*SEEN, "--model.net.variant", "mu/8")
 FIT += ("--model.optim.lr", 0.01, "--trainer.accelerator", "cpu", "--trainer.max_epochs", 2)
 
 
@@ -60,7 +61,7 @@ def weights(tmp_path):
 
 def test_answers_are_those_of_the_verb(app, run, tmp_path):
     paths = [photo(tmp_path / "new" / f"{number}.jpg", 20 + number) for number in range(5)]
-    words = ("--data", "Images", "--data.files", "new", "--data.augment.evaluation", "center", "--data.num_workers", 0)
+    words = ("--data", "Images", "--data.files", "new", *SEEN)
     done = app("predict", *words, "--ckpt_path", "best", "--trainer.accelerator", "cpu")
     assert done.code == 0, done.err
     with (run / "predictions.csv").open(newline="") as file:

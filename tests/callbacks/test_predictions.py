@@ -239,6 +239,7 @@ def test_a_cut_row_is_dropped_and_no_other(tmp_path_factory, lines, cut):
         ("'=x", "''=x"),
         ("'quoted", "'quoted"),
         ("\t=1", "'\t=1"),
+        ("\r=1", "'\r=1"),
     ],
 )
 def test_a_cell_is_no_formula(text, cell):

@@ -4,12 +4,15 @@ import io
 import re
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
+from lightning.pytorch.demos.boring_classes import BoringModel
 from rich.console import Console
 from rich.table import Table
 
-from vit_lightning.callbacks.score_table import foreign_table, score_table
+from vit_lightning.callbacks.score_table import ScoreTable, foreign_table, score_table
 
 DATA = ("--data", "Synthetic", "--data.eval_size", 24, "--data.batch_size", 16, "--data.num_workers", 0)
 FIT = ("fit", *DATA, "--data.train_size", 32, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
@@ -86,6 +89,18 @@ def test_sets_of_a_model_from_elsewhere_are_rows():
     assert shown(foreign_table("test", {"f1": 0.5}, Counter({0: 8}))) == [["set", "images", "f1"], ["test", "8", "0.5"]]
 
 
+def test_images_of_a_model_from_elsewhere_are_those_of_all_processes(capsys):
+    facts = {"world_size": 2, "is_global_zero": True, "state": SimpleNamespace(fn="test"), "ckpt_path": None}
+    facts |= {"callback_metrics": {"f1": torch.tensor(0.5)}, "test_loop": SimpleNamespace(verbose=True)}
+    trainer, table = SimpleNamespace(**facts), ScoreTable()
+    table.setup(trainer, BoringModel(), "test")
+    table.on_test_start(trainer, BoringModel())
+    for place, batch in enumerate((torch.zeros(3, 32), (torch.zeros(1, 32), torch.zeros(1)))):
+        table.on_test_batch_end(trainer, BoringModel(), None, batch, place)
+    table.on_test_end(trainer, BoringModel())
+    assert cells(capsys.readouterr().out)[:2] == [["set", "images", "f1"], ["test", "8", "0.5"]]
+
+
 MULTI = """
 import torch
 from datamodules.synthetic import Synthetic
@@ -99,9 +114,9 @@ class Several(Synthetic):
 
 
 def test_images_of_several_labels_are_known_by_their_labels(app, tmp_path: Path, monkeypatch):
-    (tmp_path / "several.py").write_text(MULTI)
+    (tmp_path / "two_each.py").write_text(MULTI)
     monkeypatch.syspath_prepend(str(tmp_path))
-    words = ("--data", "several.Several", "--data.num_classes", 6, "--data.image_size", 16, "--data.batch_size", 4)
+    words = ("--data", "two_each.Several", "--data.num_classes", 6, "--data.image_size", 16, "--data.batch_size", 4)
     words += ("--data.num_workers", 0, "--trainer.accelerator", "cpu")
     done = app("fit", *words, "--model.net.variant", "mu/8", "--model.loss", "sigmoid")
     assert done.code == 0, done.err

@@ -3,6 +3,10 @@
 import re
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
+
+from vit_lightning.callbacks.summary import RunSummary
+from vit_lightning.callbacks.throughput import Throughput
 
 DATA = ("--data", "Synthetic", "--data.eval_size", 8, "--data.batch_size", 8, "--data.num_workers", 0)
 FIT = ("fit", *DATA, "--data.train_size", 64, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
@@ -44,6 +48,14 @@ def test_a_resumed_run_counts_the_time_before(app):
     assert done.code == 0, done.err
     assert " with what came before, " in said(done.out)["time"]
     assert said(done.out)["resume"] == "runs/default/0/checkpoints/last.ckpt at step 8, in epoch 2"
+
+
+def test_the_time_before_is_that_of_a_clock_however_many_devices_there_are(capsys):
+    throughput = Throughput()
+    throughput.load_state_dict({"exaflops": 0.0, "device_hours": 8.0})
+    facts = {"is_global_zero": True, "global_step": 1, "checkpoint_callbacks": [], "callbacks": [throughput]}
+    RunSummary(Path("run")).on_fit_end(SimpleNamespace(**facts, world_size=4, datamodule=None), None)
+    assert said(capsys.readouterr().out)["time"].partition(", ")[2] == "2 h 00 min with what came before"
 
 
 def test_a_score_of_earlier_weights_is_not_the_last(app):

@@ -22,6 +22,7 @@ lock = Lock()
 """
 PROGRAM = """
 import atexit
+import gc
 import sys
 import threading
 
@@ -34,6 +35,7 @@ threading.Thread(target=lambda: go.wait() and print("thread")).start()
 atexit.register(print, "handler")
 dying.file = open("left_open.txt", "w")
 dying.file.write("held back")
+gc.freeze()  # as libraries may, before they fork
 leave(int(sys.argv[1]))
 go.set()
 sys.exit(int(sys.argv[1]))

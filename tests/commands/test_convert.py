@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from vit_lightning.commands.convert import convert
+from vit_lightning.commands.export import export
 from vit_lightning.errors import InputError
 from vit_lightning.weights import load_net
 
@@ -58,3 +59,13 @@ def test_a_name_that_promises_another_layout_is_refused(random_checkpoint, tmp_p
         with pytest.raises(InputError, match=f"--to {to} writes something else; {fix}name it otherwise"):
             convert(str(random_checkpoint), tmp_path / name, to)
         assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize(("verb", "to"), [(convert, "checkpoint"), (export, "safetensors")])
+def test_mean_and_deviation_are_stated_for_a_file_that_says_none(random_checkpoint, tmp_path, verb, to):
+    convert(str(random_checkpoint), tmp_path / "timm", "timm", image_size=8)
+    bare = (tmp_path / "timm" / "model.safetensors").rename(tmp_path / "bare.safetensors")
+    said = {"gelu": "exact", "norm_eps": 1e-6, "heads": 2, "mean": (0.1, 0.2, 0.3), "std": (0.4, 0.5, 0.6)}
+    verb(str(bare), tmp_path / "w", to, **said)
+    report = load_net(tmp_path / "w")[1]
+    assert (report.mean, report.std) == ((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))

@@ -177,12 +177,13 @@ def test_card_tells_licence_recipe_data_and_metrics(random_checkpoint, tmp_path)
     assert str(tmp_path) not in card
 
 
-def test_raw_weights_leave_on_request(random_checkpoint, tmp_path):
+@pytest.mark.parametrize(("verb", "to"), [(export, "safetensors"), (convert, "checkpoint")])
+def test_raw_weights_leave_on_request(random_checkpoint, tmp_path, verb, to):
     content = torch.load(random_checkpoint, weights_only=True)
     content["current_model_state"] = {name: tensor + 1 for name, tensor in content["state_dict"].items()}
     torch.save(content, tmp_path / "averaged.ckpt")
     for folder, raw in (("averaged", False), ("raw", True)):
-        export(str(tmp_path / "averaged.ckpt"), tmp_path / folder, "safetensors", raw=raw)
+        verb(str(tmp_path / "averaged.ckpt"), tmp_path / folder, to, raw=raw)
     averaged, raw = (load_net(tmp_path / folder)[0].head.bias for folder in ("averaged", "raw"))
     assert torch.allclose(raw, averaged + 1)
 

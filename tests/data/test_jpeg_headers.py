@@ -46,7 +46,7 @@ def replaced(old: bytes, new: bytes) -> bytes:
         {"mode": "L"},
         {"optimize": True},
         {"restart_marker_rows": 1},
-        {"restart_marker_blocks": 3, "subsampling": 0},
+        *({"restart_marker_blocks": 3, "subsampling": kind} for kind in range(3)),
         {"restart_marker_blocks": 3, "mode": "L"},
         *({"subsampling": kind} for kind in range(3)),
         {"exif": turned(1)[24:24]},
@@ -117,6 +117,14 @@ def test_restart_markers_that_are_lost():
     for number in range(7):
         assert data.count(bytes([0xFF, 0xD0 + number])) == 1
         assert plain_sides(data.replace(bytes([0xFF, 0xD0 + number]), b"")) is None
+
+
+def test_as_many_restarts_where_rows_and_columns_change_places():
+    """A coded block of 4:2:2 has 16 x 8 pixels, one of 4:4:0 has 8 x 16 (ITU T.81, A.2)."""
+    data, frame = photo(restart_marker_blocks=3, subsampling=1), b"\x08\0\x78\0\xa0\3\1\x21"
+    assert data.count(frame) == 1
+    assert plain_sides(data.replace(frame, b"\x08\0\xa0\0\x78\3\1\x12")) == (160, 120)
+    assert plain_sides(data.replace(frame, b"\x08\0\x78\0\xa0\3\1\x12")) is None
 
 
 def test_damage_that_only_decoding_finds_is_not_seen():

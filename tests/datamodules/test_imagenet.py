@@ -243,6 +243,14 @@ def test_changes_between_runs_are_refused_and_labels_stay(tree):
         list(ready(tree).test_dataloader())
 
 
+@pytest.mark.parametrize("stage", ["test", "predict"])
+def test_what_is_wrong_with_training_images_ends_no_scoring(tree, stage):
+    put(tree / "train" / TENCH / f"{GOLDFISH}_9.JPEG")
+    assert shown(ready(tree, stage).predict_set) == EXPECTED
+    with pytest.raises(InputError, match=f"lies in the wrong folder; move it to {GOLDFISH}"):
+        ready(tree, "validate")
+
+
 def test_incomplete_splits_are_refused(tree):
     with pytest.raises(InputError, match=r"val has 4 val images where 50,000 were published; .*allow_incomplete true"):
         ready(tree, allow_incomplete=False)

@@ -10,6 +10,7 @@ from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build, timm_net
 
 timm = pytest.importorskip("timm")
+from timm.optim import param_groups_layer_decay  # noqa: E402
 
 SMALL = {"timm/resnet10t": 32, "timm/mixer_s32_224": 64, "timm/tf_efficientnet_b0": 32, "timm/vit_tiny_patch16_224": 32}
 
@@ -88,3 +89,14 @@ def test_without_timm(monkeypatch):
 def test_tokens_are_refused():
     with pytest.raises(InputError, match="shows no tokens"):
         build(NetConfig("timm/resnet10t"), 32, 4).tokens(torch.zeros(1, 3, 32, 32))
+
+
+@pytest.mark.parametrize("variant", ["resnet10t", "convnext_atto", "vit_tiny_patch16_224"])
+def test_layers_are_those_by_which_timms_own_recipes_decay_the_rate(variant):
+    """Each of them learns half as fast as the next."""
+    net = build(NetConfig(f"timm/{variant}"), 224, 4)
+    groups = param_groups_layer_decay(net.body, layer_decay=0.5)
+    theirs = {parameter: group["lr_scale"] for group in groups for parameter in group["params"]}
+    ours = {parameter: net.depth_of(name) for name, parameter in net.named_parameters()}
+    top = max(ours.values())
+    assert {parameter: 0.5 ** (top - depth) for parameter, depth in ours.items()} == theirs

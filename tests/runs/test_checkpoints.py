@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader
 from vit_lightning.errors import InputError
 from vit_lightning.runs import checkpoints
 from vit_lightning.runs.checkpoints import LastCheckpoint
+from vit_lightning.runs.loggers import MetricsCSV
 
 
 @pytest.mark.parametrize(("seconds", "saves"), [(0.0, 6), (0.4, 3)])
@@ -90,6 +91,18 @@ def test_a_state_is_saved_every_so_many_steps_between_two_of_them(tmp_path):
     assert trainer.saved == [4, 8]
     names = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert names == {"last.ckpt": "8", "previous.ckpt": "4"}
+
+
+def test_a_saved_state_has_its_rows_in_the_logs(tmp_path):
+    """A kill right after it loses none of what came before it."""
+    logger = MetricsCSV(tmp_path)
+    callback, trainer = keeping(tmp_path, every=2, loggers=[logger])
+    for step in range(4):
+        trainer.global_step = step
+        callback.on_train_batch_start(trainer, None, None, step)
+        logger.log_metrics({"loss": step / 4}, step=step)
+    assert trainer.saved == [2]
+    assert (tmp_path / "metrics.csv").read_text().splitlines() == ["loss,step", "0.0,0", "0.25,1"]
 
 
 @pytest.mark.parametrize(

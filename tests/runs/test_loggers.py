@@ -52,6 +52,16 @@ def test_a_row_that_was_cut_is_left_out(tmp_path, cut):
     assert steps in ([0, 1, 3], [0, 3]) and rows(tmp_path)[0]["zeal"] == "12345.678"
 
 
+def test_rows_with_too_few_or_too_many_cells_are_left_out(tmp_path):
+    """What lies in a log after a disk was full amid a row; its columns may stand in any order."""
+    (tmp_path / "metrics.csv").write_text("step,a,b\n1,0.5,2.0\n2,0.2\n3,0.5,4,0.25,2.0\n4\n5,0.125,\n")
+    logger = MetricsCSV(tmp_path, resume_step=9)
+    logger.log_metrics({"a": 1.0}, step=9)
+    logger.save()
+    found = [(row["step"], row["a"], row["b"]) for row in rows(tmp_path)]
+    assert found == [("1", "0.5", "2.0"), ("5", "0.125", ""), ("9", "1.0", "")]
+
+
 @pytest.mark.parametrize("content", [b"x,y\n\0\xff", b"", b"a,step\n1,2,3\n4,5\n", b"\xff\xfe\0"])
 def test_a_log_that_is_none_blocks_no_run(tmp_path, content):
     (tmp_path / "metrics.csv").write_bytes(content)

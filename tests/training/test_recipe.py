@@ -91,6 +91,20 @@ def test_clipping_by_the_guards_norms_is_clipping_by_norm():
             torch.testing.assert_close(parameter.grad, wanted)
 
 
+def test_clipping_by_value_bounds_every_number_and_reads_no_norm():
+    model = Classifier(net=NetConfig("mu/8"), num_classes=3, image_size=16)
+    settings = {"gradient_clip_val": 0.5, "gradient_clip_algorithm": "value"}
+    model.trainer = Trainer(accelerator="cpu", logger=False, enable_checkpointing=False, **settings)
+    optimizer = model.optim.build(model.trainable())
+    for parameter in model.parameters():
+        parameter.grad = torch.linspace(-2, 2, parameter.numel()).reshape(parameter.shape)
+    expected = [parameter.grad.clamp(-0.5, 0.5) for parameter in model.parameters()]
+    model.gradient_norms = torch.stack([parameter.grad.norm() for parameter in model.parameters()])
+    model.configure_gradient_clipping(optimizer, 0.5, "value")
+    for parameter, wanted in zip(model.parameters(), expected, strict=True):
+        assert torch.equal(parameter.grad, wanted)
+
+
 def test_the_host_reads_nothing_from_the_device_between_two_logs(app, monkeypatch):
     reads, item = [], torch.Tensor.item
     monkeypatch.setattr(torch.Tensor, "item", lambda tensor: reads.append(tensor) or item(tensor))

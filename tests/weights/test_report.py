@@ -1,5 +1,7 @@
 """The report as people read it."""
 
+import math
+
 import pytest
 
 from vit_lightning.errors import InputError
@@ -24,13 +26,31 @@ def test_table_groups_blocks_and_counts_the_rest():
 
 def test_normalisation_that_nobody_knows_can_be_stated():
     report = Report("", "", std=(0.2, 0.2, 0.2))
-    report.state_normalisation(None, (0.2, 0.2, 0.2))
+    report.state_normalisation(None, (0.2, 0.2, 0.2), 3)
     assert report.mean is None
     assert "does not say the images' mean" in str(report)
-    report.state_normalisation((0.1, 0.2, 0.3), None)
+    report.state_normalisation((0.1, 0.2, 0.3), None, 3)
     assert report.mean == (0.1, 0.2, 0.3)
     with pytest.raises(InputError, match=r"expect std=.*leave --std out"):
-        report.state_normalisation(None, (0.5, 0.5, 0.5))
+        report.state_normalisation(None, (0.5, 0.5, 0.5), 3)
+
+
+@pytest.mark.parametrize("known", [None, (0.5, 0.5, 0.5)])
+@pytest.mark.parametrize(
+    ("mean", "std", "said"),
+    [
+        ((0.5,), None, r"--mean has 1 values for a net of 3 channels: give one per channel"),
+        (None, (0.5,) * 4, r"--std has 4 values for a net of 3 channels: give one per channel"),
+        (None, (0.5, 0.0, 0.5), r"--std is \(0\.5, 0\.0, 0\.5\): give finite numbers above 0"),
+        (None, (0.5, 0.5, math.nan), r"--std is .*: give finite numbers above 0"),
+        ((0.5, math.inf, 0.5), None, r"--mean is .*: give finite numbers\."),
+    ],
+)
+def test_statistics_that_no_images_have_are_refused(known, mean, std, said):
+    report = Report("", "", mean=known, std=known)
+    with pytest.raises(InputError, match=said):
+        report.state_normalisation(mean, std, 3)
+    assert (report.mean, report.std) == (known, known)
 
 
 def test_normalisation_is_the_weights_own_else_the_papers():

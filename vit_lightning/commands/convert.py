@@ -50,7 +50,7 @@ def convert(
     )
     net, report = load_net(src, heads=heads, image_size=image_size, raw=raw, stated=stated)
     check_finite(net.state_dict(), src)
-    report.state_normalisation(mean, std)
+    report.state_normalisation(mean, std, net.config.channels)
     print(report)
     figure = save(net, report, dst, to)
     print(f"{dst}: {to}, every tensor bit-identical when read back, outputs differ by {figure:.1e}")

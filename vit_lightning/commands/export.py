@@ -55,7 +55,7 @@ def export(
     )
     net, report = load_net(ckpt, heads=heads, raw=raw, stated=stated)
     check_finite(net.state_dict(), ckpt)
-    report.state_normalisation(mean, std)
+    report.state_normalisation(mean, std, net.config.channels)
     print(report)
     with written(dst) as place:
         if to == "onnx":

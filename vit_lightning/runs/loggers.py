@@ -118,7 +118,8 @@ class _Continued(ExperimentWriter):
         path = Path(self.metrics_file_path)
         if not path.is_file():
             return
-        self.metrics_keys, rows = _whole_rows(path)
+        columns, rows = _whole_rows(path)
+        self.metrics_keys = sorted(columns)  # as what follows will be written, whoever wrote the file
         self._rewrite(path, [row for row in rows if int(row["step"]) < self.resume_step])
 
     def _rewrite_with_new_header(self, fieldnames: list[str]) -> None:

@@ -1,5 +1,6 @@
 """What became of every tensor of a weights file."""
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -45,17 +46,20 @@ class Report:
         loss = self.training.get("recipe", {}).get("loss")
         return loss if loss in ("softmax", "sigmoid") else None
 
-    def state_normalisation(self, mean: tuple[float, ...] | None, std: tuple[float, ...] | None) -> None:
+    def state_normalisation(self, mean: tuple[float, ...] | None, std: tuple[float, ...] | None, channels: int) -> None:
         """Takes mean and std from whoever knows them, for weights that do not say them.
 
         Args:
             mean: per channel, for images in [0, 1]; None: not known, which is noted.
             std: likewise.
+            channels: of the net.
 
         Raises:
-            InputError: the weights say something else.
+            InputError: the weights say something else, or these are no mean and std of a net's images.
         """
         for name, given in (("mean", mean), ("std", std)):
+            if given is not None:
+                _check_statistics(name, given, channels)
             known = getattr(self, name)
             if given is None:
                 if known is None:
@@ -64,7 +68,7 @@ class Report:
                     )
             elif known is None:
                 setattr(self, name, tuple(given))
-            elif any(abs(a - b) > 1e-3 for a, b in zip(given, known, strict=False)):
+            elif any(abs(a - b) > 1e-3 for a, b in zip(given, known, strict=True)):
                 raise InputError(f"The weights expect {name}={known}, not {tuple(given)}: leave --{name} out.")
 
     def normalisation(self, channels: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -99,6 +103,15 @@ class Report:
         widths = [max(len(row[0]) for row in rows), max((len(what) for _, what, why in rows if why), default=0)]
         lines = [f"  {state:{widths[0]}}  {what:{widths[1]}}  {why}".rstrip() for state, what, why in rows]
         return "\n".join([f"weights: {self.source} ({self.layout})", *lines])
+
+
+def _check_statistics(name: str, given: tuple[float, ...], channels: int) -> None:
+    """Refuses a mean or std that has not a number per channel, or by which no image could be normalised."""
+    if len(given) != channels:
+        raise InputError(f"--{name} has {len(given)} values for a net of {channels} channels: give one per channel.")
+    if not all(math.isfinite(value) and (name == "mean" or value > 0) for value in given):
+        kind = "finite numbers" if name == "mean" else "finite numbers above 0"
+        raise InputError(f"--{name} is {tuple(given)}: give {kind}.")
 
 
 def _shorten(names: Iterable[str], most: int = 3) -> str:

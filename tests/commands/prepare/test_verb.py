@@ -340,3 +340,16 @@ def test_a_window_wants_the_bytes_of_files(prepare, folder):
     assert {Image.open(io.BytesIO(shards.train_set[number][0])).mode for number in range(len(shards.train_set))} == {
         "I;16"
     }
+
+
+def test_a_test_set_that_only_a_test_reads_is_written_too(app, tmp_path, monkeypatch):
+    (tmp_path / "later.py").write_text(
+        "from datamodules.digits import Digits\n\n\nclass Later(Digits):\n"
+        "    def setup(self, stage):\n        super().setup(stage)\n"
+        "        self.test_set = self.test_set if stage == 'test' else None\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    done = app("prepare", *NET, "--data", "later.Later", "--data.num_workers", 0, "--out", "out")
+    assert done.code == 0, done.err
+    splits = json.loads(Path("out/manifest.json").read_text())["splits"]
+    assert {split: facts["images"] for split, facts in splits.items()} == {"train": 1248, "val": 185, "test": 364}

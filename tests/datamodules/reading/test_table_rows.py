@@ -103,6 +103,44 @@ def test_cocos_classes_are_those_of_their_images(tmp_path):
             list(values(tmp_path / "t.json", ["label"]))
 
 
+def task(image: str, *annotations: list[str], **more) -> dict:
+    """A task as Label Studio exports it: an annotation holds a result for each control that was used."""
+    results = [[{"type": "choices", "value": {"choices": choices}}] if choices else [] for choices in annotations]
+    return {"data": {"image": image}, "annotations": [{"result": result, **more} for result in results]}
+
+
+def test_label_studios_choices_are_those_of_annotations_that_count(tmp_path):
+    box = {"type": "rectanglelabels", "value": {"x": 1.5, "rectanglelabels": ["face"]}}
+    boxed = task("g.jpg", ["cat"])
+    boxed["annotations"][0]["result"].insert(0, box)
+    skipped = task("h.jpg", ["cat"])
+    skipped["annotations"].append({"result": [], "was_cancelled": True})
+    tasks = [
+        task("a.jpg", ["cat"], was_cancelled=False),
+        task("b.jpg", ["cat", "dog"]),
+        task("c.jpg", ["cat", "dog"], ["dog", "cat"]),
+        task("d.jpg", []),
+        task("e.jpg"),
+        task("f.jpg", ["cat"], was_cancelled=True),
+        boxed,
+        skipped,
+    ]
+    (tmp_path / "t.json").write_text(json.dumps(tasks))
+    assert list(values(tmp_path / "t.json", ["image", "label"])) == [
+        ("a.jpg", "cat"),
+        ("b.jpg", ["cat", "dog"]),
+        ("c.jpg", ["cat", "dog"]),
+        ("d.jpg", []),
+        ("e.jpg", None),
+        ("f.jpg", None),
+        ("g.jpg", "cat"),
+        ("h.jpg", "cat"),
+    ]
+    (tmp_path / "t.json").write_text(json.dumps([tasks[0], task("i.jpg", ["cat"], ["dog"])]))
+    with pytest.raises(InputError, match=r"t\.json has in row 2 annotations that disagree: .* keep one of them"):
+        list(values(tmp_path / "t.json", ["image", "label"]))
+
+
 @pytest.mark.parametrize("ending", [".txt", ".parquet.gz", ".json.gz", "", ".gz"])
 def test_another_ending_is_refused(tmp_path, ending):
     with pytest.raises(InputError, match=r"must end in \.csv, \.tsv or \.parquet"):

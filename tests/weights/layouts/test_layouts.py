@@ -40,6 +40,22 @@ def test_twelve_blocks_and_classes_come_back_in_their_order(layout, tmp_path, ra
     assert report.class_names == (CLASSES if layout in ("huggingface", "timm", "checkpoint") else [])
 
 
+@pytest.mark.parametrize("channels", [1, 3, 4])
+@pytest.mark.parametrize("layout", [*FILES, "bit"])
+def test_mean_and_deviation_are_those_of_a_net_s_channels(layout, channels, tmp_path, randomise):
+    """What a layout has for photographs says nothing of other images."""
+    fields = {"width": 192, "depth": 1, "heads": 3, "mlp": 24, "gelu": "tanh" if layout == "npz" else "exact"}
+    config = NetConfig("R50x1", width=32, stages=(1,)) if layout == "bit" else NetConfig("Ti/8", **fields)
+    config.channels = channels
+    net, layout = randomise(build(config, 16, 3)), "npz" if layout == "bit" else layout
+    save(net, Report("", ""), tmp_path / FILES[layout], layout)
+    _, report = load_net(tmp_path / FILES[layout])
+    assert list(map(len, report.normalisation(channels))) == [channels, channels]
+    assert layout != "npz" or report.mean == report.std == (0.5,) * channels
+    photographs = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    assert layout != "torchvision" or (report.mean, report.std) == (photographs if channels == 3 else (None, None))
+
+
 @pytest.mark.parametrize("layout", FILES)
 def test_images_may_be_wider_than_high(layout, tmp_path, randomise):
     gelu = "tanh" if layout == "npz" else "exact"

@@ -91,6 +91,23 @@ def test_folder_of_timm_gives_its_logits_there_and_back(kind, tmp_path, randomis
     check_kind(kind, tmp_path, randomise, difference)
 
 
+def test_the_arguments_that_build_timms_net_win_over_what_else_is_said(tmp_path, randomise, difference):
+    """4 x 6 patches and a token are as many rows as 5 x 5 patches alone."""
+    arguments = SHALLOW | {"img_size": (64, 96), "global_pool": "avg", "fc_norm": False}
+    theirs = randomise(timm.create_model("vit_tiny_patch16_224", **arguments))
+    timm.models.save_for_hf(theirs, tmp_path / "theirs", model_args=arguments, safe_serialization=True)
+    config = tmp_path / "theirs" / "config.json"
+    said = json.loads(config.read_text())
+    said["global_pool"], said["pretrained_cfg"]["input_size"] = "token", [3, 80, 80]
+    config.write_text(json.dumps(said))
+    net, _ = load_net(tmp_path / "theirs")
+    opened = timm.create_model(f"local-dir:{tmp_path / 'theirs'}", pretrained=True).eval()
+    assert net.image_size == opened.patch_embed.img_size == (64, 96)
+    assert (net.config.pool, opened.global_pool) == ("gap", "avg")
+    with torch.no_grad():
+        assert difference(net.eval()(images_for(net)), opened(images_for(net))) < 1e-5
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_folder_of_timm_in_its_real_width(kind, tmp_path, randomise, difference):

@@ -43,7 +43,7 @@ PUBLISHED = ("LayerNorm_0", "MultiHeadDotProductAttention_1", "LayerNorm_2", "Ml
 LINEN = ("LayerNorm_0", "MultiHeadDotProductAttention_0", "LayerNorm_1", "MlpBlock_0")
 MAP_HEAD = ("probe", "MultiHeadDotProductAttention_0", "LayerNorm_0", "MlpBlock_0")
 BLOCK = re.compile(r"Transformer/encoderblock_(\d+)/([A-Za-z]+)_(\d+)/")
-HALF = (0.5, 0.5, 0.5)
+HALF = (0.5,)  # of each channel
 
 DENSE = "i o -> o i"
 KERNEL = "y x i o -> o i y x"
@@ -175,7 +175,7 @@ def read(archive: Archive, heads: int | None, image_size: tuple[int, int] | None
     weights = Weights(
         NAME, config, image_size or (224, 224), _classes(stored, "head/kernel", "i o"), mappings(config), stored
     )
-    weights.dropped, weights.mean, weights.std = dropped, HALF, HALF
+    weights.dropped, weights.mean, weights.std = dropped, HALF * config.channels, HALF * config.channels
     weights.assumed = ("gelu", "norm_eps", *(("resnet_code",) if config.stages else ()))
     if config.position == "learned":
         _settle_positions(weights, image_size)
@@ -307,8 +307,9 @@ def _read_resnet(stored: dict[str, Stored], dropped: dict[str, str], image_size:
     stages = tuple(blocks_in(stored, rf"resnet/block{stage}/unit(\d+)/") - 1 for stage in range(1, count + 1))
     config = resolve(NetConfig(resnet_variant(stages, root["d"]), width=root["d"], channels=root["c"], stages=stages))
     classes = _classes(stored, "resnet/head/conv2d/kernel", "p q i o")
+    half = HALF * config.channels
     weights = Weights(
-        NAME, config, image_size or (224, 224), classes, mappings(config), stored, dropped, mean=HALF, std=HALF
+        NAME, config, image_size or (224, 224), classes, mappings(config), stored, dropped, mean=half, std=half
     )
     weights.assumed = ("resnet_code",)
     if image_size is None:

@@ -81,7 +81,8 @@ def read(archive: Archive, heads: int | None, image_size: tuple[int, int] | None
     length = axes(stored, "encoder.pos_embedding", "one n d")["n"]
     _, size = settle_table(length, (1,), config.patch, None, image_size)
     classes = axes(stored, "heads.head.weight", "k r")["k"] if "heads.head.weight" in stored else 0
-    weights = Weights(NAME, config, size, classes, mappings(config), stored, mean=MEAN, std=STD)
+    mean, std = (MEAN, STD) if config.channels == len(MEAN) else (None, None)
+    weights = Weights(NAME, config, size, classes, mappings(config), stored, mean=mean, std=std)
     weights.assumed = ("gelu", "norm_eps")
     if heads is None:
         weights.notes.append(
