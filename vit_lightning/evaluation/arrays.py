@@ -10,8 +10,8 @@ from torch import Tensor
 from vit_lightning.errors import InputError
 
 Array = np.ndarray | Tensor
-AT_ONCE = 2**25
-"""Numbers of a score matrix that are held at once: 128 MiB in fp32."""
+AT_ONCE = 2**24
+"""Numbers of a score matrix that are held at once: 64 MiB in fp32."""
 
 
 def as_features(features: Array) -> Tensor:

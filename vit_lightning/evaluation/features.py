@@ -20,6 +20,11 @@ FORMAT = "1"
 """Of the files; those of another format are computed anew."""
 
 
+SEVERAL = (
+    "the images have several labels each, and a probe scores images of one class; give data with a class per image"
+)
+
+
 class DamagedFile(Exception):  # noqa: N818
     """A file of features that cannot be taken, and whose features must be computed anew."""
 
@@ -77,10 +82,7 @@ class Collector:
             InputError: images have several labels.
         """
         if labels.ndim != 1:
-            raise InputError(
-                "the images have several labels each, and a probe scores images of one class; give data with a class "
-                "per image"
-            )
+            raise InputError(SEVERAL)
         self._take()
         self._waiting = features, labels
 

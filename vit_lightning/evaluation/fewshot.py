@@ -76,7 +76,7 @@ def solve(features: Array, labels: Array, num_classes: int, l2: float = L2) -> S
 
 
 def solutions(features: Array, labels: Array, num_classes: int, penalties: Sequence[float]) -> Iterator[Solution]:
-    """Yield the solution for each penalty; the eigenvalues that all of them need are computed once."""
+    """Yield the solution for each penalty; the products of features that all of them need are computed once."""
     if wrong := [penalty for penalty in penalties if not penalty > 0]:
         raise InputError(f"the penalty l2 is {wrong[0]}; expected a number above 0, such as 1024")
     features = as_features(features).double()
@@ -86,14 +86,14 @@ def solutions(features: Array, labels: Array, num_classes: int, penalties: Seque
     mean = features.mean(0)
     std = features.std(0, correction=0) + LEAST_DEVIATION
     x = torch.cat([(features - mean) / std, features.new_full((len(features), 1), CONSTANT)], dim=1)
-    if len(x) >= x.shape[1]:
-        values, vectors = torch.linalg.eigh(x.T @ x)
-        left, right = vectors, vectors.T @ _against_targets(x, labels, num_classes)
-    else:
-        values, vectors = torch.linalg.eigh(x @ x.T)
-        left, right = x.T @ vectors, vectors.T @ _targets(labels, num_classes)
+    is_primal = len(x) >= x.shape[1]
+    products = x.T @ x if is_primal else x @ x.T
+    right = _against_targets(x, labels, num_classes) if is_primal else _targets(labels, num_classes)
+    diagonal = products.diagonal().clone()
     for penalty in penalties:
-        yield Solution(mean, std, left @ (right / (values[:, None] + penalty)), float(penalty))
+        products.diagonal().copy_(diagonal + penalty)
+        found = torch.cholesky_solve(right, torch.linalg.cholesky(products))
+        yield Solution(mean, std, found if is_primal else x.T @ found, float(penalty))
 
 
 def select(labels: Array, num_classes: int, shots: int, seed: int | None = 0) -> np.ndarray:

@@ -38,8 +38,10 @@ class End:
     steps: int
 
 
-TRIAL, FINAL = End(3e-4, 60), End(1e-5, 200)
-"""Of the fits that only choose C, and of the one that is scored."""
+FINAL, SHORT = End(1e-5, 200), End(1e-3, 20)
+"""Of the fit that is scored; and of those that only choose C of a large problem, whose scores hardly change later."""
+LARGE = 10**9
+"""Images times features times classes from which a problem is large."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +54,14 @@ class Standard:
     @classmethod
     def of(cls, features: Tensor) -> "Standard":
         """Measure features `(n, d)`."""
-        std, mean = torch.std_mean(features.double(), dim=0, correction=0)
-        return cls(mean, torch.where(std > 0, std, 1.0))
+        # Some features at a time, since all of them in float64 might not fit.
+        parts = [torch.std_mean(part.double(), dim=0, correction=0) for part in features.split(64, dim=1)]
+        std, mean = (torch.cat(each) for each in zip(*parts, strict=True))
+        return cls(mean.float(), torch.where(std > 0, std, 1.0).float())
 
     def __call__(self, features: Tensor) -> Tensor:
         """Return features in fp32, standardised."""
-        return ((features.to(self.mean.device) - self.mean) / self.std).float()
+        return (features.to(self.mean.device, torch.float32) - self.mean).div_(self.std)
 
 
 @dataclass(frozen=True)
@@ -144,10 +148,11 @@ def fit_chosen(
     standard = Standard.of(part)
     problem = Problem(standard(part), labels[stay.to(features.device)], num_classes)
     asked, wanted = features[out.to(features.device)], labels[out.to(features.device)]
+    trial = SHORT if part.numel() * num_classes > LARGE else FINAL
     tried: dict[float, tuple[float, Found]] = {}
 
     def score_of(strength: float, start: Found | None) -> float:
-        found = problem.solve(strength, start, TRIAL)
+        found = problem.solve(strength, start, trial)
         tried[strength] = found.with_standard(standard).top1(asked, wanted), found
         report(f"C {strength:.3g}: {100 * tried[strength][0]:.2f} % of {len(wanted):,} held-out images")
         return tried[strength][0]
