@@ -96,9 +96,28 @@ def evaluation_loader(data: LoadsImages, attribute: str, first: int = 0) -> Data
         InputError: if the set is missing or has no images.
     """
     transform = data.eval_transform()
-    settings = _settings(data, attribute, transform)
     source = _set(data, attribute)
     in_memory = _in_memory(data, attribute, source, transform)
+    return _in_order(data, source, in_memory, _settings(data, attribute, transform), first)
+
+
+def frozen_loader(data: LoadsImages, source: ImageSet, split: str) -> DataLoader:
+    """Return the loader of any images, training ones too, as evaluation sees them: in order, and not varied.
+
+    Args:
+        data: their datamodule.
+        source: the images.
+        split: what they are for, in messages.
+    """
+    settings = _settings(data, split, data.eval_transform())
+    in_memory = load_into_memory(Records(source, *settings), data.in_memory, data.cores_per_device)
+    return _in_order(data, source, in_memory, settings)
+
+
+def _in_order(
+    data: LoadsImages, source: ImageSet, in_memory: InMemorySet | None, settings: tuple[Any, ...], first: int = 0
+) -> DataLoader:
+    """Return the loader of a set from its record `first` on, from memory if it is there."""
     if in_memory is None:
         records = Records(source, *settings)
     elif data.overrides("eval_transform"):  # which may take single images alone
