@@ -109,9 +109,14 @@ def frozen_loader(data: LoadsImages, source: ImageSet, split: str) -> DataLoader
         source: the images.
         split: what they are for, in messages.
     """
-    settings = _settings(data, split, data.eval_transform())
+    settings = frozen_settings(data, split)
     in_memory = load_into_memory(Records(source, *settings), data.in_memory, data.cores_per_device)
     return _in_order(data, source, in_memory, settings)
+
+
+def frozen_settings(data: LoadsImages, split: str) -> tuple[Any, ...]:
+    """Return what Records takes beside the set where no image is varied, nor stands in for another."""
+    return *_settings(data, split, data.eval_transform()), False
 
 
 def _in_order(

@@ -78,6 +78,7 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
             takes its place, in evaluation a black image whose label is BROKEN; fix: raise, unless it is a JPEG that
             can be shown in part.
         max_broken: share of the records that may be skipped.
+        trains: whether the records are trained on; unset: if the split is training, whose images may be evaluated too.
     """
 
     def __init__(
@@ -89,7 +90,9 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
         split: str,
         on_error: OnError = "raise",
         max_broken: float = 0.01,
+        trains: bool | None = None,
     ) -> None:
+        self.trains = split == "training" if trains is None else trains
         self.source = source
         self.transform = transform
         self.size = size
@@ -107,7 +110,7 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
         """Return one image uint8 or float `(c, y, x)` and its label, int64 `()` or float `(classes)`."""
         if not isinstance(draw, Draw):  # Lightning's overfit_batches brings its own sampler
             draw = Draw(draw, position=draw)
-        for step in range(len(self) if self.split == "training" else 1):
+        for step in range(len(self) if self.trains else 1):
             if record := self._load(draw._replace(index=(draw.index + step) % len(self))):
                 return record
         return self.blank
@@ -142,9 +145,9 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
         """
         self.check_labels()
         first = next(filter(None, (self._load(Draw(index, position=index)) for index in range(len(self)))), None)
-        if first and self.split != "training":
+        if first and not self.trains:
             self.blank = torch.zeros_like(first[0]), torch.full_like(first[1], BROKEN)
-        elif not first and self.split == "training":
+        elif not first and self.trains:
             raise InputError(f"none of the {len(self)} training images can be read")
 
     def check_labels(self) -> None:

@@ -62,10 +62,11 @@ class Collector:
 
     Args:
         images: number of images in the set.
+        keeps: whether features are kept; else they are only counted, as by all processes but one.
     """
 
-    def __init__(self, images: int) -> None:
-        self.images, self.done = images, 0
+    def __init__(self, images: int, keeps: bool = True) -> None:
+        self.images, self.done, self.keeps = images, 0, keeps
         self._waiting: tuple[Tensor, Tensor] | None = None
         self._features: Tensor | None = None
         self._labels = torch.empty(images, dtype=torch.int64)
@@ -96,13 +97,15 @@ class Collector:
         if self._waiting is None:
             return
         (features, labels), self._waiting = self._waiting, None
+        rows = slice(self.done, min(self.done + len(labels), self.images))
+        self.done = rows.stop
+        if not self.keeps:
+            return
         if self._features is None:
             self._features = torch.empty((self.images, features.shape[1]))
-        rows = slice(self.done, min(self.done + len(labels), self.images))
         count = rows.stop - rows.start
         self._features[rows] = features[:count].float().cpu()
         self._labels[rows] = labels[:count].cpu()
-        self.done = rows.stop
 
 
 def check_finite(found: FeatureSet, split: str, images: ImageSet) -> None:

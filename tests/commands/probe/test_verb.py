@@ -223,10 +223,15 @@ def test_validation_images_stand_in_for_test_images(app):
     assert "scored   the validation images, since there are no test images" in done.out
     assert found()["scored"] == "validation" and found()["images"] == {"training": 12, "validation": 6}
     Path("set/train/cat/5.png").write_bytes(b"broken")
-    done = app("probe", "net.ckpt", *words, *few, "--data.on_error", "skip", "--data.max_broken", 0.2)
-    assert done.code == 0, done.err
-    assert "11 of 12 training images have a label and could be read" in done.out
-    assert found()["images"]["training"] == 11
+    results = []
+    for in_memory in ("true", "false"):  # no other image stands in for the broken one, as it does in training
+        skip = ("--data.on_error", "skip", "--data.max_broken", 0.2, "--data.in_memory", in_memory)
+        done = app("probe", "net.ckpt", *words, *few, *skip, "--cache", in_memory)
+        assert done.code == 0, done.err
+        assert "11 of 12 training images have a label and could be read" in done.out
+        assert found()["images"]["training"] == 11
+        results.append(scores(found()))
+    assert results[0] == results[1]
 
 
 @pytest.mark.parametrize("told", ["true", "false"])

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 from vit_lightning.classifier import Classifier
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.image_set import ImageSet, labels_of
-from vit_lightning.data.loaders import frozen_loader
+from vit_lightning.data.loaders import frozen_loader, frozen_settings
 from vit_lightning.data.records import Records
 from vit_lightning.data.sampling import Draw
 from vit_lightning.errors import InputError
@@ -108,8 +108,7 @@ class ProbeData(LightningDataModule):
     def digest(self, split: str) -> str:
         """Return what stands for a set as it is seen."""
         data, images = self.data, self.sets[split]
-        settings = data.eval_transform(), data.size, data.num_classes, split, data.on_error, 1.0
-        records, step = Records(images, *settings), -(-len(images) // LOOKED_AT)
+        records, step = Records(images, *frozen_settings(data, split)), -(-len(images) // LOOKED_AT)
         seen = [records[Draw(index, position=index)][0] for index in range(0, len(images), step)]
         kind = type(data)
         facts = {"data": f"{kind.__module__}.{kind.__qualname__}", "root": str(data.root), "size": data.size}
@@ -181,7 +180,7 @@ class FrozenNet(LightningModule):
         if not self._left:
             return
         images = len(self.data.sets[self._left[0]])
-        self._began, self._collector = time.monotonic(), Collector(images)
+        self._began, self._collector = time.monotonic(), Collector(images, keeps=self.trainer.is_global_zero)
         if self.shows and self.trainer.is_global_zero:
             self._advance = self._showing.enter_context(progress(self._left[0], "extracted", images))
 
