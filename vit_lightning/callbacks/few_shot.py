@@ -5,7 +5,6 @@ from statistics import mean
 
 import numpy as np
 import torch
-from einops import rearrange
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch.distributed.fsdp import FSDPModule
 from torch.utils.data import DataLoader
@@ -17,6 +16,7 @@ from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation import fewshot
 from vit_lightning.evaluation.features import Collector, FeatureSet, check_finite
+from vit_lightning.training.gathering import gathered
 from vit_lightning.training.recipe import RecipeModel
 
 
@@ -57,8 +57,8 @@ class FewShot(Callback):
         if not isinstance(data, ImageDataModule) or not isinstance(pl_module, RecipeModel):
             raise InputError("FewShot needs a model and data of ours, or subclasses of Classifier and ImageDataModule")
         images = data.train_subset
-        labels = None if images is None else labels_of(images)
-        if labels is None or labels.ndim != 1 or data.val_set is None or not len(data.val_set):
+        labels = labels_of(images)
+        if images is None or labels is None or labels.ndim != 1 or data.val_set is None or not len(data.val_set):
             raise InputError(
                 "FewShot needs training images whose labels are known at once, of one class each, and validation "
                 f"images, which {type(data).__name__} does not give"
@@ -85,7 +85,7 @@ class FewShot(Callback):
             raise InputError("FewShot needs whole weights, and these are sharded; leave one of both out")
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if trainer.state.fn != "fit" or trainer.sanity_checking:
+        if trainer.state.fn != "fit" or trainer.sanity_checking or not isinstance(pl_module, RecipeModel):
             return
         data = trainer.datamodule  # type: ignore[attr-defined]
         if self._loaders is None:
@@ -111,8 +111,6 @@ def _features(trainer: Trainer, model: RecipeModel, loader: DataLoader) -> Featu
     for batch in loader:
         images, labels = trainer.strategy.batch_to_device(batch)
         with trainer.precision_plugin.val_step_context():
-            columns = [model.net.features(model.normalise(images)), labels]
-        if trainer.world_size > 1:  # processes hold equal numbers of records, dealt out in turns
-            columns = [rearrange(model.all_gather(column), "r n ... -> (n r) ...") for column in columns]
-        collector.add(*columns)
+            rows = model.net.features(model.normalise(images))
+        collector.add(*gathered(trainer, rows, labels))
     return collector.result()

@@ -220,4 +220,4 @@ def _content(tensors: Mapping[str, Tensor]) -> str:
 def _bytes(tensor: Tensor) -> memoryview:
     """Return the bytes of a tensor, in the order of its entries."""
     flat = tensor.detach().cpu().contiguous().reshape(-1)
-    return memoryview(flat.view(torch.uint8).numpy())
+    return flat.view(torch.uint8).numpy().data

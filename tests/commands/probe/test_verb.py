@@ -307,6 +307,7 @@ def test_two_processes_find_the_same(some, together, batch):
     assert some(*words, "--out", "one").code == 0
     said = together("probe", "--ckpt_path", "net.ckpt", *SOME, *words, "--out", "two")
     assert "extracted 15 of 15 training images" in said and "extracted 7 of 7 test images" in said
+    assert "deprecated" not in said
     assert scores(found("one")) == scores(found("two")) and found("two")["images"] == {"training": 15, "test": 7}
     from safetensors.torch import load_file
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from einops import rearrange
 from lightning.pytorch import LightningDataModule, LightningModule
 from torch import Tensor
 from torch.utils.data import DataLoader
@@ -34,6 +33,7 @@ from vit_lightning.models import NetConfig
 from vit_lightning.terminal import near, progress, report
 from vit_lightning.training.construction import nets_built_by_trainers
 from vit_lightning.training.data_facts import NORMALISATION
+from vit_lightning.training.gathering import gathered
 from vit_lightning.training.recipe import RecipeModel
 from vit_lightning.weights import open_weights
 
@@ -144,7 +144,7 @@ class FrozenNet(LightningModule):
         self.data.to_load = self._not_kept
 
     def _not_kept(self) -> list[str]:
-        found = None
+        found: list[str] = []
         if self.trainer.is_global_zero:
             self.cache = FeatureCache(self.folder, net_digest(self.model.net, self._facts()))
             self._digests = {split: self.data.digest(split) for split in self.data.sets}
@@ -185,17 +185,14 @@ class FrozenNet(LightningModule):
             self._advance = self._showing.enter_context(progress(self._left[0], "extracted", images))
 
     def predict_step(self, batch: tuple[Tensor, Tensor], batch_idx: int, dataloader_idx: int = 0) -> int:
-        """Take the features of a batch from all processes, which hold equal numbers of records, dealt out in turns.
+        """Take the features of a batch from all processes.
 
         Returns:
             Images that came; Lightning warns of a step that returns nothing.
         """
         images, labels = batch
-        columns = [self.model.net.features(self.model.normalise(images)), labels]
-        if self.trainer.world_size > 1:
-            columns = [rearrange(self.all_gather(column), "r n ... -> (n r) ...") for column in columns]
-        before = self._collector.came
-        self._collector.add(*columns)
+        features, before = self.model.net.features(self.model.normalise(images)), self._collector.came
+        self._collector.add(*gathered(self.trainer, features, labels))
         if self.shows and self.trainer.is_global_zero:
             self._advance(self._collector.came - before)
         came = self._collector.came
