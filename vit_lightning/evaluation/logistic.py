@@ -40,7 +40,7 @@ class End:
 
 FINAL, SHORT = End(1e-5, 200), End(1e-3, 20)
 """Of the fit that is scored; and of those that only choose C of a large problem, whose scores hardly change later."""
-LARGE = 10**9
+LARGE = 10**8
 """Images times features times classes from which a problem is large."""
 
 
@@ -267,10 +267,9 @@ class Problem:
         bias_gradient = torch.zeros_like(bias)
         for rows in chunks(n, self.num_classes):
             x, own = self.x[rows], self.labels[rows, None]
-            logits = torch.addmm(bias, x, weights)
-            sums = logits.logsumexp(1, keepdim=True)
-            total += (sums - logits.gather(1, own)).sum(dtype=torch.float64)
-            shares = logits.sub_(sums).exp_()
+            logs = torch.addmm(bias, x, weights).log_softmax(1)
+            total -= logs.gather(1, own).sum(dtype=torch.float64)
+            shares = logs.exp_()
             shares.scatter_add_(1, own, -torch.ones_like(own, dtype=shares.dtype))
             gradient.addmm_(x.T, shares)
             bias_gradient += shares.sum(0)
