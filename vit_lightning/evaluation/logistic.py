@@ -25,23 +25,14 @@ PATIENCE = 2
 """Steps of C without a better score after which no greater one is tried."""
 
 
-@dataclass(frozen=True)
-class End:
-    """When a fit ends.
-
-    Args:
-        gradient: largest entry of the gradient of the mean loss, by the preconditioned weights, times the root of k.
-        steps: steps, at most.
-    """
-
-    gradient: float
-    steps: int
-
-
-FINAL, SHORT = End(1e-5, 200), End(1e-3, 20)
-"""Of the fit that is scored; and of those that only choose C of a large problem, whose scores hardly change later."""
-LARGE = 10**8
-"""Images times features times classes from which a problem is large."""
+CLOSE = 1e-5
+"""Largest entry of the gradient of the mean loss, by the preconditioned weights and times the root of k, at the end."""
+STEPS = 200
+"""Steps of a fit, at most."""
+FEW_STEPS = 20
+"""Steps, at least, of the fits that only choose C; each begins where the one before ended."""
+WORK = 2 * 10**11
+"""Steps times images times features times classes that such a fit may take beyond that."""
 
 
 @dataclass(frozen=True)
@@ -148,11 +139,11 @@ def fit_chosen(
     standard = Standard.of(part)
     problem = Problem(standard(part), labels[stay.to(features.device)], num_classes)
     asked, wanted = features[out.to(features.device)], labels[out.to(features.device)]
-    trial = SHORT if part.numel() * num_classes > LARGE else FINAL
+    steps = max(FEW_STEPS, min(STEPS, WORK // (part.numel() * num_classes)))
     tried: dict[float, tuple[float, Found]] = {}
 
     def score_of(strength: float, start: Found | None) -> float:
-        found = problem.solve(strength, start, trial)
+        found = problem.solve(strength, start, steps)
         tried[strength] = found.with_standard(standard).top1(asked, wanted), found
         report(f"C {strength:.3g}: {100 * tried[strength][0]:.2f} % of {len(wanted):,} held-out images")
         return tried[strength][0]
@@ -226,7 +217,7 @@ class Problem:
             self.values, self.vectors = torch.linalg.eigh((x.T @ x).double() / len(x))
         self.evaluations = 0
 
-    def solve(self, strength: float, start: Found | None = None, end: End = FINAL) -> Found:
+    def solve(self, strength: float, start: Found | None = None, steps: int = STEPS) -> Found:
         """Return the solution for C, from that for another C where one is given."""
         d, k, n = self.x.shape[1], self.num_classes, len(self.x)
         decay = 1 / (strength * n)
@@ -239,9 +230,9 @@ class Problem:
         flat.requires_grad_()
         optimizer = torch.optim.LBFGS(
             [flat],
-            max_iter=end.steps,
-            max_eval=2 * end.steps,
-            tolerance_grad=end.gradient / math.sqrt(k),
+            max_iter=steps,
+            max_eval=2 * steps,
+            tolerance_grad=CLOSE / math.sqrt(k),
             tolerance_change=1e-9,
             line_search_fn="strong_wolfe",
             history_size=10,
