@@ -96,3 +96,16 @@ def test_progress_names_every_strength(digits):
     found = logistic.fit_chosen(train[:200], labels[:200], 10, report=said.append)
     assert said[0].startswith("C 1e-06: ") and said[0].endswith("held-out images")
     assert sum(line.startswith(f"C {found.strength:.3g}:") for line in said) == 1
+
+
+def test_scores_that_do_not_change_at_first_end_no_search():
+    """Where the prior rules, all C put the same class first."""
+    chance = np.random.default_rng(0)
+    labels = np.arange(600) % 20
+    shared = 6 * chance.normal(size=(600, 2)) @ chance.normal(size=(2, 30))  # which tells nothing of the class
+    features = chance.normal(size=(20, 30))[labels] + chance.normal(size=(600, 30)) + shared
+    said: list[str] = []
+    found = logistic.fit_chosen(features, labels, 20, report=said.append)
+    scores = {line.partition(":")[0]: line.partition(": ")[2] for line in said}
+    assert scores["C 1e-06"] == scores["C 1e-05"] and "C 0.1" in scores
+    assert float(scores[f"C {found.strength:.3g}"].split()[0]) > float(scores["C 1e-06"].split()[0]) + 5

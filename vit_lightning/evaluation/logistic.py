@@ -9,6 +9,7 @@ Letters: n images, d features of each, k classes.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ STRENGTHS = tuple(10.0**power for power in range(-6, 5))
 HELD_OUT = 0.2
 """Share of every class's training images on which C is chosen."""
 PATIENCE = 2
-"""Steps of C without a better score after which no greater one is tried."""
+"""Steps of C that better neither score nor loss, after which no greater one is tried."""
 
 
 CLOSE = 1e-5
@@ -77,11 +78,17 @@ class Regression:
 
     def top1(self, features: Array, labels: Array) -> float:
         """Return the share of images whose best score is that of their class."""
+        return self.judged(features, labels)[0]
+
+    def judged(self, features: Array, labels: Array) -> tuple[float, float]:
+        """Return the share of images whose best score is that of their class, and the mean cross-entropy."""
         features, labels = as_features(features), as_labels(labels)
-        right = 0
+        right, loss = 0, 0.0
         for rows in chunks(len(features), len(self.bias)):
-            right += int((self.scores(features[rows]).argmax(1) == labels[rows].to(self.bias.device)).sum())
-        return right / len(features)
+            logs, own = self.scores(features[rows]).log_softmax(1), labels[rows].to(self.bias.device)
+            right += int((logs.argmax(1) == own).sum())
+            loss -= float(logs.gather(1, own[:, None]).sum(dtype=torch.float64))
+        return right / len(features), loss / len(features)
 
 
 def fit(features: Array, labels: Array, num_classes: int, strength: float = 1.0) -> Regression:
@@ -115,8 +122,9 @@ def fit_chosen(
 ) -> Regression:
     """Choose C on held-out training images, then fit on all of them.
 
-    C rises from the least until the score has not risen for `PATIENCE` steps. Then come the geometric means of the best
-    C and its neighbours. Of equal scores, the least C is chosen.
+    C rises from the least until neither score nor loss has become better for `PATIENCE` steps: where the prior rules,
+    the loss alone does. Then come the geometric means of the best C and its neighbours. Of equal scores, the least C is
+    chosen.
 
     Args:
         features: of the training images `(n, d)`.
@@ -140,29 +148,30 @@ def fit_chosen(
     problem = Problem(standard(part), labels[stay.to(features.device)], num_classes)
     asked, wanted = features[out.to(features.device)], labels[out.to(features.device)]
     steps = max(FEW_STEPS, min(STEPS, WORK // (part.numel() * num_classes)))
-    tried: dict[float, tuple[float, Found]] = {}
+    tried: dict[float, Trial] = {}
 
-    def score_of(strength: float, start: Found | None) -> float:
+    def attempt(strength: float, start: Found | None) -> Trial:
         found = problem.solve(strength, start, steps)
-        tried[strength] = found.with_standard(standard).top1(asked, wanted), found
-        report(f"C {strength:.3g}: {100 * tried[strength][0]:.2f} % of {len(wanted):,} held-out images")
-        return tried[strength][0]
+        tried[strength] = trial = Trial(found, *found.with_standard(standard).judged(asked, wanted))
+        report(f"C {strength:.3g}: {100 * trial.top1:.2f} % of {len(wanted):,} held-out images")
+        return trial
 
     def best() -> float:
-        return max(sorted(tried), key=lambda strength: tried[strength][0])
+        return max(sorted(tried), key=lambda strength: tried[strength].top1)
 
-    ladder, without, start = sorted(set(strengths)), 0, None
+    ladder, without, top1, loss = sorted(set(strengths)), 0, -1.0, math.inf
+    last: Trial | None = None
     for strength in ladder:
-        before = tried[best()][0] if tried else -1.0
-        without = 0 if score_of(strength, start) > before else without + 1
-        start = tried[strength][1]
+        last = attempt(strength, last and last.found)
+        without = 0 if last.top1 > top1 or last.loss < loss else without + 1
+        top1, loss = max(top1, last.top1), min(loss, last.loss)
         if without == PATIENCE:
             break
     place, coarse = ladder.index(best()), best()
     for neighbour in ladder[max(0, place - 1) : place + 2]:
         if neighbour != coarse:
-            score_of(math.sqrt(coarse * neighbour), tried[coarse][1])
-    chosen, standard = tried[best()][1], Standard.of(features)
+            attempt(math.sqrt(coarse * neighbour), tried[coarse].found)
+    chosen, standard = tried[best()].found, Standard.of(features)
     return Problem(standard(features), labels, num_classes).solve(chosen.strength, chosen).with_standard(standard)
 
 
@@ -197,6 +206,14 @@ class Found:
 
     def with_standard(self, standard: Standard) -> Regression:
         return Regression(standard, self.weights, self.bias, self.strength)
+
+
+class Trial(NamedTuple):
+    """A fit that helps to choose C: what it found, and what that makes of the held-out images."""
+
+    found: Found
+    top1: float
+    loss: float
 
 
 class Problem:
