@@ -54,6 +54,15 @@ class RecipeTrained(Protocol):
 
 
 @runtime_checkable
+class LogsScores(Protocol):
+    """A model or callback that says which scores it logs."""
+
+    @property
+    def score_names(self) -> Sequence[str]:
+        """Names of the scores that it logs of each split that it scores."""
+
+
+@runtime_checkable
 class SmoothsTargets(Protocol):
     """A model that smooths labels: the data ask it to before they mix them, after which its loss no longer can."""
 

@@ -11,6 +11,8 @@ from vit_lightning.evaluation.scores import (
     scores_with,
 )
 
+SHOTS = ["fewshot1", "fewshot5", "fewshot10", "fewshot25"]
+
 
 def test_a_metric_is_found_by_its_last_part():
     assert score_of("val/top1") is score_of("best val/top1") is score_of("top1")
@@ -54,8 +56,9 @@ def test_the_table_says_of_each_score_what_is_best_and_what_it_needs():
         "real": ("max", "further set"),
         "v2": ("max", "further set"),
         "objectnet": ("max", "further set"),
+        **dict.fromkeys(SHOTS, ("max", "features")),
     }
-    assert list(SCORES) == ["loss", "top1", "top5", "real", "v2", "objectnet"]
+    assert list(SCORES) == ["loss", "top1", "top5", "real", "v2", "objectnet", *SHOTS]
     assert [score.name for score in scores_with("further set")] == ["real", "v2", "objectnet"]
 
 

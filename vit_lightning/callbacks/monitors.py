@@ -7,7 +7,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from vit_lightning.callbacks.validation import validates
-from vit_lightning.contracts import RecipeTrained
+from vit_lightning.contracts import LogsScores, RecipeTrained
 from vit_lightning.errors import InputError, did_you_mean
 from vit_lightning.evaluation.scores import score_of
 
@@ -69,7 +69,8 @@ class Monitors(Callback):
         known = None
         ours = all(_package(part) in OURS for part in (pl_module, *trainer.callbacks))
         if ours and isinstance(pl_module, RecipeTrained):
-            known = [f"val/{name}" for name in pl_module.score_names]
+            logging = [part for part in (pl_module, *trainer.callbacks) if isinstance(part, LogsScores)]
+            known = [f"val/{name}" for part in logging for name in part.score_names]
         for callback in trainer.callbacks:
             metric, name = getattr(callback, "monitor", None), self.flags.get(id(callback))
             flag = f"--{name}.monitor" if name else f"{type(callback).__name__}'s monitor"

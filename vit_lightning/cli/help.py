@@ -92,6 +92,12 @@ SCORING = {
 USUAL = {
     "fit": GROUPS,
     **dict.fromkeys(("validate", "test", "predict"), SCORING),
+    "probe": {
+        **SCORING,
+        "Net": ("model.weights", "model.weights_head"),
+        "Data": (*SCORING["Data"], "data.per_class"),
+        "Run": DEVICES,
+    },
     "benchmark": {
         **{group: GROUPS[group] for group in ("Experiment", "Net")},
         "Data": ("data.root", "data.image_size", "data.batch_size", "data.num_workers"),
@@ -146,7 +152,7 @@ def page(verb: str) -> str:
 def usage(verb: str) -> str:
     """The usage line of a verb."""
     needed = [_metavar(verb, flag) for flag in _own(verb)[1].values() if flag.required]
-    run = ["[RUN_FOLDER | CHECKPOINT]"] if verb in LIGHTNING_VERBS else []
+    run = ["[RUN_FOLDER | CHECKPOINT]"] if verb in (*LIGHTNING_VERBS, "probe") else []
     images = ["[IMAGE ...]"] if verb == "predict" else []
     experiment = [*run, *images, "[-c EXPERIMENT.yaml ...]"] if verb in named("run") else []
     return " ".join([f"usage: {PROGRAM} {verb}", *experiment, *needed, "[--flag value ...]"])

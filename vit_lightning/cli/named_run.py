@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.cli.config_files import data_named, read_config
+from vit_lightning.commands import LIGHTNING_VERBS
 from vit_lightning.errors import InputError
 from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoint_names import is_sharded
 
-SCORING = ("validate", "test", "predict")
+SCORING = ("validate", "test", "predict", "probe")
 NAMING = ("fit", *SCORING)
 """Verbs that take a run or a checkpoint as their first word."""
 OF_THE_MACHINE = ("accelerator", "devices", "num_nodes", "strategy", "precision")
@@ -117,7 +118,8 @@ def config_of(folder: Path | None, verb: str) -> dict[str, Any]:
     if not configs:
         return {}
     config = read_config(configs[-1], "the run's")
-    config.pop("ckpt_path", None)
+    for name in ("ckpt_path", *(["weights_only"] if verb not in LIGHTNING_VERBS else [])):
+        config.pop(name, None)
     if verb in SCORING:
         trainer = config.get("trainer") or {}
         config["trainer"] = {name: value for name, value in trainer.items() if name not in OF_THE_MACHINE}

@@ -13,6 +13,7 @@ from vit_lightning.cli.parser_errors import shorten
 from vit_lightning.errors import InputError
 
 OFFERED = (
+    "vit_lightning.callbacks.FewShot",
     "vit_lightning.callbacks.Require",
     "vit_lightning.classifier.Classifier",
     "vit_lightning.masked_patch.MaskedPatch",

@@ -12,6 +12,7 @@ WARNINGS = (
     r"Please use the new API settings to control TF32",  # Lightning's own call
     r"TensorFloat32 tensor cores for float32 matrix multiplication available but not enabled",
     r"`isinstance\(treespec, LeafSpec\)` is deprecated",  # Lightning's own code does that
+    r"torch\.distributed\.nn\.functional\.all_gather is deprecated",  # Lightning's own call
     r"Checkpoint directory .* exists and is not empty",  # so it is whenever a run goes on
     r"Total length of `list` across ranks is zero",  # the datamodule says that it has no validation set
     r"The dirpath has changed from ",  # LastCheckpoint has put right what this would lose

@@ -108,8 +108,10 @@ class InMemoryBatches(Records):
 
     source: InMemorySet
 
-    def __init__(self, source: InMemorySet, *settings: Any, augment: BatchAugment | None = None) -> None:
-        super().__init__(source, *settings)
+    def __init__(
+        self, source: InMemorySet, *settings: Any, augment: BatchAugment | None = None, trains: bool | None = None
+    ) -> None:
+        super().__init__(source, *settings, trains=trains)
         self.augment = augment
 
     def __getitem__(self, draw: Draw | int) -> tuple[Tensor, Tensor]:

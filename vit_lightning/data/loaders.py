@@ -101,15 +101,44 @@ def evaluation_loader(data: LoadsImages, attribute: str, first: int = 0) -> Data
         InputError: if the set is missing or has no images.
     """
     transform = data.eval_transform()
-    settings = _settings(data, attribute, transform)
     source = _set(data, attribute)
     in_memory = _in_memory(data, attribute, source, transform)
+    return _in_order(data, source, in_memory, _settings(data, attribute, transform), first)
+
+
+def frozen_loader(data: LoadsImages, source: ImageSet, split: str) -> DataLoader:
+    """Return the loader of any images, training ones too, as evaluation sees them: in order, and not varied.
+
+    Args:
+        data: their datamodule.
+        source: the images.
+        split: what they are for, in messages.
+    """
+    records = frozen_records(data, source, split)
+    in_memory = load_into_memory(records, data.in_memory, data.cores_per_device)
+    return _in_order(data, source, in_memory, _settings(data, split, records.transform), trains=False)
+
+
+def frozen_records(data: LoadsImages, source: ImageSet, split: str) -> Records:
+    """Return records of which no image is varied, nor stands in for another."""
+    return Records(source, *_settings(data, split, data.eval_transform()), data.pixel_form, trains=False)
+
+
+def _in_order(
+    data: LoadsImages,
+    source: ImageSet,
+    in_memory: InMemorySet | None,
+    settings: tuple[Any, ...],
+    first: int = 0,
+    trains: bool | None = None,
+) -> DataLoader:
+    """Return the loader of a set from its record `first` on, from memory if it is there."""
     if in_memory is None:
-        records = Records(source, *settings, data.pixel_form)
+        records = Records(source, *settings, data.pixel_form, trains=trains)
     elif data.overrides("eval_transform"):  # which may take single images alone
-        records = Records(in_memory, *settings, None)
+        records = Records(in_memory, *settings, None, trains=trains)
     else:
-        records = InMemoryBatches(in_memory, *settings, None)
+        records = InMemoryBatches(in_memory, *settings, None, trains=trains)
     return _loader(data, _checked(records), EvalSampler(records, **_shard(data), first=first))
 
 

@@ -80,6 +80,7 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
             can be shown in part.
         max_broken: share of the records that may be skipped.
         form: channels and values of the images; None: those of the set have theirs already.
+        trains: whether the records are trained on; unset: if the split is training, whose images may be evaluated too.
     """
 
     def __init__(
@@ -92,7 +93,9 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
         on_error: OnError = "raise",
         max_broken: float = 0.01,
         form: PixelForm | None = PixelForm(),
+        trains: bool | None = None,
     ) -> None:
+        self.trains = split == "training" if trains is None else trains
         self.source = source
         self.form = form
         self.transform = transform
@@ -113,7 +116,7 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
         """Return one image uint8 or float `(c, y, x)` and its label, int64 `()` or float `(classes)`."""
         if not isinstance(draw, Draw):  # Lightning's overfit_batches brings its own sampler
             draw = Draw(draw, position=draw)
-        for step in range(len(self) if self.split == "training" else 1):
+        for step in range(len(self) if self.trains else 1):
             if record := self._load(draw._replace(index=(draw.index + step) % len(self))):
                 return record
         return self.blank
@@ -148,9 +151,9 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
         """
         self.check_labels()
         first = next(filter(None, (self._load(Draw(index, position=index)) for index in range(len(self)))), None)
-        if first and self.split != "training":
+        if first and not self.trains:
             self.blank = torch.zeros_like(first[0]), torch.full_like(first[1], BROKEN)
-        elif not first and self.split == "training":
+        elif not first and self.trains:
             raise InputError(f"none of the {len(self)} training images can be read")
 
     def check_labels(self) -> None:

@@ -18,9 +18,9 @@ class Score:
     better: Better
     label: str
     """What a person reads in a figure."""
-    needs: Literal["targets", "labels", "further set"]
+    needs: Literal["targets", "labels", "further set", "features"]
     """What the data must hold: what the loss compares with, classes, or a set beside the split (`--data.also`), of
-    which the score is the top-1 accuracy."""
+    which the score is the top-1 accuracy; or training images, to whose features the callback FewShot fits a probe."""
     short: str
     """What a person reads in a line or a table."""
     short_of_several: str | None = None
@@ -49,6 +49,10 @@ SCORES = {
         Score("real", "max", "top-1 accuracy, ReaL labels", needs="further set", short="ReaL labels"),
         Score("v2", "max", "top-1 accuracy, ImageNet-V2", needs="further set", short="ImageNet-V2"),
         Score("objectnet", "max", "top-1 accuracy, ObjectNet", needs="further set", short="ObjectNet"),
+        *(
+            Score(f"fewshot{shots}", "max", f"{shots}-shot accuracy", needs="features", short=f"{shots}-shot")
+            for shots in (1, 5, 10, 25)
+        ),
     )
 }
 """The scores by name, in the order of a table."""

@@ -60,6 +60,11 @@ class OpenedWeights:
         """
         return self._understand(heads, None, self.stated)[0].config
 
+    @property
+    def num_classes(self) -> int:
+        """Classes of the head that the weights have; 0: none."""
+        return self._understand(self.stated.heads, None, self.stated)[0].num_classes
+
     def build(
         self, heads: int | None = None, image_size: Size | None = None, resampling: Resampling = "bilinear"
     ) -> tuple[Net, Report]:
