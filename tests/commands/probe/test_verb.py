@@ -244,7 +244,6 @@ def test_validation_images_stand_in_for_test_images(app):
         (("--data.train", "01010"), "the training images lack 1 of 3 classes: 2; give data with all of them"),
         (("--data.test", "0010"), "the test images lack 1 of 3 classes: 2"),
         (("--data.train", "11111"), "the training images are of one class alone"),
-        (("--data.train", "xxxxx"), "none of the training images has a label"),
         (("--data.test", "xxx"), "none of the test images has a label"),
         (("--data.many", "true"), "the images have several labels each"),
     ],
@@ -255,6 +254,16 @@ def test_images_that_cannot_be_probed(some, told, words, said):
     assert not Path("probe.json").exists() and not Path("probe.csv").exists()
     if told == "true":  # before anything is computed
         assert "extracted" not in done.out and not Path("features").exists()
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [("true", "none of the training images has a label"), ("false", "training image 0 has label -100, which stands")],
+)
+def test_training_images_without_labels_cannot_be_probed(some, told, said):
+    done = some("--shots", "[1]", "--neighbours", "[3]", "--data.told", told, "--data.train", "xxxxx")
+    assert done.code == 1 and said in done.err.splitlines()[-1], done.err
+    assert not Path("probe.json").exists() and not Path("probe.csv").exists()
 
 
 def test_missing_classes_may_be_ignored(some):
