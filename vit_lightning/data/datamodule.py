@@ -243,6 +243,12 @@ class ImageDataModule(LightningDataModule, ABC):
         return images if self.fraction == 1 else subsets.take_fraction(images, self.fraction)
 
     @property
+    def class_counts(self) -> subsets.ClassCounts | None:
+        """Training images per class that `fraction` or `per_class` leave, after `setup`; None: there are no classes."""
+        images, num_classes = self.train_subset, self.num_classes
+        return None if images is None or num_classes is None else subsets.class_counts(images, num_classes)
+
+    @property
     def workers(self) -> int:
         """Processes that load images for each device and set."""
         return min(16, self.cores_per_device) if self.num_workers is None else self.num_workers

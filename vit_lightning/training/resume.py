@@ -22,6 +22,7 @@ MAY_CHANGE_ON_RESUME = ("net.dropout", "net.stochastic_depth", "net.patch_dropou
 OPTIMIZER_STATE_DEPENDS_ON = ("optim.name", "optim.layer_decay", "optim.decay_on", "freeze_trunk")
 """Settings that decide which state an optimiser holds."""
 ONLY_TRAINING = ("optim", "schedule", "averaging", "label_smoothing", "freeze_trunk", "recompute", "compile")
+ONLY_TRAINING += ("class_weights", "focal_gamma", "logit_adjustment")
 ONLY_TRAINING += ("cuda_graph", "weights", "weights_raw", "weights_head", "weights_resampling", "weights_adapt")
 """Settings that bear on training alone, of which a scored checkpoint says nothing."""
 REMEDIES = {"image_size": "give --data.image_size {image_size}", "num_classes": "give data of {num_classes} classes"}
