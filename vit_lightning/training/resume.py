@@ -102,7 +102,8 @@ def data_order(trainer: Trainer) -> dict[str, Any]:
     """Return what decides which images the batches of an epoch hold."""
     data = trainer.datamodule  # type: ignore[attr-defined]  # set by Lightning from outside
     batch_size = getattr(data, "batch_size", None)  # that of any LightningDataModule
-    return {"images per batch": batch_size and batch_size * trainer.world_size, "seed": run_seed()}
+    order = {"images per batch": batch_size and batch_size * trainer.world_size, "seed": run_seed()}
+    return order | ({"sampler": data.sampler} if hasattr(data, "sampler") else {})
 
 
 def check_order(checkpoint: Mapping[str, Any], order: Mapping[str, Any]) -> None:
@@ -118,7 +119,7 @@ def check_order(checkpoint: Mapping[str, Any], order: Mapping[str, Any]) -> None
     progress = checkpoint.get("loops", {}).get("fit_loop", {}).get("epoch_loop.batch_progress")
     inside = progress and progress["current"]["ready"] > 0 and not progress["is_last_batch"]
     for name, now in order.items():
-        then = checkpoint.get("order", {}).get(name, now)
+        then = checkpoint.get("order", {}).get(name, "shuffled" if name == "sampler" else now)
         if then != now and inside:
             raise InputError(
                 f"the checkpoint lies inside an epoch, which goes on with the same {name}: {then} -> {now} "
