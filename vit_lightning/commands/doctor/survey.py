@@ -15,6 +15,7 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from vit_lightning.commands.doctor.likeness import Print, Prints, fingerprint
 from vit_lightning.data import images, labels
 from vit_lightning.data.image_set import keys_of, record_of
 from vit_lightning.data.images import BrokenImage
@@ -39,6 +40,8 @@ class RecordFacts(NamedTuple):
     oddities: tuple[str, ...] = ()
     mislabelled: str = ""
     """What is wrong with its label, beside numbers of classes that do not exist."""
+    print: Print | None = None
+    """What tells pictures that look the same."""
 
 
 @dataclass
@@ -57,6 +60,8 @@ class Survey:
         faults: why records cannot be read.
         damages: why records can be read in part only.
         oddities: records by what is odd about them.
+        class_sets: the classes that a hash in `classes` stands for.
+        prints: what tells pictures that look the same; None: they are not compared.
     """
 
     split: str
@@ -70,6 +75,8 @@ class Survey:
     faults: dict[int, str] = field(default_factory=dict)
     damages: dict[int, str] = field(default_factory=dict)
     oddities: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    class_sets: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    prints: Prints | None = None
 
     def __len__(self) -> int:
         return len(self.digests)
@@ -101,7 +108,7 @@ def survey(
     size = len(source)
     keys = keys_of(source)
     hashes, digests, sides = np.zeros(size, np.int64), np.zeros(size, np.uint64), np.zeros((size, 2), np.int32)
-    found = Survey(split, keys, hashes, np.zeros(num_classes, np.int64), sides, digests)
+    found = Survey(split, keys, hashes, np.zeros(num_classes, np.int64), sides, digests, prints=Prints(size))
     for start, batch in _examined(_ExaminedRecords(source, keys, num_classes, split != "training"), num_workers):
         for index, facts in enumerate(batch, start):
             _note(found, index, facts)
@@ -127,6 +134,9 @@ def _note(found: Survey, index: int, facts: RecordFacts) -> None:
     found.sides[index] = facts.sides
     found.digests[index] = facts.digest
     found.classes[index] = hash(facts.classes)
+    found.class_sets[hash(facts.classes)] = facts.classes
+    if facts.print is not None and found.prints is not None:
+        found.prints[index] = facts.print
     for label in facts.classes:
         if 0 <= label < len(found.counts):
             found.counts[label] += 1
@@ -181,7 +191,8 @@ def examine(source: Any, index: int, key: str, num_classes: int = 0, may_hide: b
     digest.update(rearrange(pixels, "c y x -> y x c").contiguous().numpy())
     odd = oddities(image, file) if isinstance(image, bytes) else ()
     classes, mislabelled = _classes(label, num_classes, may_hide) if num_classes else (classes_of(label), "")
-    return RecordFacts("", damage, classes, tuple(pixels.shape[1:]), int.from_bytes(digest.digest()), odd, mislabelled)
+    hashed, sides = int.from_bytes(digest.digest()), tuple(pixels.shape[1:])
+    return RecordFacts("", damage, classes, sides, hashed, odd, mislabelled, fingerprint(pixels))
 
 
 def _classes(label: Any, num_classes: int, may_hide: bool) -> tuple[tuple[int, ...], str]:

@@ -13,7 +13,7 @@ import torch
 from lightning.pytorch import LightningDataModule, LightningModule, Trainer
 from lightning_utilities.core import rank_zero
 
-from vit_lightning.commands.doctor import findings
+from vit_lightning.commands.doctor import duplicates, findings, suspects
 from vit_lightning.commands.doctor.findings import Finding
 from vit_lightning.commands.doctor.machine import Machine, machine
 from vit_lightning.commands.doctor.survey import Survey, survey
@@ -32,7 +32,12 @@ SHOWN = 3
 
 
 def doctor(
-    trainer: Trainer, model: LightningModule, datamodule: LightningDataModule, *, json: Path | None = None
+    trainer: Trainer,
+    model: LightningModule,
+    datamodule: LightningDataModule,
+    *,
+    json: Path | None = None,
+    suspect_labels: bool = False,
 ) -> None:
     """Look at every image, the config and the machine; say what is wrong and how to mend it.
 
@@ -43,6 +48,8 @@ def doctor(
         model: Its model.
         datamodule: Its data.
         json: File for all findings, with every image that they name.
+        suspect_labels: Name training images whose nearest neighbours, in the features of the net of --model.weights,
+            show another class.
     """
     if not isinstance(datamodule, ImageDataModule):
         raise InputError(f"doctor knows data that subclass ImageDataModule, which {type(datamodule).__name__} does not")
@@ -50,13 +57,18 @@ def doctor(
         return
     if json is not None:
         check_place(json, "--json")
+    weights = getattr(model, "weights", None)
+    if suspect_labels and not weights:
+        raise InputError("--suspect_labels compares images by what a net sees; give --model.weights")
     hardware = machine(trainer)
     surveys, found = _examine(trainer, model, datamodule)
     found += (
-        _data(datamodule, surveys, refused=bool(found))
+        _data(model, datamodule, surveys, refused=bool(found))
         + _config(trainer, model, datamodule, surveys)
         + _machine(hardware, datamodule)
     )
+    if suspect_labels and surveys and surveys[0].split == "training":
+        found += _suspects(datamodule, surveys[0], weights)
     found.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     print("\n".join(_lines(found)), flush=True)
     if json is not None:
@@ -114,7 +126,23 @@ def _examine(trainer: Trainer, model: LightningModule, data: ImageDataModule) ->
     return surveys, found
 
 
-def _data(data: ImageDataModule, surveys: list[Survey], refused: bool) -> list[Finding]:
+def _suspects(data: ImageDataModule, train: Survey, weights: str) -> list[Finding]:
+    images = data.train_subset
+    assert images is not None
+    with progress("training", "embedded", int(train.readable.sum())) as advance:
+        return suspects.suspects(images, train, data.class_names, weights, advance)
+
+
+def _answers(model: LightningModule, data: ImageDataModule) -> list[str]:
+    """Flags of the run that answer an imbalance."""
+    given = {
+        f"--model.{name}": model.hparams.get(name) for name in ("class_weights", "focal_gamma", "logit_adjustment")
+    }
+    named = [f"{flag} {value}" if isinstance(value, str) else flag for flag, value in given.items() if value]
+    return ["--data.sampler balanced"] * (data.sampler == "balanced") + named
+
+
+def _data(model: LightningModule, data: ImageDataModule, surveys: list[Survey], refused: bool) -> list[Finding]:
     found = [Finding("warning", "layout", text) for text in data.notices]
     mending = data.mending
     for one in surveys:
@@ -122,9 +150,10 @@ def _data(data: ImageDataModule, surveys: list[Survey], refused: bool) -> list[F
         found += findings.wrong_labels(one)
         found += findings.unusual(one) + findings.sizes(one, data.size)
         if one.split == "training":
-            found += findings.imbalance(one, data.class_names)
+            found += findings.imbalance(one, data.class_names, _answers(model, data))
     if surveys:
-        found += findings.duplicates(surveys) + findings.contradictions(surveys)
+        for look in (duplicates.duplicates, duplicates.contradictions, duplicates.likenesses):
+            found += look(surveys, data.class_names)
         found += findings.absent_classes(surveys, data.class_names)
     return found + findings.hidden(_hidden_folders(data.root))
 
