@@ -217,8 +217,10 @@ class Classifier(RecipeModel):
     def on_after_backward(self) -> None:
         """Make the weighted mean of an optimiser step from the shares of its batches."""
         super().on_after_backward()
+        if len(self.step_totals.totals) < 2:
+            return
         batch, window = self.trainer.fit_loop.batch_idx + 1, self.trainer.accumulate_grad_batches
-        if len(self.step_totals.totals) > 1 and (batch % window == 0 or self.trainer.is_last_batch):
+        if batch % window == 0 or self.trainer.is_last_batch:
             factor = self.step_totals.factor()
             for parameter in self.parameters():
                 if parameter.grad is not None:
