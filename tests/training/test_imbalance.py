@@ -11,7 +11,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from torch.nn import functional as F
 from torchvision.ops import sigmoid_focal_loss
 
-from tests.training.test_distributed import DDP, distance, experiment, logged, state
+from tests.training.test_distributed import DDP, distance, experiment, fsdp, logged, state
 from vit_lightning.classifier import Classifier
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.subsets import ClassCounts
@@ -213,12 +213,20 @@ def test_a_step_is_one_weighted_mean_however_it_is_made(app, together, data):
     accumulate = ("--data.batch_size", 4, "--trainer.accumulate_grad_batches", 2)
     assert app(*FIT, *data, *WEIGHED, *accumulate, *experiment("accumulated")).code == 0
     together(*FIT, *data, *WEIGHED, *DDP, "--data.batch_size", 4, *experiment("ddp"))
-    for run in ("accumulated/0", "ddp/0"):
+    together(*FIT, *data, *WEIGHED, *fsdp(), "--data.batch_size", 2, *accumulate[2:], *experiment("fsdp"))
+    for run in ("accumulated/0", "ddp/0", "fsdp/0"):
         assert distance(state(run), state("alone/0")) < 1e-5
     for (_, a), (_, b) in zip(logged("ddp/0", "train/loss"), logged("alone/0", "train/loss"), strict=True):
         assert a == pytest.approx(b, rel=1e-5)
     assert app(*FIT, *data, "--data.batch_size", 8, *experiment("plain")).code == 0
     assert distance(state("plain/0"), state("alone/0")) > 1e-3
+
+
+def test_mixed_labels_are_weighed(app, data):
+    mixed = ("--data.augment.mixup_alpha", 0.5, "--model.label_smoothing", 0.1, "--model.focal_gamma", 1)
+    done = app(*FIT, *data, *WEIGHED, *mixed, "--data.batch_size", 8)
+    assert done.code == 0, done.err
+    assert len(logged("default/0", "train/loss")) == 10
 
 
 def test_a_resumed_run_goes_on_with_its_weights(app, data):

@@ -25,7 +25,7 @@ QUERIES, REFERENCES = 512, 16_384
 
 
 def suspects(
-    source: ImageSet, train: Survey, names: Sequence[str], weights: str, advance: Callable[[int], object]
+    source: ImageSet, train: Survey, names: Sequence[str], predictor: Predictor, advance: Callable[[int], object]
 ) -> list[Finding]:
     """Name training images whose nearest neighbours in a net's features show another class.
 
@@ -35,11 +35,11 @@ def suspects(
         source: the training set.
         train: what was seen of it.
         names: of the classes.
-        weights: where the net is, as Predictor takes it.
+        predictor: the net.
         advance: called with the number of images that were embedded since the last call.
 
     Raises:
-        InputError: images show several classes, or the weights cannot be read.
+        InputError: images show several classes.
     """
     if any(len(classes) > 1 for classes in train.class_sets.values()):
         raise InputError("--suspect_labels needs one class per image, and these show several; drop the flag")
@@ -48,7 +48,6 @@ def suspects(
     records = np.flatnonzero(usable)
     if len(records) <= FEWEST:
         return []
-    predictor = Predictor(weights)
     features = _embedded(predictor, source, records, advance)
     places, others, shares = _outvoted(features, torch.from_numpy(labels[records]))
     few = np.flatnonzero((train.counts > 0) & (train.counts <= FEWEST))

@@ -13,6 +13,7 @@ import torch
 from lightning.pytorch import LightningDataModule, LightningModule, Trainer
 from lightning_utilities.core import rank_zero
 
+from vit_lightning.classifier import Classifier
 from vit_lightning.commands.doctor import duplicates, findings, suspects
 from vit_lightning.commands.doctor.findings import Finding
 from vit_lightning.commands.doctor.machine import Machine, machine
@@ -23,6 +24,7 @@ from vit_lightning.data.images import is_hidden
 from vit_lightning.errors import InputError
 from vit_lightning.files import check_place, write_atomically
 from vit_lightning.models import build
+from vit_lightning.predictor import Predictor
 from vit_lightning.terminal import progress
 
 SPLITS = {"training": "train_subset", "validation": "val_set", "test": "test_set"}
@@ -57,9 +59,7 @@ def doctor(
         return
     if json is not None:
         check_place(json, "--json")
-    weights = getattr(model, "weights", None)
-    if suspect_labels and not weights:
-        raise InputError("--suspect_labels compares images by what a net sees; give --model.weights")
+    predictor = _predictor(model, datamodule) if suspect_labels else None
     hardware = machine(trainer)
     surveys, found = _examine(trainer, model, datamodule)
     found += (
@@ -67,8 +67,8 @@ def doctor(
         + _config(trainer, model, datamodule, surveys)
         + _machine(hardware, datamodule)
     )
-    if suspect_labels and surveys and surveys[0].split == "training":
-        found += _suspects(datamodule, surveys[0], weights)
+    if predictor and surveys and surveys[0].split == "training":
+        found += _suspects(datamodule, surveys[0], predictor)
     found.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     print("\n".join(_lines(found)), flush=True)
     if json is not None:
@@ -126,11 +126,19 @@ def _examine(trainer: Trainer, model: LightningModule, data: ImageDataModule) ->
     return surveys, found
 
 
-def _suspects(data: ImageDataModule, train: Survey, weights: str) -> list[Finding]:
+def _predictor(model: LightningModule, data: ImageDataModule) -> Predictor:
+    """The net of --model.weights, at the image size of the data."""
+    if not isinstance(model, Classifier) or not model.weights:
+        raise InputError("--suspect_labels compares images by what a net sees; give --model.weights")
+    transform = data.eval_transform()
+    return Predictor(model.weights, net=model.chosen, image_size=data.image_size, transform=transform)
+
+
+def _suspects(data: ImageDataModule, train: Survey, predictor: Predictor) -> list[Finding]:
     images = data.train_subset
     assert images is not None
     with progress("training", "embedded", int(train.readable.sum())) as advance:
-        return suspects.suspects(images, train, data.class_names, weights, advance)
+        return suspects.suspects(images, train, data.class_names, predictor, advance)
 
 
 def _answers(model: LightningModule, data: ImageDataModule) -> list[str]:
