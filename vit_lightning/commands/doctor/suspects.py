@@ -16,8 +16,8 @@ from vit_lightning.predictor import Predictor
 
 NEIGHBOURS = 10
 """Images that are asked, but not more than the image's class has others."""
-AGREED = 0.8
-"""Share of them that must be of one other class, and none of them of the image's own."""
+AGREED, OWN = 0.8, 0.1
+"""Least share of them that must be of one other class, and most that may be of the image's own."""
 FEWEST = 3
 """Other images that a class must have, without which its images are not judged."""
 QUERIES, REFERENCES = 512, 16_384
@@ -49,18 +49,21 @@ def suspects(
     if len(records) <= FEWEST:
         return []
     features = _embedded(predictor, source, records, advance)
-    places, others, shares = _outvoted(features, torch.from_numpy(labels[records]))
+    places, others, shares, agreement = _outvoted(features, torch.from_numpy(labels[records]))
+    agreed = f"; most neighbours agree with {agreement:.0%} of all labels"
     few = np.flatnonzero((train.counts > 0) & (train.counts <= FEWEST))
     left_out = f"; {len(few)} classes have too few images to say ({listing(names[each] for each in few)})"
     if not len(places):
-        return [Finding("note", "suspect labels", "no image resembles another class" + left_out * bool(len(few)))]
+        return [
+            Finding("note", "suspect labels", "no image resembles another class" + agreed + left_out * bool(len(few)))
+        ]
     items = tuple(
         f"{train.keys[int(records[place])]} ({names[labels[records[place]]]}, neighbours {names[other]} {share:.0%})"
         for place, other, share in zip(places, others, shares, strict=True)
     )
     text = f"{len(items):,} training image{'s' * (len(items) != 1)} resembling another class"
     fix = "look at them: their labels may be wrong"
-    return [Finding("warning", "suspect labels", text + left_out * bool(len(few)), fix, items)]
+    return [Finding("warning", "suspect labels", text + agreed + left_out * bool(len(few)), fix, items)]
 
 
 def _embedded(predictor: Predictor, source: ImageSet, records: np.ndarray, advance: Callable[[int], object]) -> Tensor:
@@ -74,24 +77,28 @@ def _embedded(predictor: Predictor, source: ImageSet, records: np.ndarray, advan
     return torch.cat(found)
 
 
-def _outvoted(features: Tensor, labels: Tensor) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Images whose neighbours agree on another class, that class, and its share; those most agreed on come first."""
+def _outvoted(features: Tensor, labels: Tensor) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Images whose neighbours agree on another class, that class, and its share; those most agreed on come first.
+
+    The last is the share of all images whose neighbours are mostly of their class: how well the net tells classes.
+    """
     asked = (labels.bincount()[labels] - 1).clamp(max=NEIGHBOURS)
-    places, others, shares = [], [], []
+    places, others, shares, right = [], [], [], 0
     for start in range(0, len(labels), QUERIES):
         queries = torch.arange(start, min(start + QUERIES, len(labels)))
         near = labels[_nearest(features, queries)]
         counted = torch.arange(near.shape[1]) < asked[queries, None]
-        own = ((near == labels[queries, None]) & counted).any(1)
+        own = ((near == labels[queries, None]) & counted).sum(1) / asked[queries].clamp(min=1)
         winner = torch.where(counted, near, -1 - torch.arange(near.shape[1])).mode(1).values
         share = ((near == winner[:, None]) & counted).sum(1) / asked[queries].clamp(min=1)
-        chosen = (asked[queries] >= FEWEST) & ~own & (winner >= 0) & (share >= AGREED)
+        right += int((winner == labels[queries]).sum())
+        chosen = (asked[queries] >= FEWEST) & (own <= OWN) & (winner >= 0) & (share >= AGREED)
         places.append(queries[chosen])
         others.append(winner[chosen])
         shares.append(share[chosen])
     order = torch.cat(shares).argsort(descending=True, stable=True)
     place, other, share = (torch.cat(each)[order].numpy() for each in (places, others, shares))
-    return place, other, share
+    return place, other, share, right / len(labels)
 
 
 def _nearest(features: Tensor, queries: Tensor) -> Tensor:
