@@ -9,12 +9,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from vit_lightning.contracts import ImageData
+from vit_lightning.data.subsets import ClassCounts
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation.scores import scores_with
 from vit_lightning.models import Net, NetConfig, resolve
 from vit_lightning.models.finite import check_finite
 from vit_lightning.models.timm_net import at_random
+from vit_lightning.training import imbalance
 from vit_lightning.training.averaging import Averaging
+from vit_lightning.training.imbalance import ImbalanceLoss, StepTotals
 from vit_lightning.training.metrics import WeightedMean, split_metrics
 from vit_lightning.training.optim import Optim, Schedule
 from vit_lightning.training.recipe import RecipeModel
@@ -37,6 +40,12 @@ class Classifier(RecipeModel):
             pre-trains with sigmoid and --model.net.head_bias -10.
         label_smoothing: Share of the target spread over all classes (0: off). With sigmoid it is the distance of the
             targets from 1 and 0. Labels are smoothed once, before MixUp and CutMix. Targets from the data are not.
+        class_weights: Weights of the classes in the training loss, in the order of their names, which is divided by the
+            weights of the batch; balanced: images / (classes * images of the class). With sigmoid, they weigh the
+            images that show a class (pos_weight); balanced: the others / those.
+        focal_gamma: Exponent by which the focal loss counts what the net is sure of less (0: off; Lin et al., 2017).
+        logit_adjustment: Factor of the classes' log shares of the training images, which training adds to the logits
+            (0: off; 1 suits equal test classes; Menon et al., 2021).
         weights: Weights to start from, in any layout that convert reads, at a local path, https address or
             hf://owner/repo[/file]. To go on with a run of ours, use --ckpt_path instead.
         weights_raw: Of weights with their average, or a teacher with its student, take what was trained.
@@ -72,6 +81,9 @@ class Classifier(RecipeModel):
         averaging: Averaging = Averaging(),
         loss: Literal["softmax", "sigmoid"] = "softmax",
         label_smoothing: float = 0.0,
+        class_weights: Literal["balanced"] | list[float] | None = None,
+        focal_gamma: float = 0.0,
+        logit_adjustment: float = 0.0,
         weights: str | None = None,
         weights_raw: bool = False,
         weights_head: Literal["keep", "reset"] = "keep",
@@ -92,6 +104,9 @@ class Classifier(RecipeModel):
         most = 1 if loss == "softmax" else 0.5  # where the classes that an image has not would count as much as its own
         if not 0 <= label_smoothing < most:
             raise InputError(f"--model.label_smoothing is {label_smoothing}; with {loss} it must lie in [0, {most})")
+        imbalance.check_remedies(loss, class_weights, focal_gamma, logit_adjustment)
+        if type(self).batch_loss is Classifier.batch_loss and type(self).loss is not Classifier.loss:
+            imbalance.refuse_own_loss(type(self).__name__, class_weights, focal_gamma, logit_adjustment)
         super().__init__(
             net,
             optim,
@@ -99,6 +114,9 @@ class Classifier(RecipeModel):
             averaging,
             loss=loss,
             label_smoothing=label_smoothing,
+            class_weights=class_weights,
+            focal_gamma=focal_gamma,
+            logit_adjustment=logit_adjustment,
             weights=None,  # a checkpoint never opens the file that its run began with
             weights_raw=weights_raw,
             weights_head=weights_head,
@@ -119,6 +137,9 @@ class Classifier(RecipeModel):
         self.weights = weights
         self.class_names: list[str] = []
         self.has_seen_labels = False
+        self.imbalance_loss: ImbalanceLoss | None = None
+        self.class_counts: ClassCounts | None = None
+        self.step_totals = StepTotals()
         self.scores = split_metrics(scores_with("targets", "labels"))
 
     # The net ---------------------------------------------------------------------------------------------------------
@@ -167,7 +188,14 @@ class Classifier(RecipeModel):
     @property
     def objective(self) -> str:
         """What training minimises, in words."""
-        return f"{self.hparams.loss} cross-entropy, label smoothing {self.hparams.label_smoothing:g}"
+        remedies = imbalance.described(self.hparams)
+        return f"{self.hparams.loss} cross-entropy, label smoothing {self.hparams.label_smoothing:g}{remedies}"
+
+    def on_fit_start(self) -> None:
+        super().on_fit_start()
+        self.step_totals = StepTotals()
+        if self.imbalance_loss is not None:
+            self.imbalance_loss = self.imbalance_loss.to(self.device)
 
     def on_train_start(self) -> None:
         """Warn of a net that begins at random although its variant names weights."""
@@ -189,13 +217,37 @@ class Classifier(RecipeModel):
             print(f"warning  {several}", flush=True)
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
-        loss = self.training_loss(*batch)
+        if self.imbalance_loss is None or not self.imbalance_loss.has_totals:
+            loss = self.training_loss(*batch)
+            self.log_training_loss(loss, len(batch[0]))
+            return self.share_of_step(loss, batch_idx)
+        total = self.trainer.strategy.reduce(self.imbalance_loss.total(batch[1]), reduce_op="mean")
+        loss = self.training_loss(*batch, total)
         self.log_training_loss(loss, len(batch[0]))
-        return self.share_of_step(loss, batch_idx)
+        is_first = batch_idx % self.trainer.accumulate_grad_batches == 0
+        return self.share_of_step(loss, batch_idx) * self.step_totals.share(total, is_first)
 
-    def batch_loss(self, images: Tensor, labels: Tensor) -> Tensor:
-        """Mean loss of images (b, c, y, x) with labels (b), or targets (b, classes)."""
-        return self.loss(self(images), labels, smoothing=self.hparams.label_smoothing)
+    def on_after_backward(self) -> None:
+        """Make the weighted mean of an optimiser step from the shares of its batches."""
+        super().on_after_backward()
+        if len(self.step_totals.totals) < 2:
+            return
+        batch, window = self.trainer.fit_loop.batch_idx + 1, self.trainer.accumulate_grad_batches
+        if batch % window == 0 or self.trainer.is_last_batch:
+            factor = self.step_totals.factor()
+            for parameter in self.parameters():
+                if parameter.grad is not None:
+                    parameter.grad.mul_(factor)
+
+    def batch_loss(self, images: Tensor, labels: Tensor, total: Tensor | None = None) -> Tensor:
+        """Mean loss of images (b, c, y, x) with labels (b), or targets (b, classes).
+
+        With class weights, `total` is what the batch's sum is divided by; None: the weights of its labels.
+        """
+        smoothing = self.hparams.label_smoothing
+        if self.imbalance_loss is not None:
+            return self.imbalance_loss(self(images), labels, smoothing, total)
+        return self.loss(self(images), labels, smoothing=smoothing)
 
     def smooth(self, targets: Tensor) -> Tensor:
         """Smoothed targets of one-hot ones (b, classes), for what mixes labels before the loss sees them."""
@@ -278,17 +330,22 @@ class Classifier(RecipeModel):
         self.further_sets = list(data.further_sets) if isinstance(data, ImageData) else []
         for scores in self.scores.values():
             scores.update({name: WeightedMean() for name in self.further_sets if name not in scores})
+        if stage == "fit":
+            self.imbalance_loss, self.class_counts = imbalance.remedy(self.hparams, data)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
         checkpoint["class_names"] = self.class_names
         checkpoint["weights"] = self.weights
+        if self.class_counts is not None:
+            checkpoint["class_counts"] = self.class_counts.per_class.tolist()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_load_checkpoint(checkpoint)
         trained = list(checkpoint.get("class_names") or [])
         self._match_class_names(self.class_names, trained, "checkpoint")
         self.class_names = self.class_names or trained
+        imbalance.report_counts(checkpoint.get("class_counts"), self.class_counts)
 
     def _match_class_names(self, names: list[str], trained: list[str], owner: str) -> None:
         """Classes are those of the checkpoint, or of the model; data that has classes of its own must have the same."""

@@ -207,3 +207,70 @@ def test_a_run_that_was_resumed_inside_an_epoch_skips_in_that_epoch_alone():
 
 def test_the_order_of_an_epoch_is_the_same_in_every_version():
     assert [draw.index for draw in epoch_of(8, 1, 0, 7, 2)] == ORDER
+
+
+# Draws that are equal over classes --------------------------------------------------------------------------------
+
+labels = st.lists(st.integers(0, 5), min_size=1, max_size=120).map(np.array)
+
+
+def balanced_epoch(classes, world=1, rank=0, seed=0, epoch=0, skip=0) -> list[Draw]:
+    sampler = TrainSampler(range(len(classes)), world, rank, seed, classes)
+    sampler.skip(skip, epoch)
+    sampler.set_epoch(epoch)
+    assert len(sampler) == len(classes) // world
+    return list(sampler)
+
+
+@given(labels, seeds, epochs)
+def test_every_class_comes_equally_often_and_every_record_of_a_class(classes, seed, epoch):
+    drawn = np.array([draw.index for draw in balanced_epoch(classes, 1, 0, seed, epoch)])
+    assert len(drawn) == len(classes)
+    times = np.bincount(drawn, minlength=len(classes))
+    shares = [times[classes == each].sum() for each in np.unique(classes)]
+    assert max(shares) - min(shares) <= 1
+    for each in np.unique(classes):
+        assert np.ptp(times[classes == each]) <= 1
+
+
+@given(labels, worlds, st.integers(1, 8), seeds, epochs)
+def test_balanced_batches_do_not_depend_on_the_number_of_devices(classes, world, batch, seed, epoch):
+    ranks = [batches_of(balanced_epoch(classes, world, rank, seed, epoch), batch) for rank in range(world)]
+    alone = batches_of(balanced_epoch(classes, 1, 0, seed, epoch), batch * world)
+    for step in range(len(classes) // (batch * world)):
+        assert sorted(chain(*(batches[step] for batches in ranks))) == sorted(alone[step])
+
+
+@given(labels, worlds, seeds, epochs, st.integers(0, 30))
+def test_a_balanced_epoch_resumes_exactly(classes, world, seed, epoch, first):
+    whole = balanced_epoch(classes, world, world - 1, seed, epoch)
+    assert balanced_epoch(classes, world, world - 1, seed, epoch, first) == whole[first:]
+    sampler = TrainSampler(range(len(classes)), world, world - 1, seed, classes)
+    assert sampler.draws(epoch).indices.tolist() == [draw.index for draw in whole]
+
+
+def test_other_records_of_a_large_class_come_in_each_epoch():
+    classes = np.repeat([0, 1], [90, 10])
+    seen = [{draw.index for draw in balanced_epoch(classes, epoch=epoch)} for epoch in range(8)]
+    assert all(len(each) == 60 for each in seen)  # 50 of the large class, each once, and all 10 of the small one
+    assert len(set.union(*seen)) > 95
+
+
+def test_records_without_a_class_are_not_drawn():
+    drawn = [draw.index for draw in balanced_epoch(np.array([0, -100, 1, 0]))]
+    assert len(drawn) == 4 and 1 not in drawn
+
+
+def test_balanced_draws_of_a_set_in_blocks_keep_to_its_blocks(monkeypatch):
+    class Blocks:
+        blocks = np.repeat(np.arange(40), 5)
+
+        def __len__(self) -> int:
+            return 200
+
+    monkeypatch.setattr(sampling, "WINDOW", 2)
+    classes = np.tile([0, 0, 0, 0, 1], 40)
+    drawn = np.array([draw.index for draw in TrainSampler(Blocks(), classes=classes)])
+    assert np.bincount(classes[drawn]).tolist() == [100, 100]
+    spans = [np.ptp(np.flatnonzero(drawn // 5 == block)) for block in range(40)]
+    assert max(spans) < 50

@@ -89,9 +89,9 @@ def _data_lines(trainer: Trainer) -> list[str]:
         dropped = max(records - trainer.num_training_batches * loader.batch_size * devices, 0)
         whole = data.train_set if isinstance(data, ImageData) else None
         of = f" of {len(whole)}" if whole is not None and len(whole) != records else ""
-        lines.append(
-            f"data     {records}{of} training {'image' if records == 1 else 'images'}, {dropped} dropped per epoch"
-        )
+        equally = ", drawn equally from all classes" * (getattr(data, "sampler", "shuffled") == "balanced")
+        images = "image" if records == 1 else "images"
+        lines.append(f"data     {records}{of} training {images}, {dropped} dropped per epoch{equally}")
     return lines
 
 

@@ -72,6 +72,7 @@ GROUPS = {
     "Recipe": (
         *("model.optim.lr", "model.optim.name", "model.optim.weight_decay"),
         *("model.schedule.decay", "model.schedule.warmup_steps", "model.loss", "model.label_smoothing"),
+        "model.class_weights",
         *("model.averaging.decay", "trainer.gradient_clip_val", "trainer.accumulate_grad_batches"),
     ),
     "Run": (

@@ -24,6 +24,7 @@ from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.in_memory import InMemorySet
 from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.data.records import OnError
+from vit_lightning.data.sampling import Sampling
 from vit_lightning.data.window import window_of
 from vit_lightning.data.workers import cores
 from vit_lightning.errors import InputError
@@ -67,6 +68,9 @@ class ImageDataModule(LightningDataModule, ABC):
         fraction: share of the training images to use, for studies of the data's size. Every run uses the same ones. A
             larger share holds all images of a smaller one.
         per_class: number of training images to use of every class, chosen likewise.
+        sampler: which training images an epoch draws. shuffled: each once, in a new order. balanced: as many images, of
+            every class equally many, for classes of very different sizes. Images of small classes then come several
+            times, with other crops, and of large classes others come in each epoch.
         on_error: what happens when an image cannot be read. raise: the run ends. skip: the image is logged; in training
             the next readable one takes its place, in evaluation it does not count. fix: a JPEG that is damaged inside
             is shown with the parts that the decoder makes up; any other image ends the run.
@@ -123,6 +127,7 @@ class ImageDataModule(LightningDataModule, ABC):
         decode_on_device: bool = False,
         fraction: float = 1.0,
         per_class: int | None = None,
+        sampler: Sampling = "shuffled",
         on_error: OnError = "raise",
         max_broken: float = 0.01,
         mean: tuple[float, ...] | None = None,
@@ -141,6 +146,7 @@ class ImageDataModule(LightningDataModule, ABC):
         self.decode_on_device = decode_on_device
         self.fraction = fraction
         self.per_class = per_class
+        self.sampler = sampler
         self.on_error = on_error
         self.max_broken = max_broken
         self.mean = mean
@@ -288,6 +294,12 @@ class ImageDataModule(LightningDataModule, ABC):
         if self.per_class is not None:
             return subsets.take_per_class(images, self.per_class, self.class_names)
         return images if self.fraction == 1 else subsets.take_fraction(images, self.fraction)
+
+    @property
+    def class_counts(self) -> subsets.ClassCounts | None:
+        """Training images per class that `fraction` or `per_class` leave, after `setup`; None: there are no classes."""
+        images, num_classes = self.train_subset, self.num_classes
+        return None if images is None or num_classes is None else subsets.class_counts(images, num_classes)
 
     @property
     def workers(self) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from lightning.fabric.utilities import move_data_to_device
 from lightning.pytorch.utilities import rank_zero_info
@@ -92,6 +93,10 @@ class EncodedRecords(Records):
     def __getitems__(self, draws: Sequence[Draw | int]) -> tuple[EncodedBatch, Tensor]:
         """Return a batch and its labels `(b,)` or `(b, classes)`."""
         return self._batch(self, draws)
+
+    def draw_equally(self, classes: np.ndarray) -> None:
+        super().draw_equally(classes)
+        self.on_host.draw_equally(classes)
 
     def decoded_on_host(self, draws: Sequence[Draw]) -> tuple[EncodedBatch, Tensor]:
         """Return the same batch with everything decoded on the host, and damaged images treated as the user wants."""

@@ -158,9 +158,11 @@ class InMemoryBatches(Records):
         """Return the records, and for each that cannot be read the next one that can."""
         indices = indices.copy()
         for place in self._broken(indices):
-            while (index := int(indices[place])) in self.source.faults:
+            for index in self.candidates(int(indices[place])):
+                indices[place] = index
+                if index not in self.source.faults:
+                    break
                 self._skip(index)
-                indices[place] = (index + 1) % len(self)
         return indices
 
 

@@ -23,8 +23,8 @@ from vit_lightning.data.in_memory import InMemoryBatches, InMemorySet, load_into
 from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.data.records import OnError, Records
 from vit_lightning.data.resumable_loader import ResumableLoader
-from vit_lightning.data.sampling import EvalSampler, TrainSampler
-from vit_lightning.data.subsets import Subset
+from vit_lightning.data.sampling import EvalSampler, Sampling, TrainSampler
+from vit_lightning.data.subsets import Subset, classes_of
 from vit_lightning.data.workers import shield_worker
 from vit_lightning.errors import InputError
 from vit_lightning.seeds import run_seed
@@ -49,6 +49,7 @@ class LoadsImages(Protocol):
     num_workers: int | None
     on_error: OnError
     per_class: int | None
+    sampler: Sampling
     trainer: Trainer | None
 
     @property
@@ -83,7 +84,11 @@ def training_loader(data: LoadsImages) -> DataLoader:
     """
     records = _checked(_training_records(data))
     shard = _shard(data)
-    sampler = TrainSampler(records, **shard, seed=run_seed())
+    classes = None
+    if data.sampler == "balanced":
+        classes = classes_of(records.source, "--data.sampler balanced", "give --model.class_weights balanced instead")
+        records.draw_equally(classes)
+    sampler = TrainSampler(records, **shard, seed=run_seed(), classes=classes)
     if len(sampler) < data.batch_size:
         devices = shard["num_replicas"]
         raise InputError(

@@ -1,7 +1,7 @@
 """A set as the loader's workers hold it: draws in, tensors out, broken images raised or skipped and counted."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -104,6 +104,8 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
         self.split = split
         self.strict = on_error != "fix"
         self.skipped = Skipped(len(source), max_broken, split) if on_error == "skip" else None
+        self.classes: np.ndarray | None = None
+        """Class of each record, where one that cannot be read gives way to another of its class."""
         self.several: bool | None = None  # whether labels are vectors, once one was seen
         self.seed = run_seed()
         channels, dtype = (form.channels, form.dtype) if form else (None, torch.uint8)
@@ -116,10 +118,22 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
         """Return one image uint8 or float `(c, y, x)` and its label, int64 `()` or float `(classes)`."""
         if not isinstance(draw, Draw):  # Lightning's overfit_batches brings its own sampler
             draw = Draw(draw, position=draw)
-        for step in range(len(self) if self.trains else 1):
-            if record := self._load(draw._replace(index=(draw.index + step) % len(self))):
+        for index in self.candidates(draw.index) if self.trains else (draw.index,):
+            if record := self._load(draw._replace(index=index)):
                 return record
         return self.blank
+
+    def draw_equally(self, classes: np.ndarray) -> None:
+        """Let a record that cannot be read give way to the next of its class `(n,)`, as long as there is one."""
+        self.classes = classes
+
+    def candidates(self, index: int) -> Iterator[int]:
+        """Yield a record, and those that may take its place, the next ones first."""
+        yield index
+        if self.classes is not None:
+            same = np.flatnonzero(self.classes == self.classes[index])
+            yield from np.roll(same, -1 - int(np.searchsorted(same, index))).tolist()
+        yield from ((index + step) % len(self) for step in range(1, len(self)))
 
     @property
     def keys(self) -> Sequence[Any]:

@@ -5,7 +5,7 @@ records out in turns, so that the union of all ranks' batches k is batch k of on
 """
 
 from collections.abc import Iterable, Iterator, Sized
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -25,6 +25,10 @@ WINDOW = 32
 
 LOOKAHEAD = 16_384
 """Records that are announced to a set before they come."""
+
+
+Sampling = Literal["shuffled", "balanced"]
+"""What an epoch of training draws: every image once, or every class equally often."""
 
 
 class Draw(NamedTuple):
@@ -54,17 +58,23 @@ def columns(draws: Iterable[Draw | int]) -> Draws:
 class TrainSampler(DistributedSampler[Draw]):
     """A new permutation of the records every epoch, which is a pure function of (seed, epoch).
 
+    With classes, an epoch has as many draws, and every class comes equally often (see `balanced`).
+
     Args:
         dataset: what is sampled: only its length is read, and `blocks` and `announce` if it has them (see ImageSet).
         num_replicas: number of processes that share the records; a remainder is dropped, another one each epoch.
         rank: number of this process.
         seed: seed of the whole run.
+        classes: class of every record `(n,)` for draws that are equal over classes; None: for a permutation.
     """
 
     dataset: Sized  # type: ignore[assignment]  # torch's Dataset has no length
 
-    def __init__(self, dataset: Sized, num_replicas: int = 1, rank: int = 0, seed: int = 0) -> None:
+    def __init__(
+        self, dataset: Sized, num_replicas: int = 1, rank: int = 0, seed: int = 0, classes: np.ndarray | None = None
+    ) -> None:
         super().__init__(dataset, num_replicas, rank, shuffle=True, seed=seed, drop_last=True)  # type: ignore[arg-type]
+        self.classes = classes
         self._skipped: dict[int, int] = {}
 
     def skip(self, records: int, epoch: int) -> None:
@@ -81,13 +91,16 @@ class TrainSampler(DistributedSampler[Draw]):
 
     def draws(self, epoch: int) -> Draws:
         """Return what an epoch yields, as columns: an object for each takes as long as a small net's step."""
-        positions = np.array(self._positions(epoch))
+        positions = np.array(self._positions(epoch), dtype=np.int64)
         indices = self._order(epoch)[positions]
         return Draws(indices, np.full_like(positions, epoch), positions, np.zeros_like(positions, dtype=bool))
 
     def _order(self, epoch: int) -> np.ndarray:
         generator = torch.Generator().manual_seed(seed_from(self.seed, epoch))
         blocks = blocks_of(self.dataset)
+        if self.classes is not None:
+            drawn = balanced(self.classes, generator)
+            return drawn if blocks is None else drawn[block_shuffled(blocks[drawn], generator)]
         if blocks is not None:
             return block_shuffled(blocks, generator)
         return torch.randperm(len(self.dataset), generator=generator).numpy()
@@ -132,6 +145,29 @@ def block_shuffled(blocks: np.ndarray, generator: torch.Generator) -> np.ndarray
     turn = torch.randperm(int(blocks.max(initial=0)) + 1, generator=generator).numpy()
     delay = torch.rand(len(blocks), generator=generator, dtype=torch.float64).numpy()
     return np.argsort(turn[blocks] + WINDOW * delay, kind="stable")
+
+
+def balanced(classes: np.ndarray, generator: torch.Generator) -> np.ndarray:
+    """Return as many records as there are, in a random order, of every class that occurs equally many.
+
+    The numbers of two classes differ by one at most, and so does how often two records of a class come. Of a class with
+    more records than its share, others come each time.
+
+    Args:
+        classes: of the records; one below 0 is not drawn.
+        generator: source of the random numbers.
+    """
+    size = len(classes)
+    members = torch.randperm(size, generator=generator).numpy()
+    members = members[classes[members] >= 0]
+    members = members[np.argsort(classes[members], kind="stable")]
+    _, first, sizes = np.unique(classes[members], return_index=True, return_counts=True)
+    turn = torch.randperm(len(sizes), generator=generator).numpy()
+    shares = size // len(sizes) + (turn < size % len(sizes))
+    chosen = np.repeat(np.arange(len(sizes)), shares)
+    place = np.arange(size) - np.repeat(np.cumsum(shares) - shares, shares)
+    drawn = members[first[chosen] + place % sizes[chosen]]
+    return drawn[torch.randperm(size, generator=generator).numpy()]
 
 
 def _announced(dataset: Sized, order: np.ndarray, positions: range) -> Iterator[int]:

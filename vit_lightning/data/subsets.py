@@ -1,10 +1,11 @@
 """Parts of a set: held out for validation, or chosen for a study of the data's size; the same ones in every run."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from lightning.pytorch.utilities import rank_zero_info
 
 from vit_lightning.data import image_set
 from vit_lightning.data.image_set import ImageSet, Numbered
@@ -87,7 +88,7 @@ def take_per_class(source: ImageSet, count: int, class_names: Sequence[str]) -> 
     Raises:
         InputError: if a class has fewer, or records have no class or several.
     """
-    labels = _labels(source)
+    labels = classes_of(source, "--data.per_class", "use --data.fraction")
     numbers = np.bincount(labels[labels >= 0], minlength=len(class_names))
     if (numbers < count).any():
         label = int(numbers.argmin())
@@ -102,14 +103,57 @@ def take_per_class(source: ImageSet, count: int, class_names: Sequence[str]) -> 
     return Subset(source, np.sort(order[(turn < count) & (sorted_labels >= 0)]))
 
 
-def _labels(source: ImageSet) -> np.ndarray:
-    """Return the class of every record, from the records themselves where the set has no list of them."""
+class ClassCounts(NamedTuple):
+    """How many images a set has, and how many of them show each class `(classes)`."""
+
+    images: int
+    per_class: np.ndarray
+
+
+def class_counts(source: ImageSet, num_classes: int) -> ClassCounts:
+    """Count the images of each class; labels are read from the records where the set has no list of them.
+
+    An image counts by the share that its label gives a class.
+    """
+    listed = image_set.labels_of(source)
+    labels = _read_labels(source) if listed is None else listed
+    numbers, shares, images = [], np.zeros(num_classes), 0
+    if listed is not None and listed.ndim == 1:
+        numbers, labels = listed[listed >= 0].astype(np.int64), ()
+    for label in labels:
+        if label.ndim and (label >= 0).all():
+            shares, images = shares + label, images + 1
+        elif not label.ndim and label >= 0:
+            numbers.append(int(label))
+    if images:
+        return ClassCounts(images, shares)
+    return ClassCounts(len(numbers), np.bincount(numbers, minlength=num_classes).astype(np.float64))
+
+
+def classes_of(source: ImageSet, flag: str, instead: str) -> np.ndarray:
+    """Return the class of every record `(n,)`, from the records themselves where the set has no list of them.
+
+    Args:
+        source: the set.
+        flag: what needs them, in the message.
+        instead: what to give in its place.
+
+    Raises:
+        InputError: records have no class or several.
+    """
     labels = image_set.labels_of(source)
     if labels is None:
-        labels = np.asarray([np.asarray(image_set.record_of(source, index)[1]) for index in range(len(source))])
+        labels = np.asarray(list(_read_labels(source)))
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
-        raise InputError("--data.per_class needs one class per image, and these may show several; use --data.fraction")
+        raise InputError(f"{flag} needs one class per image, and these may show several; {instead}")
     return labels
+
+
+def _read_labels(source: ImageSet) -> Iterator[np.ndarray]:
+    """Yield the label of every record."""
+    rank_zero_info(f"reading the labels of {len(source):,} images, of which the set has no list")
+    for index in range(len(source)):
+        yield np.asarray(image_set.record_of(source, index)[1])
 
 
 def _permutation(size: int, seed: int) -> np.ndarray:

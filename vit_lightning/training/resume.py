@@ -23,6 +23,7 @@ MAY_CHANGE_ON_RESUME = ("net.dropout", "net.stochastic_depth", "net.patch_dropou
 OPTIMIZER_STATE_DEPENDS_ON = ("optim.name", "optim.layer_decay", "optim.decay_on", "freeze_trunk")
 """Settings that decide which state an optimiser holds."""
 ONLY_TRAINING = ("optim", "schedule", "averaging", "label_smoothing", "freeze_trunk", "recompute", "compile")
+ONLY_TRAINING += ("class_weights", "focal_gamma", "logit_adjustment")
 ONLY_TRAINING += ("cuda_graph", "fp8", "weights", "weights_raw", "weights_head", "weights_resampling", "weights_adapt")
 """Settings that bear on training alone, of which a scored checkpoint says nothing."""
 LEAVE = "leave {} to the checkpoint, in flags and -c files"
@@ -130,7 +131,8 @@ def data_order(trainer: Trainer) -> dict[str, Any]:
     """Return what decides which images the batches of an epoch hold."""
     data = trainer.datamodule  # type: ignore[attr-defined]  # set by Lightning from outside
     batch_size = getattr(data, "batch_size", None)  # that of any LightningDataModule
-    return {"images per batch": batch_size and batch_size * trainer.world_size, "seed": run_seed()}
+    order = {"images per batch": batch_size and batch_size * trainer.world_size, "seed": run_seed()}
+    return order | ({"sampler": data.sampler} if hasattr(data, "sampler") else {})
 
 
 def check_order(checkpoint: Mapping[str, Any], order: Mapping[str, Any]) -> None:
@@ -146,7 +148,7 @@ def check_order(checkpoint: Mapping[str, Any], order: Mapping[str, Any]) -> None
     progress = checkpoint.get("loops", {}).get("fit_loop", {}).get("epoch_loop.batch_progress")
     inside = progress and progress["current"]["ready"] > 0 and not progress["is_last_batch"]
     for name, now in order.items():
-        then = checkpoint.get("order", {}).get(name, now)
+        then = checkpoint.get("order", {}).get(name, "shuffled" if name == "sampler" else now)
         if then != now and inside:
             raise InputError(
                 f"the checkpoint lies inside an epoch, which goes on with the same {name}: {then} -> {now} "

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vit_lightning.commands.doctor import findings
+from vit_lightning.commands.doctor import duplicates, findings
 from vit_lightning.commands.doctor.findings import Finding
 from vit_lightning.commands.doctor.machine import Machine
 from vit_lightning.commands.doctor.survey import Survey
@@ -38,8 +38,8 @@ def test_a_sound_set_has_no_findings():
     assert findings.unusual(one) == []
     assert findings.wrong_labels(one) == []
     assert findings.sizes(one, (100, 100)) == []
-    assert findings.duplicates([one, other]) == []
-    assert findings.contradictions([one, other]) == []
+    assert duplicates.duplicates([one, other]) == []
+    assert duplicates.contradictions([one, other]) == []
     assert findings.absent_classes([one, other], NAMES) == []
     assert findings.imbalance(one, NAMES) == []
     assert findings.hidden([]) == []
@@ -119,7 +119,7 @@ def test_tiny_and_huge_images():
 def test_duplicates_within_and_across_splits():
     train = survey((0, 0, 1, 1), digests=[7, 8, 7, 7])
     val, test = survey((0, 1), "validation", digests=[8, 9]), survey((0,), "test", digests=[9])
-    found = {finding.text: finding for finding in findings.duplicates([train, val, test])}
+    found = {finding.text: finding for finding in duplicates.duplicates([train, val, test])}
     assert {text: finding.items for text, finding in found.items()} == {
         "2 training images equal to an earlier one": ("tr2 = tr0", "tr3 = tr0"),
         "1 validation image equal to a training image": ("va0 = tr1",),
@@ -130,14 +130,14 @@ def test_duplicates_within_and_across_splits():
 
 def test_unreadable_images_are_no_duplicates():
     broken = survey((0, 0, 1), digests=[0, 0, 5], faults={0: "empty", 1: "empty"})
-    assert findings.duplicates([broken, survey((0,), "test", digests=[0], faults={0: "empty"})]) == []
-    assert findings.contradictions([broken]) == []
-    assert findings.duplicates([survey((0,), faults={0: "x"}), survey((0,), "test", digests=[0])]) == []
+    assert duplicates.duplicates([broken, survey((0,), "test", digests=[0], faults={0: "empty"})]) == []
+    assert duplicates.contradictions([broken]) == []
+    assert duplicates.duplicates([survey((0,), faults={0: "x"}), survey((0,), "test", digests=[0])]) == []
 
 
 def test_contradictions():
     train, val = survey((0, 1), digests=[5, 6]), survey((1, 1), "validation", digests=[5, 6])
-    finding = only(findings.contradictions([train, val]))
+    finding = only(duplicates.contradictions([train, val]))
     assert (finding.severity, finding.items) == ("warning", ("training tr0 = validation va0",))
 
 
@@ -264,11 +264,11 @@ def test_each_side_is_held_against_its_own():
 def test_pairs_are_named_rightly_behind_images_that_cannot_be_read():
     train = survey((0, 0, 1, 0, 2), digests=[0, 5, 6, 5, 7], faults={0: "empty"})
     val = survey((1, 2, 0), "validation", digests=[0, 9, 6], faults={0: "empty"})
-    within, leak = findings.duplicates([train, val])
+    within, leak = duplicates.duplicates([train, val])
     assert (within.items, leak.items) == (("tr3 = tr1",), ("va2 = tr2",))
     assert leak.fix == "remove them from either split: validation figures that count them are too good"
-    assert only(findings.contradictions([train, val])).items == ("training tr2 = validation va2",)
-    assert only(findings.contradictions([val, train])).items == ("validation va2 = training tr2",)
+    assert only(duplicates.contradictions([train, val])).items == ("training tr2 = validation va2",)
+    assert only(duplicates.contradictions([val, train])).items == ("validation va2 = training tr2",)
 
 
 def test_one_batch_is_just_enough():

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Literal
 
 import numpy as np
@@ -123,57 +122,6 @@ def sizes(found: Survey, size: tuple[int, int]) -> list[Finding]:
     return findings
 
 
-def duplicates(found: Sequence[Survey]) -> list[Finding]:
-    """Images with equal pixels in one split, and in two."""
-    findings = []
-    for one in found:
-        if pairs := _equal(one, one):
-            text = f"{_images(pairs, one)} equal to an earlier one"
-            findings.append(Finding("note", "duplicates", text, "remove them", pairs))
-    for one, other in combinations(found, 2):
-        if pairs := _equal(one, other):
-            text = f"{_images(pairs, other)} equal to a {one.split} image"
-            fix = f"remove them from either split: {other.split} figures that count them are too good"
-            findings.append(Finding("warning", "leak", text, fix, pairs))
-    return findings
-
-
-def _equal(one: Survey, other: Survey) -> tuple[str, ...]:
-    """Pairs `b = a` of an image b of the second survey and the first equal one of the first, unless that is itself."""
-    there, here = np.flatnonzero(one.readable), np.flatnonzero(other.readable)
-    if not len(there):
-        return ()
-    digests, first = np.unique(one.digests[there], return_index=True)
-    place = np.searchsorted(digests, other.digests[here]).clip(max=len(digests) - 1)
-    twin = there[first[place]]
-    same = one.digests[twin] == other.digests[here]
-    if one is other:
-        same &= twin != here
-    return tuple(f"{other.keys[int(b)]} = {one.keys[int(a)]}" for b, a in zip(here[same], twin[same], strict=True))
-
-
-def contradictions(found: Sequence[Survey]) -> list[Finding]:
-    """Images with equal pixels and different labels, wherever they are."""
-    digests, classes = (
-        np.concatenate([getattr(one, name)[one.readable] for one in found]) for name in ("digests", "classes")
-    )
-    order = np.argsort(digests, kind="stable")
-    digests, classes = digests[order], classes[order]
-    pairs = np.flatnonzero((digests[1:] == digests[:-1]) & (classes[1:] != classes[:-1]))
-    if not len(pairs):
-        return []
-    splits = np.repeat(np.arange(len(found)), [one.readable.sum() for one in found])[order]
-    records = np.concatenate([np.flatnonzero(one.readable) for one in found])[order]
-
-    def name(place: int) -> str:
-        one = found[splits[place]]
-        return f"{one.split} {one.keys[int(records[place])]}"
-
-    items = tuple(f"{name(pair)} = {name(pair + 1)}" for pair in pairs)
-    text = f"{len(items):,} times two equal images with different labels"
-    return [Finding("warning", "contradictions", text, "decide which label is right", items)]
-
-
 def absent_classes(found: Sequence[Survey], names: Sequence[str]) -> list[Finding]:
     """Classes that one split shows and another does not."""
     counts = {one.split: one.counts for one in found}
@@ -199,8 +147,14 @@ def absent_classes(found: Sequence[Survey], names: Sequence[str]) -> list[Findin
     return findings
 
 
-def imbalance(train: Survey, names: Sequence[str]) -> list[Finding]:
-    """Training classes of very different sizes."""
+def imbalance(train: Survey, names: Sequence[str], answers: Sequence[str] = ()) -> list[Finding]:
+    """Training classes of very different sizes.
+
+    Args:
+        train: What was seen of the training set.
+        names: Of the classes.
+        answers: Flags of the run that answer it.
+    """
     shown = np.flatnonzero(train.counts)
     if not len(shown):
         return []
@@ -211,7 +165,11 @@ def imbalance(train: Survey, names: Sequence[str]) -> list[Finding]:
         f"the largest class, {names[most]}, has {train.counts[most]:,} training images, the smallest, {names[least]}, "
         f"{train.counts[least]:,}"
     )
-    return [Finding("note", "imbalance", text, "do not trust top1 alone: the large classes rule it")]
+    doubt = "do not trust top1 alone: the large classes rule it"
+    if answers:
+        return [Finding("note", "imbalance", f"{text}, which {' and '.join(answers)} answers", doubt)]
+    flags = "--data.sampler balanced, --model.class_weights balanced or --model.logit_adjustment 1"
+    return [Finding("note", "imbalance", text, f"give one of {flags}; {doubt}")]
 
 
 def hidden(folders: Iterable[str]) -> list[Finding]:

@@ -15,6 +15,7 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from vit_lightning.commands.doctor.likeness import Print, Prints, fingerprint
 from vit_lightning.data import images, labels
 from vit_lightning.data.image_set import keys_of, record_of
 from vit_lightning.data.images import BrokenImage
@@ -42,6 +43,8 @@ class RecordFacts(NamedTuple):
     """What is wrong with its label, beside numbers of classes that do not exist."""
     peak: int = 0
     """Greatest value of more than 8 bits, where no window maps them."""
+    print: Print | None = None
+    """What tells pictures that look the same."""
 
 
 @dataclass
@@ -61,6 +64,8 @@ class Survey:
         damages: why records can be read in part only.
         oddities: records by what is odd about them.
         peaks: greatest values of records of more than 8 bits, where no window maps them.
+        class_sets: the classes that a hash in `classes` stands for.
+        prints: what tells pictures that look the same; None: they are not compared.
     """
 
     split: str
@@ -75,6 +80,8 @@ class Survey:
     damages: dict[int, str] = field(default_factory=dict)
     oddities: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     peaks: dict[int, int] = field(default_factory=dict)
+    class_sets: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    prints: Prints | None = None
 
     def __len__(self) -> int:
         return len(self.digests)
@@ -108,7 +115,7 @@ def survey(
     size = len(source)
     keys = keys_of(source)
     hashes, digests, sides = np.zeros(size, np.int64), np.zeros(size, np.uint64), np.zeros((size, 2), np.int32)
-    found = Survey(split, keys, hashes, np.zeros(num_classes, np.int64), sides, digests)
+    found = Survey(split, keys, hashes, np.zeros(num_classes, np.int64), sides, digests, prints=Prints(size))
     records = _ExaminedRecords(source, keys, num_classes, split != "training", form)
     for start, batch in _examined(records, num_workers):
         for index, facts in enumerate(batch, start):
@@ -137,6 +144,9 @@ def _note(found: Survey, index: int, facts: RecordFacts) -> None:
     found.classes[index] = hash(facts.classes)
     if facts.peak:
         found.peaks[index] = facts.peak
+    found.class_sets[hash(facts.classes)] = facts.classes
+    if facts.print is not None and found.prints is not None:
+        found.prints[index] = facts.print
     for label in facts.classes:
         if 0 <= label < len(found.counts):
             found.counts[label] += 1
@@ -203,8 +213,8 @@ def examine(
     odd = oddities(image, file) if isinstance(image, bytes) else ()
     classes, mislabelled = _classes(label, num_classes, may_hide) if num_classes else (classes_of(label), "")
     peak = _peak(image, key) if form.window is None else 0
-    sides = tuple(pixels.shape[1:])
-    return RecordFacts("", damage, classes, sides, int.from_bytes(digest.digest()), odd, mislabelled, peak)
+    hashed, sides = int.from_bytes(digest.digest()), tuple(pixels.shape[1:])
+    return RecordFacts("", damage, classes, sides, hashed, odd, mislabelled, peak, fingerprint(pixels))
 
 
 def _peak(image: Any, key: str) -> int:

@@ -13,7 +13,8 @@ import torch
 from lightning.pytorch import LightningDataModule, LightningModule, Trainer
 from lightning_utilities.core import rank_zero
 
-from vit_lightning.commands.doctor import findings
+from vit_lightning.classifier import Classifier
+from vit_lightning.commands.doctor import duplicates, findings, suspects
 from vit_lightning.commands.doctor.findings import Finding
 from vit_lightning.commands.doctor.machine import Machine, machine
 from vit_lightning.commands.doctor.survey import Survey, survey
@@ -24,6 +25,7 @@ from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.errors import InputError
 from vit_lightning.files import check_place, write_atomically
 from vit_lightning.models import build
+from vit_lightning.predictor import Predictor
 from vit_lightning.terminal import progress
 
 SPLITS = {"training": "train_subset", "validation": "val_set", "test": "test_set"}
@@ -33,7 +35,12 @@ SHOWN = 3
 
 
 def doctor(
-    trainer: Trainer, model: LightningModule, datamodule: LightningDataModule, *, json: Path | None = None
+    trainer: Trainer,
+    model: LightningModule,
+    datamodule: LightningDataModule,
+    *,
+    json: Path | None = None,
+    suspect_labels: bool = False,
 ) -> None:
     """Look at every image, the config and the machine; say what is wrong and how to mend it.
 
@@ -44,6 +51,8 @@ def doctor(
         model: Its model.
         datamodule: Its data.
         json: File for all findings, with every image that they name.
+        suspect_labels: Name training images whose nearest neighbours, in the features of the net of --model.weights,
+            show another class.
     """
     if not isinstance(datamodule, ImageDataModule):
         raise InputError(f"doctor knows data that subclass ImageDataModule, which {type(datamodule).__name__} does not")
@@ -51,13 +60,16 @@ def doctor(
         return
     if json is not None:
         check_place(json, "--json")
+    predictor = _predictor(model, datamodule) if suspect_labels else None
     hardware = machine(trainer)
     surveys, found = _examine(trainer, model, datamodule)
     found += (
-        _data(datamodule, surveys, refused=bool(found))
+        _data(model, datamodule, surveys, refused=bool(found))
         + _config(trainer, model, datamodule, surveys)
         + _machine(hardware, datamodule)
     )
+    if predictor and surveys and surveys[0].split == "training":
+        found += _suspects(datamodule, surveys[0], predictor)
     found.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     print("\n".join(_lines(found)), flush=True)
     if json is not None:
@@ -120,7 +132,31 @@ def _examine(trainer: Trainer, model: LightningModule, data: ImageDataModule) ->
     return surveys, found
 
 
-def _data(data: ImageDataModule, surveys: list[Survey], refused: bool) -> list[Finding]:
+def _predictor(model: LightningModule, data: ImageDataModule) -> Predictor:
+    """The net of --model.weights, at the image size of the data."""
+    if not isinstance(model, Classifier) or not model.weights:
+        raise InputError("--suspect_labels compares images by what a net sees; give --model.weights")
+    transform = data.eval_transform()
+    return Predictor(model.weights, net=model.chosen, image_size=data.image_size, transform=transform)
+
+
+def _suspects(data: ImageDataModule, train: Survey, predictor: Predictor) -> list[Finding]:
+    images = data.train_subset
+    assert images is not None
+    with progress("training", "embedded", int(train.readable.sum())) as advance:
+        return suspects.suspects(images, train, data.class_names, predictor, advance)
+
+
+def _answers(model: LightningModule, data: ImageDataModule) -> list[str]:
+    """Flags of the run that answer an imbalance."""
+    given = {
+        f"--model.{name}": model.hparams.get(name) for name in ("class_weights", "focal_gamma", "logit_adjustment")
+    }
+    named = [f"{flag} {value}" if isinstance(value, str) else flag for flag, value in given.items() if value]
+    return ["--data.sampler balanced"] * (data.sampler == "balanced") + named
+
+
+def _data(model: LightningModule, data: ImageDataModule, surveys: list[Survey], refused: bool) -> list[Finding]:
     found = [Finding("warning", "layout", text) for text in data.notices]
     mending = data.mending
     for one in surveys:
@@ -128,9 +164,10 @@ def _data(data: ImageDataModule, surveys: list[Survey], refused: bool) -> list[F
         found += findings.wrong_labels(one)
         found += findings.unusual(one) + findings.depth(one) + findings.sizes(one, data.size)
         if one.split == "training":
-            found += findings.imbalance(one, data.class_names)
+            found += findings.imbalance(one, data.class_names, _answers(model, data))
     if surveys:
-        found += findings.duplicates(surveys) + findings.contradictions(surveys)
+        for look in (duplicates.duplicates, duplicates.contradictions, duplicates.likenesses):
+            found += look(surveys, data.class_names)
         found += findings.absent_classes(surveys, data.class_names)
     return found + findings.hidden(_hidden_folders(data.root))
 
