@@ -67,6 +67,20 @@ def _open_at_once(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
+@contextmanager
+def in_utf8(path: str | Path) -> Iterator[Path]:
+    """Yield a name of a file for libraries that open no other than UTF-8 ones: its own, or that of a link to it."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        with tempfile.TemporaryDirectory() as folder:
+            link = Path(folder, "link")
+            link.symlink_to(Path(path).absolute())
+            yield link
+        return
+    yield Path(path)
+
+
 def looked_for_in(path: str | Path) -> str:
     """Say where a relative path was looked for, after the words that it is not there; nothing for an absolute one."""
     return "" if Path(path).expanduser().is_absolute() else f" in {Path.cwd()}"

@@ -162,12 +162,12 @@ class ViTCLI(LightningCLI):
             self.trained = read_facts(checkpoint, models_named(line, named), goes_on=verb == "fit")
             self._parser(verb).set_defaults(as_defaults(self.trained))
         own = settings_of(line, run, checkpoint, list(configs.values()))
-        load_plugins(json.dumps(own))
+        load_plugins(json.dumps(own, ensure_ascii=False))
         if not chooses_data(line, [*configs.values(), own]):
             # No parser default: the values of its arguments would leak into those of the class chosen instead.
             line.set_first("--data", DEFAULT_DATA)
         if own:
-            line.set_first("--config", json.dumps(own))
+            line.set_first("--config", json.dumps(own, ensure_ascii=False))
         try:
             self.config = parser.parse_args(line.words())
         except InputError as error:
