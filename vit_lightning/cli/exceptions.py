@@ -188,6 +188,8 @@ def system_error(error: BaseException) -> str | None:
     """What the system refuses with a file."""
     if isinstance(error, OSError) and error.errno == errno.EFBIG:
         return f"{error.filename or 'a file'}: {TOO_LARGE}"
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        return f"{_text(error.filename)[:80] or 'a file'}...: {error.strerror}; give a shorter one"
     if isinstance(error, OSError) and error.errno in SYSTEM_ERRORS:
         if error.filename is None and not _takes_output():
             return f"the standard output: {error.strerror}; free space where it goes, or send it elsewhere: > log.txt"
