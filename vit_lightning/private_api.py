@@ -174,10 +174,9 @@ PRIVATE_NAMES = (
     ),
     PrivateName(
         "jsonargparse",
-        "jsonargparse._loaders_dumpers.get_yaml_default_loader",
+        "jsonargparse._loaders_dumpers",
         "private_api",
-        "returns the loader that reads each value typed, which refuses names of files that are no UTF-8",
-        (),
+        "has the loader that reads each value typed, which refuses names of files that are no UTF-8",
     ),
     PrivateName("python", "argparse.ArgumentParser._actions", "cli", "lists a parser's flags"),
     PrivateName("python", "ctypes._SimpleCData", "models", "is the type of a number handed to cuBLASLt"),

@@ -158,6 +158,15 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path, monkeypatch, numbe
         locked(tmp_path).__enter__()
 
 
+@pytest.mark.parametrize("name", ["", "checkpoints"])
+def test_a_read_only_folder_is_refused_though_its_lock_can_be_had(tmp_path, monkeypatch, name):
+    (tmp_path / LOCK).touch()
+    (tmp_path / "checkpoints").mkdir()
+    monkeypatch.setattr("os.access", lambda place, mode: place != tmp_path / name)
+    with pytest.raises(InputError, match=f"^{tmp_path / name} is read-only, so .* or copy the folder"):
+        locked(tmp_path).__enter__()
+
+
 OTHERS = {
     "folder": Path.mkdir,
     "FIFO": os.mkfifo,

@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 from vit_lightning.errors import InputError
 from vit_lightning.private_api import lock_descriptor
 from vit_lightning.processes import LIMIT
-from vit_lightning.runs.folders import rank
+from vit_lightning.runs.folders import CHECKPOINTS, rank
 from vit_lightning.runs.slurm import was_requeued
 
 LOCK = ".lock"
@@ -23,6 +23,7 @@ REQUEUED = 120.0
 """Seconds that a requeued job waits: file servers keep for some time what a lost host has held."""
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 """What a file system without locks says."""
+COPY = "allow this user to write there, or copy the folder to a place that may be written and go on from there"
 _held: dict[Path, FileLock] = {}
 """Locks that this process holds, by the folder without links."""
 
@@ -38,6 +39,7 @@ def locked(folder: Path) -> Iterator[None]:
     """
     lock, place = FileLock(folder / LOCK, fallback_to_soft=False, on_acquired=_sign), folder.resolve()
     if rank() == 0:
+        _check_writable(folder)
         _check_regular(folder)
     if rank() == 0 and _take(lock, folder):
         _held[place] = lock
@@ -68,6 +70,13 @@ def _is_open_as(file: Path, descriptor: int) -> bool:
     with suppress(OSError):
         return os.path.samestat(os.lstat(file), os.fstat(descriptor))
     return False
+
+
+def _check_writable(folder: Path) -> None:
+    """Refuse a folder in which nothing can be saved, which the lock's own file, if it lies there, does not show."""
+    for place in (folder, folder / CHECKPOINTS):
+        if place.exists() and not os.access(place, os.W_OK):
+            raise InputError(f"{place} is read-only, so that no run can go on there; {COPY}")
 
 
 def _check_regular(folder: Path) -> None:
@@ -104,7 +113,7 @@ def _take(lock: FileLock, folder: Path) -> bool:
 def _fix(error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "free space there"
-    return "allow this user to write there, or copy the folder to a place that may be written and go on from there"
+    return COPY
 
 
 def _refusal(folder: Path) -> str:
