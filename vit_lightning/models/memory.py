@@ -25,7 +25,7 @@ def check_fits(config: ResolvedConfig, num_classes: int) -> None:
     if device.type == "meta" or is_timm(config):
         return
     numbers = least_parameters(config, num_classes)
-    needed, there = 4 * numbers + OBJECTS * config.depth, memory_of(device)
+    needed, there = torch.get_default_dtype().itemsize * numbers + OBJECTS * config.depth, memory_of(device)
     if needed > there:
         raise InputError(
             f"net.width={config.width}, net.depth={config.depth} and net.mlp={config.mlp} make {numbers:.2g} or more "
