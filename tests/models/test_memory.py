@@ -19,7 +19,10 @@ from vit_lightning.models.memory import least_parameters, memory_of
     ids=["width", "depth", "mlp", "ResNet"],
 )
 def test_a_net_beyond_the_memory_is_one_sentence(fields):
-    with pytest.raises(InputError, match=r"^net\.width=.* parameters, which take .* GiB .*: choose a smaller net\.$"):
+    with pytest.raises(
+        InputError,
+        match=r"^the memory does not suffice: net\.width=.* parameters, which take .* GiB .*: choose a smaller net\.$",
+    ):
         build(NetConfig(**{"variant": "B/16"} | fields), 32, 10)
 
 
