@@ -62,7 +62,7 @@ def test_memory_that_does_not_suffice_is_one_sentence(app, words):
     done = app("fit", "--trainer.accelerator", "cpu", *words)
     assert done.code == 1
     assert done.err.splitlines()[-1].startswith("error: the memory does not suffice")
-    assert "--data.batch_size" in done.err.splitlines()[-1]
+    assert "choose a smaller net" in done.err.splitlines()[-1]
 
 
 def test_what_a_gpu_wanted_is_named():

@@ -21,7 +21,7 @@ from vit_lightning.models.memory import least_parameters, memory_of
 def test_a_net_beyond_the_memory_is_one_sentence(fields):
     with pytest.raises(
         InputError,
-        match=r"^the memory does not suffice: net\.width=.* parameters, which take .* GiB .*: choose a smaller net\.$",
+        match=r"^the memory does not suffice: net\.width=.* parameters, which take .* GiB, .*: choose a smaller net\.$",
     ):
         build(NetConfig(**{"variant": "B/16"} | fields), 32, 10)
 

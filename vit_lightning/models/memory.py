@@ -28,7 +28,8 @@ def check_fits(config: ResolvedConfig, num_classes: int) -> None:
     needed, there = torch.get_default_dtype().itemsize * numbers + OBJECTS * config.depth, memory_of(device)
     if needed > there:
         raise InputError(
-            f"the memory does not suffice: net.width={config.width}, net.depth={config.depth} and net.mlp={config.mlp} make "
+            f"the memory does not suffice: net.width={config.width}, net.depth={config.depth} and "
+            f"net.mlp={config.mlp} make "
             f"{numbers:.2g} or more parameters, which take {needed / 2**30:,.0f} GiB, where {device.type} has "
             f"{there / 2**30:,.1f}: choose a smaller net."
         )
