@@ -57,6 +57,7 @@ class ImageFolder(DividedData):
         train = self._folders.get("train")
         names = self._classes_in(train) if train else []
         if not names:
+            self._refuse_one_class()
             raise InputError(
                 f"{self.root} holds no train/<class>/ folders: expected train/<class>/<image>, and perhaps "
                 "val/<class>/<image> and test/<class>/<image>, or two or more <class>/<image> alone"
@@ -65,6 +66,15 @@ class ImageFolder(DividedData):
         if pair := twins(names):
             raise InputError(f"{train} has two class folders for what may be one: {difference(*pair)}; rename one")
         return names
+
+    def _refuse_one_class(self) -> None:
+        """Say that classes lie in root itself, but too few."""
+        found = self._class_folders(self.root, with_images=True) if self.root.is_dir() else []
+        if len(found) == 1 and "train" not in self._folders:
+            raise InputError(
+                f"{self.root} holds one folder with images, {found[0]!r}, and a classifier needs two classes or more: "
+                "expected <class>/<image> or train/<class>/<image>; add the folder of another class"
+            )
 
     def setup(self, stage: str) -> None:
         self.train_set = self._read("train")

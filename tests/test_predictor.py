@@ -297,3 +297,21 @@ def test_names_that_are_not_one_for_each_output_are_an_error_everywhere(app, run
     for words in (("predict", run, "photos/val/cat/2.jpg"), ("convert", path, "out.ckpt"), ("validate", run)):
         done = app(*words)
         assert done.code == 1 and "is damaged: " in done.err and "class_names" in done.err, done
+
+
+@pytest.mark.parametrize("kind", [">f4", ">f8"])
+def test_an_array_of_another_byte_order_is_the_same_image(kind):
+    values = np.random.default_rng(0).random((16, 16, 3))
+    native = values.astype(np.dtype(kind).newbyteorder("="))
+    assert torch.equal(images.load(values.astype(kind), name="x"), images.load(native, name="x"))
+
+
+@pytest.mark.parametrize("shape", [(16, 16), (16, 16, 1), (16, 16, 3)])
+def test_a_masked_array_and_an_empty_source_are_refused(weights, shape):
+    masked = np.ma.masked_less(np.full(shape, 9, np.uint8), 10)
+    with pytest.raises(InputError, match="image 1: a masked array"):
+        Predictor(weights, "cpu")([np.zeros((16, 16, 3), np.uint8), masked])
+    with pytest.raises(InputError, match="image 0: an image array must be uint8 or float"):
+        Predictor(weights, "cpu")([np.zeros((16, 16, 3), np.longdouble)])
+    with pytest.raises(InputError, match="the source is an empty text"):
+        Predictor("")

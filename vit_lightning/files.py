@@ -67,6 +67,27 @@ def _open_at_once(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
+def is_utf8(path: str | Path) -> bool:
+    """Whether the bytes of a name are UTF-8."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@contextmanager
+def in_utf8(path: str | Path) -> Iterator[Path]:
+    """Yield a name of a file for libraries that open no other than UTF-8 ones: its own, or that of a link to it."""
+    if is_utf8(path):
+        yield Path(path)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        link = Path(folder, "link")
+        link.symlink_to(Path(path).absolute())
+        yield link
+
+
 def looked_for_in(path: str | Path) -> str:
     """Say where a relative path was looked for, after the words that it is not there; nothing for an absolute one."""
     return "" if Path(path).expanduser().is_absolute() else f" in {Path.cwd()}"
@@ -95,11 +116,14 @@ def unwritable(what: str | Path, error: Exception) -> InputError | None:
 
     torch and safetensors tell of a full disk by exceptions of their own.
     """
-    full = any(sign in str(error).lower() for sign in ("inline_container", "no space left", "quota exceeded"))
+    said = str(error).lower()
+    if "file too large" in said or getattr(error, "errno", None) == errno.EFBIG:
+        return None if isinstance(error, InputError) else InputError(f"{what} cannot be written: {TOO_LARGE}")
+    full = any(sign in said for sign in ("inline_container", "no space left", "quota exceeded"))
     if isinstance(error, InputError) or not (full or isinstance(error, OSError)):
         return None
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-    if getattr(error, "errno", None) == errno.EFBIG or (full and "inline" in str(error) and limit >= 0):
+    if full and "inline" in said and limit >= 0:
         return InputError(f"{what} cannot be written: {TOO_LARGE}")
     reason = "no space left" if full else getattr(error, "strerror", None) or error
     if getattr(error, "errno", None) == errno.ENXIO:
@@ -175,7 +199,10 @@ def written(path: Path) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_abandoned(path)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.{os.getpid()}.") as folder:
-            yield Path(folder) / path.name
+            try:
+                yield Path(folder) / path.name
+            except InputError as error:  # from within: the folder beside the path is no name that was given
+                raise InputError(str(error).replace(str(Path(folder) / path.name), str(path))) from error
             for made in Path(folder).iterdir():
                 os.replace(made, path.parent / made.name)
     except Exception as error:

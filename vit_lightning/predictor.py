@@ -73,6 +73,8 @@ class Predictor:
             raise InputError(f"transform is {transform!r:.50}, expected a function of an image uint8 (c, y, x)")
         if isinstance(source, Classifier):
             self._take_model(source)
+        elif source == "":
+            raise InputError("the source is an empty text, expected a run folder, a checkpoint or weights")
         elif isinstance(source, str | Path):
             self._take_file(source, net or NetConfig(), _size(image_size))
         else:
@@ -226,6 +228,8 @@ def _is_several(images: Any) -> bool:
 
 def _coloured(image: Any, channels: int) -> Any:
     """Return a grey array, `(y, x)` or `(y, x, 1)`, with the same grey in every channel; anything else as it is."""
+    if isinstance(image, np.ma.MaskedArray):
+        return image  # to be refused
     if isinstance(image, np.ndarray) and image.ndim == 2:
         image = image[..., None]
     if isinstance(image, np.ndarray) and image.ndim == 3 and image.shape[-1] == 1:

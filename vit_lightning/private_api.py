@@ -4,7 +4,10 @@ A private name may change in any release. Each one stands here, a test looks it 
 test finds uses that the table lacks, and pyproject.toml bounds each library by the newest release that was tested.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+import re
+from collections.abc import Callable
+from multiprocessing.queues import Queue
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -162,6 +165,19 @@ PRIVATE_NAMES = (
         "private_api",
         "holds the lock's descriptor, public only for those who forgo soft locks",
     ),
+    PrivateName(
+        "python",
+        "multiprocessing.queues.Queue._on_queue_feeder_error",
+        "private_api",
+        "is replaced in a loader's worker: it prints a traceback, and the batch is waited for without end",
+        ("e", "obj"),
+    ),
+    PrivateName(
+        "jsonargparse",
+        "jsonargparse._loaders_dumpers",
+        "private_api",
+        "has the loader that reads each value typed, which refuses names of files that are no UTF-8",
+    ),
     PrivateName("python", "argparse.ArgumentParser._actions", "cli", "lists a parser's flags"),
     PrivateName("python", "ctypes._SimpleCData", "models", "is the type of a number handed to cuBLASLt"),
 )
@@ -180,3 +196,38 @@ def skip_sigterm_exchange(trainer: "Trainer") -> None:
 def lock_descriptor(lock: "FileLock") -> int | None:
     """Return the file descriptor of a lock that is held, for a process that is to hold it too."""
     return lock._context.lock_file_fd
+
+
+def on_unsent_batch(call: Callable[[BaseException, Any], None]) -> None:
+    """Call a function with the exception and the object where a queue of this process cannot send what it was given."""
+    Queue._on_queue_feeder_error = staticmethod(call)  # type: ignore[attr-defined]
+
+
+UNFIT_FOR_YAML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that names of files may hold and YAML may not: control characters, and bytes that are no UTF-8."""
+ESCAPE = re.compile(r"\\u[dD][89abAB]..\\u....|\\u([dD][cC][89a-fA-F][0-9a-fA-F])|\\.")
+"""What a backslash begins; in the group, a byte that is no UTF-8, as YAML is written but not read."""
+PRIVATE_USE = 0x100000
+"""First of the characters of plane 16 that stand for them while YAML is read."""
+
+
+def let_any_name_be_typed() -> None:
+    """Let jsonargparse read values that hold any name of a file, alone or in a list."""
+    from jsonargparse._loaders_dumpers import get_yaml_default_loader  # not for those who only lock or load
+
+    loader: Any = get_yaml_default_loader()
+    if vars(loader).get("reads_any_name"):
+        return
+    begin, read = loader.__init__, loader.construct_scalar
+
+    def begin_fit(self: Any, stream: str) -> None:
+        stream = ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else found[0], stream)
+        fit = UNFIT_FOR_YAML.sub(lambda found: chr(PRIVATE_USE + ord(found[0])), stream)
+        self.stands_for = {PRIVATE_USE + ord(unfit): unfit for unfit in UNFIT_FOR_YAML.findall(stream)}
+        begin(self, fit)
+
+    def read_as_given(self: Any, node: Any) -> Any:
+        value = read(self, node)
+        return value.translate(self.stands_for) if isinstance(value, str) else value
+
+    loader.__init__, loader.construct_scalar, loader.reads_any_name = begin_fit, read_as_given, True

@@ -13,6 +13,8 @@ from multiprocessing.context import ForkServerProcess
 STARTED_BY = "VIT_LIGHTNING_STARTED_BY"
 """Variable that names the process of ours that started this one: of a sweep its fits, of a run its further ranks."""
 PR_SET_PDEATHSIG = 1
+UNSENT = 74
+"""Exit status of a worker that could not hand over a batch: what C calls EX_IOERR."""
 LIMIT = 8.0
 """Seconds that a program which failed or was interrupted has to end by itself."""
 

@@ -62,7 +62,7 @@ def test_memory_that_does_not_suffice_is_one_sentence(app, words):
     done = app("fit", "--trainer.accelerator", "cpu", *words)
     assert done.code == 1
     assert done.err.splitlines()[-1].startswith("error: the memory does not suffice")
-    assert "--data.batch_size" in done.err.splitlines()[-1]
+    assert "choose a smaller net" in done.err.splitlines()[-1]
 
 
 def test_what_a_gpu_wanted_is_named():
@@ -103,8 +103,27 @@ def caused(error: Exception, cause: Exception | None) -> Exception:
             ["DataLoader worker (pid 7) exited unexpectedly with exit code 3. Details are lost."],
             "process 7, which loaded data, ended with exit code 3: --data.num_workers 0 shows where",
         ),
+        (
+            ["DataLoader worker (pid 7) exited unexpectedly with exit code 74. Details are lost."],
+            "process 7, which loaded data, ended with exit code 74: it could not pass on a batch; enlarge /dev/shm",
+        ),
+        (
+            ["DataLoader worker (pid(s) 7) exited unexpectedly"],
+            "process 7, which loaded data, ended: --data.num_workers 0 shows where",
+        ),
+        (
+            [
+                "Caught RuntimeError in DataLoader worker process 0.\nOriginal Traceback ...\n"
+                "RuntimeError: unable to resize file </torch_9_8_0>: File too large (27)\n"
+            ],
+            "a batch could not be passed on between processes (File too large); enlarge /dev/shm",
+        ),
+        (
+            ["unable to allocate shared memory(shm) for file </torch_9_8_0>: No space left on device (28)"],
+            "a batch could not be passed on between processes (No space left on device); enlarge /dev/shm",
+        ),
     ],
-    ids=["killed", "shared memory", "exit"],
+    ids=["killed", "shared memory", "exit", "unsent", "no code", "file size", "full"],
 )
 def test_a_dead_worker_is_one_sentence(said, sentence):
     error: Exception | None = None
@@ -112,6 +131,10 @@ def test_a_dead_worker_is_one_sentence(said, sentence):
         error = caused(RuntimeError(text), error)
     assert explain(error).startswith(sentence)
     assert explain(RuntimeError("shapes differ")) is None
+
+
+def test_an_error_of_a_set_in_a_worker_is_no_death_of_the_worker():
+    assert explain(RuntimeError("Caught RuntimeError in DataLoader worker process 0.\nRuntimeError: odd")) is None
 
 
 def test_a_run_folder_that_was_removed_is_one_sentence(tmp_path, monkeypatch):

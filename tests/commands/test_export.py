@@ -1,7 +1,11 @@
 """The verb export: what leaves computes what the net computes, names its classes and says where it comes from."""
 
 import json
+import os
+import subprocess
 import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -205,3 +209,38 @@ def test_a_name_that_promises_another_format_is_refused(random_checkpoint, tmp_p
     with pytest.raises(InputError, match=r"ends in \.safetensors, but --to onnx .* give --to safetensors, or"):
         export(str(random_checkpoint), tmp_path / "net.safetensors")
     assert not (tmp_path / "net.safetensors").exists()
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+from vit_lightning.commands.convert import convert
+from vit_lightning.commands.export import export
+from vit_lightning.errors import InputError
+resource.setrlimit(resource.RLIMIT_FSIZE, (1024, resource.RLIM_INFINITY))
+for to in sys.argv[2:]:
+    try:
+        (convert if to in ("checkpoint", "npz", "timm") else export)(sys.argv[1], Path("out"), to)
+    except InputError as error:
+        print("refused:", error)
+"""
+
+
+def test_a_file_that_may_not_grow_leaves_nothing_behind(random_checkpoint, tmp_path):
+    formats = ["checkpoint", "npz", "timm", "safetensors", "huggingface", "torch_export"] + ["onnx"] * (
+        find_spec("onnxruntime") is not None
+    )
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    words = [sys.executable, "-c", LIMITED, str(random_checkpoint), *formats]
+    (tmp_path / "empty").mkdir()
+    done = subprocess.run(words, cwd=tmp_path / "empty", env=environment, capture_output=True, text=True)
+    refused = [line for line in done.stdout.splitlines() if line.startswith("refused: out")]
+    assert done.returncode == 0 and len(refused) == len(formats), done
+    assert all("it would exceed the size that a file may have here; ulimit" in line for line in refused)
+    assert not list((tmp_path / "empty").iterdir())
+
+
+@pytest.mark.parametrize("verb", ["export", "convert"])
+def test_a_name_that_is_too_long_is_one_sentence(random_checkpoint, app, verb):
+    done = app(verb, str(random_checkpoint), "x" * 300)
+    assert done.code == 1 and done.err.endswith(f"error: {'x' * 80}...: File name too long; give a shorter one\n")

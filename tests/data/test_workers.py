@@ -120,6 +120,29 @@ def test_a_worker_that_crashes_prints_no_zero_byte(mark):
     until_none_is_left(mark)
 
 
+@pytest.mark.parametrize(
+    ("batch", "code", "printed"),
+    [("torch.zeros(10**6)", 74, ""), ("lambda: 0", 1, "pickle")],
+    ids=["file size", "no pickle"],
+)
+def test_a_batch_that_cannot_be_handed_over_ends_its_worker(mark, batch, code, printed):
+    """The main process would wait for it without end."""
+    script = (
+        "import resource, torch\nfrom torch.utils.data import DataLoader\n"
+        "from vit_lightning.data.workers import shield_worker\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        f"def collate(items): return {batch}\n"
+        "try:\n"
+        "    next(iter(DataLoader([0], num_workers=1, collate_fn=collate, worker_init_fn=shield_worker)))\n"
+        "except RuntimeError as error:\n"
+        "    print(error, error.__cause__, flush=True)\n"
+    )
+    process = python(script, mark, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    said, errors = process.communicate(timeout=TIMEOUT)
+    assert f"exit code {code}" in said and printed in errors and bool(errors) is bool(printed)
+    until_none_is_left(mark)
+
+
 @pytest.mark.parametrize(("kind", "printed"), [(ConnectionResetError, False), (EOFError, False), (ValueError, True)])
 def test_a_thread_whose_parent_hung_up_is_silent(kind, printed, capsys):
     _unless_unheard(kind, kind("lost"), None)

@@ -312,3 +312,10 @@ def test_doctor_names_a_folder_that_is_no_split(app, tree):
     words += ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--data.num_workers", 0)
     done = app("doctor", *words)
     assert f"warning  {tree} has the folder holdout, which is no split and is left out" in done.out
+
+
+@pytest.mark.parametrize("name", ["cats", "photos of cats"])
+def test_a_root_with_one_class_says_that_two_are_needed(tmp_path, name):
+    put(tmp_path / name / "0.jpg")
+    with pytest.raises(InputError, match=f"holds one folder with images, '{name}', and a classifier needs two classes"):
+        _ = folder(tmp_path).class_names

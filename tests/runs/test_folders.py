@@ -193,3 +193,12 @@ def test_the_environment_names_what_a_run_stood_on(monkeypatch):
     assert set(found["versions"]) == {"python", *names}
     assert found["versions"]["torch"] == version("torch") and found["versions"]["einops"] == version("einops")
     assert isinstance(found["git_dirty"], bool)
+
+
+@pytest.mark.parametrize("name", [None, "best"])
+@pytest.mark.parametrize(("kind", "make"), [("FIFO", os.mkfifo), ("folder", os.mkdir)])
+def test_a_best_that_is_no_file_is_called_what_it_is(tmp_path, name, kind, make):
+    (tmp_path / "checkpoints").mkdir()
+    make(tmp_path / "checkpoints/best.ckpt")
+    with pytest.raises(InputError, match=f"best.ckpt is a {kind}, not a checkpoint; remove it"):
+        folders.trained_checkpoint(tmp_path, name)

@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import os
 import platform
 import signal
 import subprocess
@@ -76,6 +77,18 @@ class SeesLock(Callback):
         self.seen.append(is_free(Path(trainer.log_dir)))
 
 
+class LosesLock(Callback):
+    """Removes the lock of its run, as a user may, before anything is saved."""
+
+    replaced: ClassVar[bool] = False
+
+    def on_train_start(self, trainer: Trainer, *_) -> None:
+        file = Path(trainer.log_dir, LOCK)
+        file.unlink()
+        if self.replaced:
+            file.touch()
+
+
 def test_a_second_process_is_refused_and_told_by_whom(tmp_path, hold, monkeypatch):
     holder = hold(tmp_path)
     monkeypatch.setattr(lock, "LIMIT", 0.0)
@@ -118,10 +131,7 @@ def test_a_requeued_job_waits_longer(tmp_path, hold, monkeypatch, capsys):
 
 @pytest.mark.parametrize(
     ("function", "number"),
-    [
-        *(("fcntl.flock", number) for number in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)),
-        *(("filelock.FileLock.acquire", number) for number in (errno.EACCES, errno.EROFS, errno.ENOSPC)),
-    ],
+    [("fcntl.flock", number) for number in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)],
 )
 def test_a_file_system_without_locks_is_a_line(tmp_path, monkeypatch, capsys, function, number):
     def fail(*_, **__):
@@ -135,11 +145,63 @@ def test_a_file_system_without_locks_is_a_line(tmp_path, monkeypatch, capsys, fu
     )
 
 
-def test_a_lock_that_is_a_folder_is_a_line(tmp_path, capsys):
-    (tmp_path / LOCK).mkdir()
-    with locked(tmp_path):
-        pass
-    assert "cannot be locked" in capsys.readouterr().out
+@pytest.mark.parametrize(
+    ("number", "fix"),
+    [(errno.EACCES, "allow this user"), (errno.EROFS, "allow this user"), (errno.ENOSPC, "free space there")],
+)
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path, monkeypatch, number, fix):
+    def fail(*_, **__):
+        raise OSError(number, "no file here")
+
+    monkeypatch.setattr("filelock.FileLock.acquire", fail)
+    with pytest.raises(InputError, match=f"^{tmp_path} cannot be locked: no file here; {fix}"):
+        locked(tmp_path).__enter__()
+
+
+@pytest.mark.parametrize("name", ["", "checkpoints"])
+def test_a_read_only_folder_is_refused_though_its_lock_can_be_had(tmp_path, monkeypatch, name):
+    (tmp_path / LOCK).touch()
+    (tmp_path / "checkpoints").mkdir()
+    monkeypatch.setattr("os.access", lambda place, mode: place != tmp_path / name)
+    with pytest.raises(InputError, match=f"^{tmp_path / name} is read-only, so .* or copy the folder"):
+        locked(tmp_path).__enter__()
+
+
+OTHERS = {
+    "folder": Path.mkdir,
+    "FIFO": os.mkfifo,
+    "link to a device": lambda place: place.symlink_to("/dev/full"),
+    "link to nothing": lambda place: place.symlink_to("missing"),
+    "link to a file": lambda place: place.symlink_to(__file__),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_what_is_no_regular_file_keeps_nobody_out(tmp_path, kind):
+    OTHERS[kind](tmp_path / LOCK)
+    sentence = rf"^{tmp_path / LOCK} is a {kind.split()[0]}, where .*; remove it$"
+    with pytest.raises(InputError, match=sentence):
+        locked(tmp_path).__enter__()
+    assert not (tmp_path / "missing").exists()
+
+
+def test_removal_is_advised_only_for_a_holder_on_another_host(tmp_path, hold, monkeypatch):
+    holder = hold(tmp_path)
+    monkeypatch.setattr(lock, "LIMIT", 0.0)
+    with pytest.raises(InputError, match=rf"lives; should it be stopped, kill -CONT {holder.pid} ") as here:
+        locked(tmp_path).__enter__()
+    assert "remove" not in str(here.value)
+    monkeypatch.setattr("platform.node", lambda: "another")
+    with pytest.raises(InputError, match=f"if that process is no more, remove {tmp_path / LOCK}"):
+        locked(tmp_path).__enter__()
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_run_that_has_lost_its_lock_writes_no_more(app, tmp_path, monkeypatch, replaced):
+    monkeypatch.setattr(LosesLock, "replaced", replaced)
+    done = app(*FIT, "2", "--trainer.callbacks", "tests.runs.test_lock.LosesLock")
+    assert done.code == 1 and f"error: {tmp_path / RUN / LOCK} was removed or replaced" in done.err, done
+    assert not list((tmp_path / RUN / "checkpoints").glob("*.ckpt"))
 
 
 @pytest.mark.parametrize("name", ["RANK", "LOCAL_RANK", "NODE_RANK", "SLURM_PROCID"])

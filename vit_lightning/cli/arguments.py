@@ -106,7 +106,7 @@ def for_function(words: list[str], function: Callable) -> list[str]:
     plain = [value for flag, value in line if not flag]
     flags = [argument for argument in line if argument.flag]
     if plain and next(iter(hints.values())).startswith("list[") and not _is_list(plain[0]):
-        plain = [json.dumps(plain)]
+        plain = [json.dumps(plain, ensure_ascii=False)]
     spelt = [
         Argument(f"{flag}+", value)
         if flag in lists and value is not None and not _is_list(value)

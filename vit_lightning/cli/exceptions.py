@@ -9,6 +9,7 @@ from typing import Any
 
 from vit_lightning.errors import InputError
 from vit_lightning.files import TOO_LARGE
+from vit_lightning.processes import UNSENT
 from vit_lightning.runs.folders import REMOVED, RUN_ENV
 
 TRAINER_ERRORS = (
@@ -41,13 +42,20 @@ SYSTEM_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQ
 """Errors of the system that the user alone can mend."""
 
 
+SHARE_MORE = (
+    "enlarge /dev/shm (docker run --shm-size 8g), raise the limit of file sizes (ulimit -f unlimited) or of open files "
+    "(ulimit -n), or give --data.num_workers 0"
+)
 WORKER_CAUSES = {
     "SIGKILL": "the system most likely had no memory left for it; give fewer --data.num_workers, a smaller "
     "--data.batch_size, or more memory",
     "SIGBUS": "/dev/shm, through which batches pass, is most likely full; enlarge it (docker run --shm-size 8g) or "
     "give fewer --data.num_workers",
+    str(UNSENT): f"it could not pass on a batch; {SHARE_MORE}",
 }
-"""Why a loader's worker ends by a signal."""
+"""Why a loader's worker ends by a signal, or with a status of ours."""
+UNSHARED = re.compile(r"unable to \w+ (?:shared memory\S* for )?file </torch_[^>]*>: ([^\n(]*\w)")
+"""What torch says where a batch finds no place in shared memory."""
 WORKER_FAILED = "--data.num_workers 0 shows where"
 
 
@@ -62,11 +70,14 @@ def explain(error: BaseException) -> str | None:
 
 
 def worker_error(error: BaseException | None) -> str | None:
-    """A loader's worker that ended without a word of its own."""
+    """A loader's worker that ended without a word of its own, or could not pass on what it had loaded."""
     said = ""
     while error is not None:
         text = str(error)
-        said += f" {text}" if isinstance(error, RuntimeError) and "DataLoader worker" in text else ""
+        if isinstance(error, RuntimeError) and (reason := UNSHARED.search(text)):
+            return f"a batch could not be passed on between processes ({reason[1]}); {SHARE_MORE}"
+        is_death = isinstance(error, RuntimeError) and "DataLoader worker" in text and not text.startswith("Caught ")
+        said += f" {text}" if is_death else ""
         error = error.__cause__ or error.__context__
     if not said:
         return None
@@ -74,9 +85,9 @@ def worker_error(error: BaseException | None) -> str | None:
     killed = re.search(r"is killed by signal: ([^.]+)", said)
     signum = next((s for s in signal.valid_signals() if killed and signal.strsignal(s) == killed[1].strip()), None)
     code = re.search(r"exit code (-?\d+)", said)
-    name = signal.Signals(signum).name if signum else ""
-    how = f"exit code {-signum} ({name})" if signum else f"exit code {code[1] if code else '?'}"
-    return f"{which}, which loaded data, ended with {how}: {WORKER_CAUSES.get(name, WORKER_FAILED)}"
+    name = signal.Signals(signum).name if signum else code[1] if code else ""
+    how = f" with exit code {-signum} ({name})" if signum else f" with exit code {name}" if name else ""
+    return f"{which}, which loaded data, ended{how}: {WORKER_CAUSES.get(name, WORKER_FAILED)}"
 
 
 def input_error(error: BaseException | None) -> str | None:
@@ -177,6 +188,8 @@ def system_error(error: BaseException) -> str | None:
     """What the system refuses with a file."""
     if isinstance(error, OSError) and error.errno == errno.EFBIG:
         return f"{error.filename or 'a file'}: {TOO_LARGE}"
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        return f"{_text(error.filename)[:80] or 'a file'}...: {error.strerror}; give a shorter one"
     if isinstance(error, OSError) and error.errno in SYSTEM_ERRORS:
         if error.filename is None and not _takes_output():
             return f"the standard output: {error.strerror}; free space where it goes, or send it elsewhere: > log.txt"

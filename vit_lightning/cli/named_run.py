@@ -80,7 +80,7 @@ def take_files(line: CommandLine) -> None:
         raise InputError(f"{files[0]} and --data {given} both say what to predict; give one of them")
     line.arguments[1:] = [argument for argument in line.arguments[1:] if argument.flag]
     line.set("--data", "Images")
-    line.set("--data.files", json.dumps(files))
+    line.set("--data.files", json.dumps(files, ensure_ascii=False))
 
 
 def settings_of(

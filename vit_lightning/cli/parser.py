@@ -11,6 +11,9 @@ from vit_lightning.cli.config_files import DATA_FACTS
 from vit_lightning.cli.help import OUR_SENTENCES, PROGRAM, usage
 from vit_lightning.cli.parser_errors import shorten
 from vit_lightning.errors import InputError
+from vit_lightning.private_api import let_any_name_be_typed
+
+let_any_name_be_typed()
 
 OFFERED = (
     "vit_lightning.callbacks.FewShot",

@@ -13,7 +13,7 @@ import torch
 from vit_lightning.cli.config_files import DATA_FACTS
 from vit_lightning.cli.plugins import MODELS, plugin_packages
 from vit_lightning.errors import InputError
-from vit_lightning.files import check_regular, looked_for_in
+from vit_lightning.files import check_regular, in_utf8, looked_for_in
 from vit_lightning.models.timm_net import published_weights
 from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoint_names import is_sharded, is_whole
@@ -60,7 +60,8 @@ def read_facts(path: Path, named: Collection[str] = (), goes_on: bool = False) -
 
             checkpoint = sharded.read_facts(path) | {"state_dict": sharded.read_shapes(path)}
         else:
-            checkpoint = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+            with in_utf8(path) as name:
+                checkpoint = torch.load(name, map_location="cpu", weights_only=True, mmap=True)
     except Exception as error:
         raise InputError(
             f"--ckpt_path {path} is not a readable checkpoint: it was cut off or is something else; give another one"

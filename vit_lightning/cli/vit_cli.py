@@ -59,7 +59,7 @@ from vit_lightning.errors import InputError
 from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoints import CheckpointFiles, LastCheckpoint
 from vit_lightning.runs.lock import locked
-from vit_lightning.runs.loggers import MetricsCSV, TensorBoard
+from vit_lightning.runs.loggers import MetricsCSV, tensorboards
 from vit_lightning.runs.record import RunRecord
 from vit_lightning.training.construction import nets_built_by_trainers
 from vit_lightning.training.recipe import RecipeModel
@@ -162,12 +162,12 @@ class ViTCLI(LightningCLI):
             self.trained = read_facts(checkpoint, models_named(line, named), goes_on=verb == "fit")
             self._parser(verb).set_defaults(as_defaults(self.trained))
         own = settings_of(line, run, checkpoint, list(configs.values()))
-        load_plugins(json.dumps(own))
+        load_plugins(json.dumps(own, ensure_ascii=False))
         if not chooses_data(line, [*configs.values(), own]):
             # No parser default: the values of its arguments would leak into those of the class chosen instead.
             line.set_first("--data", DEFAULT_DATA)
         if own:
-            line.set_first("--config", json.dumps(own))
+            line.set_first("--config", json.dumps(own, ensure_ascii=False))
         try:
             self.config = parser.parse_args(line.words())
         except InputError as error:
@@ -292,9 +292,8 @@ class ViTCLI(LightningCLI):
         if chosen is False:
             return False
         step = self.trained.get("global_step", 0)
-        tensorboard = TensorBoard(self.folder, name="", version="tensorboard", purge_step=step or None)
         own = [] if chosen is True else _as_list(chosen)
-        return [MetricsCSV(self.folder, resume_step=step), tensorboard, *own]
+        return [MetricsCSV(self.folder, resume_step=step), *tensorboards(self.folder, step), *own]
 
     # The verb --------------------------------------------------------------------------------------------------------
 

@@ -71,8 +71,11 @@ def load(image: Any, *, name: str, strict: bool = True, form: PixelForm = PixelF
             return _of_tensor(image, name, image.shape, ASKED, form)
         case np.ndarray():
             asked = "an image array must be uint8 or float (y, x, channels)"
-            if image.ndim != 3 or image.dtype.kind not in "uif":
+            if isinstance(image, np.ma.MaskedArray):
+                raise InputError(f"{name}: a masked array, whose masked pixels show nothing; fill them in the set")
+            if image.ndim != 3 or image.dtype.kind not in "uif" or image.dtype.itemsize > 8:
                 raise InputError(f"{name}: {asked}, not {image.dtype} {image.shape}; convert it in the set")
+            image = image.astype(image.dtype.newbyteorder("="), copy=False)  # torch knows this machine's order alone
             pixels = torch.from_numpy(np.ascontiguousarray(rearrange(image, "y x c -> c y x")))
             return _of_tensor(pixels, name, image.shape, asked, form)
         case Image.Image():

@@ -4,9 +4,12 @@ import atexit
 import os
 import signal
 import sys
+import traceback
 from types import TracebackType
+from typing import Any
 
-from vit_lightning.processes import end_children, end_with_parent
+from vit_lightning.private_api import on_unsent_batch
+from vit_lightning.processes import UNSENT, end_children, end_with_parent
 
 atexit.register(end_children)  # the workers do not hear the SIGTERM with which multiprocessing ends them
 
@@ -28,7 +31,16 @@ def shield_worker(number: int) -> None:
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_DFL)
     sys.excepthook = _unless_unheard
+    on_unsent_batch(_end_unsent)
     end_with_parent()
+
+
+def _end_unsent(error: BaseException, batch: Any) -> None:
+    """End this worker, which could not hand over a batch: whoever waits for it learns of a death alone."""
+    is_systems = isinstance(error, OSError | RuntimeError)  # torch's for shared memory is a RuntimeError
+    if not is_systems:
+        traceback.print_exception(error)
+    os._exit(UNSENT if is_systems else 1)
 
 
 def _unless_unheard(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -5,6 +5,7 @@ import warnings
 from vit_lightning.models.config import NetConfig, ResolvedConfig, as_pair, is_resnet, is_timm
 from vit_lightning.models.config_rules import resolve
 from vit_lightning.models.fast.fast_path import half_on_gpu
+from vit_lightning.models.memory import check_fits
 from vit_lightning.models.resnet import ResNet, Stem
 from vit_lightning.models.timm_net import TimmNet, at_random
 from vit_lightning.models.vit import ViT
@@ -34,6 +35,7 @@ def build(config: NetConfig, image_size: int | tuple[int, int], num_classes: int
 
 def assemble(config: ResolvedConfig, image_size: tuple[int, int], num_classes: int) -> Net:
     """Returns the net of a resolved config, which a caller fills with weights or trains: `build` has the arguments."""
+    check_fits(config, num_classes)
     if is_timm(config):
         return TimmNet(config, image_size, num_classes)
     if is_resnet(config):

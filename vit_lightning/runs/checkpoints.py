@@ -16,9 +16,10 @@ from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor
 
 from vit_lightning.errors import InputError
-from vit_lightning.files import remove, replace, unwritable
+from vit_lightning.files import in_utf8, remove, replace, unwritable
 from vit_lightning.private_api import cluster_environment, skip_sigterm_exchange
 from vit_lightning.runs.checkpoint_names import LAST, NEW, PREVIOUS, is_sharded
+from vit_lightning.runs.lock import check_held
 from vit_lightning.runs.signals import Agreement, Stop
 from vit_lightning.runs.slurm import requeue
 
@@ -151,6 +152,7 @@ class WholeCheckpoints(Trainer):
         if "://" in str(filepath):
             super().save_checkpoint(filepath, *args, **kwargs)
             return
+        check_held()
         path = Path(self.strategy.broadcast(filepath))
         part = path.with_name(f".{path.name}.part")
         if self.is_global_zero:
@@ -180,7 +182,8 @@ class CheckpointFiles(TorchCheckpointIO):
             super().save_checkpoint(checkpoint, path, storage_options)
             return
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        torch.save(checkpoint, path)
+        with in_utf8(Path(path).parent) as folder:
+            torch.save(checkpoint, folder / Path(path).name)
 
     def load_checkpoint(self, path: str | Path, *args: Any, **kwargs: Any) -> dict[str, Any]:
         if is_sharded(Path(path)):

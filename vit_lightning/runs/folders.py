@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from vit_lightning.errors import InputError
+from vit_lightning.files import special_kind
 from vit_lightning.runs.checkpoint_names import LAST, NEW, PREVIOUS, is_sharded, is_whole
 from vit_lightning.runs.slurm import slurm_job, was_requeued
 
@@ -168,6 +169,8 @@ def trained_checkpoint(folder: Path, name: str | None = None) -> Path:
     if path := checkpoint_of(folder, name or "best"):
         return path
     best = folder / CHECKPOINTS / "best.ckpt"
+    if (kind := special_kind(best)) or (best.is_dir() and not is_sharded(best)):
+        raise InputError(f"{best} is a {kind or 'folder'}, not a checkpoint; remove it, or give last.ckpt beside it")
     if name is None and best.exists():
         raise InputError(f"{best} is damaged: it does not hold what was written; give last.ckpt beside it in its place")
     if name is None and (path := checkpoint_of(folder, "last")):

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from lightning.pytorch.loggers.csv_logs import ExperimentWriter
 
 from vit_lightning.errors import InputError
-from vit_lightning.files import check_regular, write_atomically
+from vit_lightning.files import check_regular, is_utf8, write_atomically
 from vit_lightning.runs.folders import REMOVED
 
 
@@ -86,6 +87,16 @@ class TensorBoard(TensorBoardLogger):
             return
         for summary in hparams(flat(params), metrics or {}):
             self.experiment.file_writer.add_summary(summary)
+
+
+def tensorboards(folder: Path, resume_step: int) -> list[TensorBoard]:
+    """Return the logger for TensorBoard, or, with a warning, none where it cannot open the run folder."""
+    if not is_utf8(folder):
+        warnings.warn(
+            f"{folder} is no name in UTF-8, as TensorBoard needs it: metrics.csv alone is written", stacklevel=2
+        )
+        return []
+    return [TensorBoard(folder, name="", version="tensorboard", purge_step=resume_step or None)]
 
 
 def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, bool | float | str]:

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from vit_lightning.files import check_regular
+from vit_lightning.files import check_regular, in_utf8
 from vit_lightning.runs.checkpoint_names import FACTS, RAW, is_sharded
 
 
@@ -21,7 +21,8 @@ def read_facts(path: Path) -> dict[str, Any]:
     """Return all that is not sharded: hyper-parameters, progress, callbacks."""
     for file in path.iterdir():
         check_regular(file, str(file))
-    return torch.load(path / FACTS, map_location="cpu", weights_only=True)
+    with in_utf8(path / FACTS) as name:
+        return torch.load(name, map_location="cpu", weights_only=True)
 
 
 def read_weights(path: Path) -> dict[str, dict[str, Tensor]]:
@@ -53,7 +54,8 @@ def read_into(path: Path, averaged: dict[str, Tensor], trained: dict[str, Tensor
     if is_sharded(path):
         dcp.load({"state_dict": averaged | {RAW: trained}}, checkpoint_id=path)
         return
-    whole = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    with in_utf8(path) as name:
+        whole = torch.load(name, map_location="cpu", weights_only=True, mmap=True)
     for key, tensors in (("state_dict", averaged), (RAW, trained)):
         for name, tensor in tensors.items():
             tensor.copy_(_sharded_as(tensor, whole[key][name]))

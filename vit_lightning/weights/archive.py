@@ -16,7 +16,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from vit_lightning.errors import InputError
-from vit_lightning.files import check_regular
+from vit_lightning.files import check_regular, in_utf8
 from vit_lightning.runs.checkpoint_names import is_sharded, is_whole
 from vit_lightning.runs.checkpoint_structure import check_structure
 from vit_lightning.weights.averages import innermost, without_the_other
@@ -178,10 +178,11 @@ def _in_memory(tensor: Tensor) -> Tensor:
 
 def _open_safetensors(path: Path) -> Archive:
     """Tensors stay views of the mapped file until they are written to."""
-    file = safe_open(path, framework="pt")
+    with in_utf8(path) as name:
+        file = safe_open(name, framework="pt")
 
     def glance(name: str) -> Tensor:
-        with safe_open(path, framework="pt") as again:
+        with in_utf8(path) as link, safe_open(link, framework="pt") as again:
             return again.get_tensor(name)
 
     stored = {
@@ -222,7 +223,8 @@ def _open_torch(path: Path, raw: bool) -> Archive:
             with path.open("rb") as file:
                 content = torch.load(file, map_location="cpu", weights_only=True)
         else:
-            content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+            with in_utf8(path) as name:
+                content = torch.load(name, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
     if not isinstance(content, dict):
         raise InputError(f"{path} holds a {type(content).__name__} in place of named tensors: save a state_dict.")
     return archive_of(path, content, raw)

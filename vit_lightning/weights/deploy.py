@@ -1,5 +1,6 @@
 """Nets as programs for other run-times: ONNX and torch.export, with normalisation and class names inside."""
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from vit_lightning.errors import InputError
+from vit_lightning.files import write_atomically
 from vit_lightning.models import Net
 from vit_lightning.weights.layouts.checkpoint import facts_of
 from vit_lightning.weights.report import Report
@@ -104,7 +106,9 @@ def to_torch_export(net: Net, report: Report, path: Path) -> float:
     program = torch.export.export(Normalised(net, report).eval(), (example,), dynamic_shapes=({0: batch},))
     path.mkdir()
     facts = json.dumps(facts_of(net, report))
-    torch.export.save(program, path / "model.pt2", extra_files={"vit_lightning.json": facts})
+    whole = io.BytesIO()  # where a file may grow no further, torch's own writer ends the process
+    torch.export.save(program, whole, extra_files={"vit_lightning.json": facts})
+    write_atomically(path / "model.pt2", whole.getvalue())
     return _checked(net, report, torch.export.load(path / "model.pt2").module())
 
 

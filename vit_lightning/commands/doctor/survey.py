@@ -21,6 +21,7 @@ from vit_lightning.data.image_set import keys_of, record_of
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.data.sampling import IGNORE
+from vit_lightning.data.workers import shield_worker
 from vit_lightning.errors import InputError
 
 CHUNK = 32
@@ -126,7 +127,7 @@ def survey(
 
 def _examined(records: "_ExaminedRecords", num_workers: int) -> Iterator[tuple[int, list[RecordFacts]]]:
     workers = min(num_workers, len(records) // CHUNK)
-    loader = DataLoader(records, batch_size=CHUNK, num_workers=workers, collate_fn=list)
+    loader = DataLoader(records, batch_size=CHUNK, num_workers=workers, collate_fn=list, worker_init_fn=shield_worker)
     start = 0
     for batch in loader:
         yield start, batch
