@@ -13,6 +13,7 @@ from datamodules.reading.array_cache import MappedStrings
 from datamodules.reading.class_map import (
     WrongLabelsError,
     check_meaning,
+    check_order,
     class_numbers,
     classes_in_text,
     first_of,
@@ -33,7 +34,7 @@ from vit_lightning.data.sampling import IGNORE
 from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 
-VERSION = "manifest 7"
+VERSION = "manifest 8"
 
 
 class Manifest(DividedData):
@@ -302,6 +303,8 @@ class Manifest(DividedData):
 
     def _numbers(self, names: Sequence[str], rows: Ragged, split: str) -> np.ndarray:
         """Return the class of each name in a table."""
+        if self.class_map is not None and array_cache.load(self._file(split))["numbered"].all():
+            check_order(self.class_names, str(self.root / self.tables[split]))
         numbers = class_numbers(names, self.class_names, or_numbers=self.class_map is not None)
         if split == "test" or self.split_column is not None:
             hidden = np.array([is_hidden(name) for name in names], bool) & (numbers < 0)

@@ -163,24 +163,24 @@ class Parquet(ImageDataModule):
         classes, ends = [], [np.zeros(1, dtype=np.int64)]
         told = False
         for labels in self._labels(split):
-            if split != "test" or (self.multi_label and needs_labels):
+            if split != "test":
                 labels.check_complete(self._label)
             told = told or labels.listed or not set(labels.names) <= {"0", "1"}
-            source, may_hide = self.class_map or "train", split == "test" and not self.multi_label
-            classes.append(match(labels, self.class_names, source, self.class_map is not None, may_hide))
+            source = self.class_map or "train"
+            classes.append(match(labels, self.class_names, source, self.class_map is not None, split == "test"))
             ends.append(labels.ends[1:] + ends[-1][-1])
-        if hidden := sum(int((each == IGNORE).sum()) for each in classes):
-            rank_zero_info(
-                f"{hidden} of the {sum(map(len, classes))} labels in test*.parquet are hidden: they do not count"
-            )
         rows = Ragged(np.concatenate(classes), np.concatenate(ends))
+        hidden = _hidden(rows)
+        if hidden.all() and len(hidden) and needs_labels:
+            raise InputError(f"{files[0]} has no labels, which {split} needs; predict does without them")
+        if hidden.any():
+            rank_zero_info(f"{hidden.sum()} of the {len(hidden)} labels in test*.parquet are hidden: they do not count")
         if self.multi_label and split == "train" and not told:
             check_told(str(files[0].parent), ("0", "1"), rows.ends, self.num_classes)
         if not self.multi_label:
             return Rows(files, self._image, rows.values, self.root)
-        rows = _shown(rows)
         images = Rows(files, self._image, np.zeros(len(rows), dtype=np.int64), self.root)
-        return MultiHot(images, rows, range(len(rows)), self.num_classes)
+        return MultiHot(images, rows, range(len(rows)), self.num_classes, hidden if hidden.any() else None)
 
     def _check_meaning(self) -> None:
         """Refuse numbers in one file that may be places among the names of another, or names."""
@@ -200,7 +200,6 @@ class Parquet(ImageDataModule):
         return True
 
 
-def _shown(rows: Ragged) -> Ragged:
-    """Return rows without the labels that are hidden."""
-    shown = rows.values != IGNORE
-    return rows if shown.all() else Ragged(rows.values[shown], np.append(0, np.cumsum(shown))[rows.ends])
+def _hidden(rows: Ragged) -> np.ndarray:
+    """Return which rows have a label that is hidden, bool `(rows,)`: what else they have is not the whole truth."""
+    return np.diff(np.append(0, np.cumsum(rows.values == IGNORE))[rows.ends]) > 0

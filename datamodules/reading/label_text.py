@@ -57,6 +57,11 @@ def check_name(text: str) -> str:
     return name
 
 
+def text_lines(text: str) -> list[str]:
+    """Return the lines of a text, which end at line feeds alone, with or without a carriage return before them."""
+    return text.replace("\r\n", "\n").split("\n")
+
+
 def plain_text(value: Any) -> str:
     """Return a label of any type as text, empty where it stands for a missing one.
 

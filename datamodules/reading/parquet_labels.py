@@ -11,6 +11,7 @@ import numpy as np
 from datamodules.reading.class_map import (
     WrongLabelsError,
     check_names,
+    check_order,
     class_numbers,
     classes_of,
     is_hidden,
@@ -21,6 +22,7 @@ from datamodules.reading.label_text import NUMBER, check_name, difference, has_v
 from datamodules.reading.parquet_rows import open_table, read_columns
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
+from vit_lightning.terminal import counted
 
 MISSING = -1
 """Place of a label that is absent, or hidden as -1 in published test sets."""
@@ -51,7 +53,8 @@ class FileLabels:
         missing = self.places == MISSING
         if missing.any():
             raise InputError(
-                f"{self.file} has {missing.sum()} rows without a {column}, the first is row {self.row(missing)}"
+                f"{self.file} has no label in its column {column!r} in {counted(int(missing.sum()), 'row')}, the first "
+                f"is row {self.row(missing)}"
             )
 
     def first(self, wanted: Collection[str]) -> tuple[int, str] | None:
@@ -216,6 +219,8 @@ def match(
     Raises:
         InputError: naming file, row and label of the first that is no class.
     """
+    if or_numbers and found.numbered:
+        check_order(class_names, str(found.file))
     numbers = class_numbers(found.names, class_names, or_numbers and found.numbered)
     if found.numbered and not or_numbers and (numbers >= 0).any() and not numbers_in_place(class_names):
         raise InputError(
