@@ -21,7 +21,7 @@ from datamodules.reading.parquet_labels import (
 )
 from datamodules.reading.parquet_rows import Rows, number_of_rows, open_table
 from datamodules.reading.shared_sequences import Ragged
-from datamodules.reading.splits import split_files
+from datamodules.reading.splits import check_counted, split_files
 from datamodules.reading.table_columns import only_column
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.image_set import ImageSet
@@ -106,9 +106,21 @@ class Parquet(ImageDataModule):
     @cached_property
     def _files(self) -> dict[str, list[Path]]:
         """The files of each split."""
+        found = self._found_files()
+        check_counted(file for files in found.values() for file in files)
+        return found
+
+    def _found_files(self) -> dict[str, list[Path]]:
         found: dict[str, list[Path]] = {}
         for folder in (self.root, self.root / "data"):
             files, others = split_files(folder, ".parquet")
+            if both := sorted(files.keys() & found.keys()):
+                raise InputError(
+                    f"{found[both[0]][0]} and {files[both[0]][0]} are both {both[0]} data; keep one, or give "
+                    f"--data.root {folder}"
+                )
+            if files and found:
+                self.notice(f"{self.root} and {folder} both hold splits, which are read as one set")
             found = files | found
             if files and others:
                 self.notice(f"{folder} has {others[0]}, which is no split and is left out ({len(others)} such)")
