@@ -98,7 +98,7 @@ def holds_numbers(file: Path, column: str) -> bool:
     kind = open_table(file).schema_arrow.field(column).type
     kind = kind.value_type if pa.types.is_list(kind) or pa.types.is_large_list(kind) else kind
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
 
 
 def read_labels(file: Path, column: str, multi_label: bool = False) -> FileLabels:
@@ -134,6 +134,8 @@ def read_labels(file: Path, column: str, multi_label: bool = False) -> FileLabel
                 )
         if pa.types.is_dictionary(values.type):
             values = values.dictionary_decode()
+        if pa.types.is_decimal(values.type):
+            values = values.cast(pa.float64())
         if multi_label and not is_list and (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
             raise InputError(
                 f"{file} has text in its column {column!r}, expected lists of labels; leave out --data.multi_label, or "
