@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules.reading import folder_layouts
+from datamodules.reading import folder_layouts, folder_links
 from datamodules.reading.class_map import read_class_map
 from datamodules.reading.divided_data import DividedData
 from datamodules.reading.image_files import ImageFiles, files_below, is_image
@@ -77,6 +77,13 @@ class ImageFolder(DividedData):
             )
 
     def setup(self, stage: str) -> None:
+        folder_links.check(
+            {
+                folder_links.Place(split, name): folder / name
+                for split, folder in self._folders.items()
+                for name in self._classes_in(folder)
+            }
+        )
         self.train_set = self._read("train")
         self.val_set = self._read("val")
         self.test_set = self._read("test", needs_labels=stage == "test")

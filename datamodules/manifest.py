@@ -13,6 +13,7 @@ from datamodules.reading.array_cache import MappedStrings
 from datamodules.reading.class_map import (
     WrongLabelsError,
     check_meaning,
+    check_order,
     class_numbers,
     classes_in_text,
     first_of,
@@ -22,7 +23,7 @@ from datamodules.reading.class_map import (
 from datamodules.reading.divided_data import DividedData
 from datamodules.reading.drawn_split import TEST, TRAIN, VAL, used_in
 from datamodules.reading.image_index import IndexedImages
-from datamodules.reading.label_text import check_told, look_alike
+from datamodules.reading.label_text import check_told, joined, look_alike
 from datamodules.reading.multihot import MultiHot
 from datamodules.reading.shared_sequences import Ragged
 from datamodules.reading.splits import SPLITS
@@ -33,7 +34,9 @@ from vit_lightning.data.sampling import IGNORE
 from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 
-VERSION = "manifest 7"
+VERSION = "manifest 8"
+SEPARATORS = (",", ";", "|")
+"""Signs that stand between labels in text."""
 
 
 class Manifest(DividedData):
@@ -103,7 +106,7 @@ class Manifest(DividedData):
         self.group_column = group_column
         self.image_folder = image_folder
         self.image_prefix = image_prefix
-        self.image_ending = image_ending
+        self.image_ending = f".{image_ending}" if image_ending.isalnum() else image_ending
         self.multi_label = multi_label
         self.separator = separator
         self.class_map = class_map
@@ -120,9 +123,24 @@ class Manifest(DividedData):
         if self.class_map is not None:
             return read_class_map(self.class_map)
         try:
-            return classes_in_text(self._training_names())
+            names = classes_in_text(self._training_names())
+            self._check_separator(names)
+            return names
         except WrongLabelsError as error:
             raise self._wrong("train", error.labels, error.why) from error
+
+    def _check_separator(self, names: Collection[str]) -> None:
+        """Refuse labels that hold others with another sign between them; a blank is a part of names too often."""
+        if not self.multi_label:
+            return
+        if found := joined(names, [sign for sign in SEPARATORS if sign != self.separator]):
+            fix = f"give --data.separator {found[1]!r} if it holds several labels, else --data.class_map"
+            raise WrongLabelsError([found[0]], f", whose parts are labels of their own; {fix}")
+        if found := joined(names, [" "]):
+            self.notice(
+                f"the label {found[0]!r} may be several, as each of its words is a label: --data.separator ' ' divides "
+                "them"
+            )
 
     def _training_names(self) -> list[str]:
         """Return the different labels of the training table's training images."""
@@ -302,6 +320,8 @@ class Manifest(DividedData):
 
     def _numbers(self, names: Sequence[str], rows: Ragged, split: str) -> np.ndarray:
         """Return the class of each name in a table."""
+        if self.class_map is not None and array_cache.load(self._file(split))["numbered"].all():
+            check_order(self.class_names, str(self.root / self.tables[split]))
         numbers = class_numbers(names, self.class_names, or_numbers=self.class_map is not None)
         if split == "test" or self.split_column is not None:
             hidden = np.array([is_hidden(name) for name in names], bool) & (numbers < 0)

@@ -21,7 +21,7 @@ from datamodules.reading.parquet_labels import (
 )
 from datamodules.reading.parquet_rows import Rows, number_of_rows, open_table
 from datamodules.reading.shared_sequences import Ragged
-from datamodules.reading.splits import split_files
+from datamodules.reading.splits import check_counted, split_files
 from datamodules.reading.table_columns import only_column
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.image_set import ImageSet
@@ -106,9 +106,21 @@ class Parquet(ImageDataModule):
     @cached_property
     def _files(self) -> dict[str, list[Path]]:
         """The files of each split."""
+        found = self._found_files()
+        check_counted(file for files in found.values() for file in files)
+        return found
+
+    def _found_files(self) -> dict[str, list[Path]]:
         found: dict[str, list[Path]] = {}
         for folder in (self.root, self.root / "data"):
             files, others = split_files(folder, ".parquet")
+            if both := sorted(files.keys() & found.keys()):
+                raise InputError(
+                    f"{found[both[0]][0]} and {files[both[0]][0]} are both {both[0]} data; keep one, or give "
+                    f"--data.root {folder}"
+                )
+            if files and found:
+                self.notice(f"{self.root} and {folder} both hold splits, which are read as one set")
             found = files | found
             if files and others:
                 self.notice(f"{folder} has {others[0]}, which is no split and is left out ({len(others)} such)")
@@ -163,24 +175,24 @@ class Parquet(ImageDataModule):
         classes, ends = [], [np.zeros(1, dtype=np.int64)]
         told = False
         for labels in self._labels(split):
-            if split != "test" or (self.multi_label and needs_labels):
+            if split != "test":
                 labels.check_complete(self._label)
             told = told or labels.listed or not set(labels.names) <= {"0", "1"}
-            source, may_hide = self.class_map or "train", split == "test" and not self.multi_label
-            classes.append(match(labels, self.class_names, source, self.class_map is not None, may_hide))
+            source = self.class_map or "train"
+            classes.append(match(labels, self.class_names, source, self.class_map is not None, split == "test"))
             ends.append(labels.ends[1:] + ends[-1][-1])
-        if hidden := sum(int((each == IGNORE).sum()) for each in classes):
-            rank_zero_info(
-                f"{hidden} of the {sum(map(len, classes))} labels in test*.parquet are hidden: they do not count"
-            )
         rows = Ragged(np.concatenate(classes), np.concatenate(ends))
+        hidden = _hidden(rows)
+        if hidden.all() and len(hidden) and needs_labels:
+            raise InputError(f"{files[0]} has no labels, which {split} needs; predict does without them")
+        if hidden.any():
+            rank_zero_info(f"{hidden.sum()} of the {len(hidden)} labels in test*.parquet are hidden: they do not count")
         if self.multi_label and split == "train" and not told:
             check_told(str(files[0].parent), ("0", "1"), rows.ends, self.num_classes)
         if not self.multi_label:
             return Rows(files, self._image, rows.values, self.root)
-        rows = _shown(rows)
         images = Rows(files, self._image, np.zeros(len(rows), dtype=np.int64), self.root)
-        return MultiHot(images, rows, range(len(rows)), self.num_classes)
+        return MultiHot(images, rows, range(len(rows)), self.num_classes, hidden if hidden.any() else None)
 
     def _check_meaning(self) -> None:
         """Refuse numbers in one file that may be places among the names of another, or names."""
@@ -200,7 +212,6 @@ class Parquet(ImageDataModule):
         return True
 
 
-def _shown(rows: Ragged) -> Ragged:
-    """Return rows without the labels that are hidden."""
-    shown = rows.values != IGNORE
-    return rows if shown.all() else Ragged(rows.values[shown], np.append(0, np.cumsum(shown))[rows.ends])
+def _hidden(rows: Ragged) -> np.ndarray:
+    """Return which rows have a label that is hidden, bool `(rows,)`: what else they have is not the whole truth."""
+    return np.diff(np.append(0, np.cumsum(rows.values == IGNORE))[rows.ends]) > 0

@@ -9,9 +9,16 @@ from pathlib import Path
 import numpy as np
 
 from datamodules.reading import array_cache
-from datamodules.reading.class_map import WrongLabelsError, class_numbers, classes_in_text, first_of, read_class_map
+from datamodules.reading.class_map import (
+    WrongLabelsError,
+    check_order,
+    class_numbers,
+    classes_in_text,
+    first_of,
+    read_class_map,
+)
 from datamodules.reading.downloads import file_system
-from datamodules.reading.label_text import check_told, look_alike
+from datamodules.reading.label_text import check_told, is_whole, look_alike
 from datamodules.reading.remote_files import (
     MissingFile,
     RemoteFile,
@@ -28,7 +35,7 @@ from vit_lightning.data import ImageDataModule
 from vit_lightning.data.subsets import hold_out
 from vit_lightning.errors import InputError
 
-VERSION = "webshards 4"
+VERSION = "webshards 5"
 THREADS = 8
 """Tars that are asked for at once."""
 
@@ -123,6 +130,8 @@ class WebShards(ImageDataModule):
         for fault in self._damage[split]:
             self.report(fault)
         names = list(array_cache.MappedStrings(file, "names"))
+        if self.class_map is not None and any(map(is_whole, names)):
+            check_order(self.class_names, f"{self.address}/{self.patterns[split]}")
         numbers = class_numbers(names, self.class_names, or_numbers=self.class_map is not None)
         if (numbers < 0).any():
             unknown = {name for name, number in zip(names, numbers.tolist(), strict=True) if number < 0}

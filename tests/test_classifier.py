@@ -224,6 +224,55 @@ def test_weights_that_disagree_are_refused(trained, settings, said):
         classifier(**{"net": NetConfig(), "weights": str(trained[0])} | settings)
 
 
+@pytest.fixture
+def named(tmp_path):
+    """The head of a net whose four classes have names."""
+    model = classifier()
+    torch.nn.init.normal_(model.net.head.weight)
+    path = tmp_path / "named.ckpt"
+    facts = {"hyper_parameters": dict(model.hparams), "pytorch-lightning_version": "2.5.0"}
+    torch.save({"state_dict": model.state_dict(), "class_names": ["a", "b", "c", "d"]} | facts, path)
+    return path
+
+
+def begun_with(path, names, stage, **settings):
+    """Return a model as Lightning readies it for data of these classes."""
+    model = Classifier(weights=str(path), num_classes=4, image_size=16, **settings)
+    model._trainer = SimpleNamespace(datamodule=SimpleNamespace(class_names=names))
+    model.setup(stage)
+    model.configure_model()
+    return model
+
+
+@pytest.mark.parametrize("stage", ["fit", "validate", "test", "predict"])
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["d", "b", "c", "a"], "class 0 is 'd' in the data but 'a' in the weights.*order of the weights.*_head reset"),
+        (["a", "x", "c", "d"], "class 1 is 'x' in the data but 'b' in the weights.*same classes.*weights_head reset"),
+    ],
+)
+def test_weights_that_name_their_classes_serve_no_others(named, stage, names, said):
+    with pytest.raises(InputError, match=said):
+        begun_with(named, names, stage)
+    if stage == "fit":
+        assert begun_with(named, names, stage, weights_head="reset").class_names == names
+
+
+@pytest.mark.parametrize("stage", ["fit", "test", "predict"])
+def test_weights_hand_on_the_names_of_their_classes(named, stage):
+    assert begun_with(named, [], stage).class_names == ["a", "b", "c", "d"]
+    assert begun_with(named, ["a", "b", "c", "d"], stage).class_names == ["a", "b", "c", "d"]
+
+
+def test_a_head_that_was_filled_before_is_held_against_the_data(named):
+    model = classifier(weights=str(named))
+    model._trainer = SimpleNamespace(datamodule=SimpleNamespace(class_names=["b", "a", "c", "d"]))
+    for stage in ("fit", "test"):
+        with pytest.raises(InputError, match="class 0 is 'b' in the data but 'a' in the weights"):
+            model.setup(stage)
+
+
 TINY = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
 SYNTHETIC = ("--data", "Synthetic", "--data.train_size", 32, "--data.eval_size", 8, "--data.batch_size", 16)
 SYNTHETIC += ("--data.num_workers", 0)

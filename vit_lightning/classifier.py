@@ -22,6 +22,7 @@ from vit_lightning.training.metrics import WeightedMean, split_metrics
 from vit_lightning.training.optim import Optim, Schedule
 from vit_lightning.training.recipe import RecipeModel
 from vit_lightning.weights import OpenedWeights, open_weights
+from vit_lightning.weights.class_names import check_order
 
 
 class Classifier(RecipeModel):
@@ -49,8 +50,8 @@ class Classifier(RecipeModel):
         weights: Weights to start from, in any layout that convert reads, at a local path, https address or
             hf://owner/repo[/file]. To go on with a run of ours, use --ckpt_path instead.
         weights_raw: Of weights with their average, or a teacher with its student, take what was trained.
-        weights_head: Head to start from. keep: that of the weights, whose classes must be the data's; reset: a new one
-            at zero, as the paper fine-tunes.
+        weights_head: Head to start from. keep: that of the weights, whose classes must be the data's, by name where the
+            weights say their names; reset: a new one at zero, as the paper fine-tunes.
         weights_resampling: How positions get to another grid: bilinear is the paper's, bicubic suits DINOv2.
         weights_adapt: Also fit the weights' first layer to another patch size or number of channels.
         freeze_trunk: Train the head alone, on the features of a net in evaluation mode (linear probe).
@@ -136,6 +137,7 @@ class Classifier(RecipeModel):
         )
         self.weights = weights
         self.class_names: list[str] = []
+        self.head_names: list[str] = []  # classes of the head that came from weights
         self.has_seen_labels = False
         self.imbalance_loss: ImbalanceLoss | None = None
         self.class_counts: ClassCounts | None = None
@@ -166,6 +168,9 @@ class Classifier(RecipeModel):
         options = {"resampling": self.hparams.weights_resampling, "adapt": self.hparams.weights_adapt}
         report = opened.fill(net, self.hparams.weights_head, **options)
         check_finite(net.state_dict(), self.weights or "")
+        self.head_names = report.class_names
+        self._match_head(self.class_names)
+        self.class_names = self.class_names or self.head_names
         if report.window is not None and self.hparams["window"] is None:
             low, high = report.window
             report.notes.append(f"trained with --data.window [{low:g}, {high:g}], and these data have none")
@@ -319,7 +324,8 @@ class Classifier(RecipeModel):
         self.has_seen_labels = False
         data = self.trainer.datamodule  # type: ignore[attr-defined]  # set by Lightning from outside
         names = list(getattr(data, "class_names", ()))  # those of any LightningDataModule
-        if stage != "fit":
+        self._match_head(names)
+        if stage != "fit" and not self.head_names:
             self._match_class_names(names, self.class_names, "model")
         if names and len(names) != self.hparams.num_classes:
             raise InputError(
@@ -346,6 +352,11 @@ class Classifier(RecipeModel):
         self._match_class_names(self.class_names, trained, "checkpoint")
         self.class_names = self.class_names or trained
         imbalance.report_counts(checkpoint.get("class_counts"), self.class_counts)
+
+    def _match_head(self, names: list[str]) -> None:
+        """Hold the data's classes against those of the head that came from weights."""
+        if said := check_order(names, self.head_names):
+            rank_zero_warn(said)
 
     def _match_class_names(self, names: list[str], trained: list[str], owner: str) -> None:
         """Classes are those of the checkpoint, or of the model; data that has classes of its own must have the same."""

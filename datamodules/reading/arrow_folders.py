@@ -86,10 +86,11 @@ def split_folders(root: Path) -> tuple[dict[str, list[Path]], list[str]]:
     """
     if (root / STATE).is_file():
         return {"train": [root]}, []
-    if not (root / SPLITS).is_file():
-        return {}, []
-    with reading(root / SPLITS):
-        names = [str(name) for name in json.loads(read_whole(root / SPLITS))["splits"]]
+    if (root / SPLITS).is_file():
+        with reading(root / SPLITS):
+            names = [str(name) for name in json.loads(read_whole(root / SPLITS))["splits"]]
+    else:  # each split was saved by itself
+        names = sorted(path.parent.name for path in root.glob(f"*/{STATE}"))
     found: dict[str, list[Path]] = {}
     for name in names:
         split = SPLIT_OF.get(name.lower())

@@ -17,6 +17,7 @@ from datamodules.reading.label_text import (
     difference,
     is_whole,
     nested,
+    text_lines,
     twins,
     whole_number,
 )
@@ -47,7 +48,7 @@ def read_lines(path: str | Path) -> list[str]:
     Raises:
         ValueError: saying why it cannot be read.
     """
-    return [line.strip() for line in _read_text(path).splitlines() if line.strip()]
+    return [line.strip() for line in text_lines(_read_text(path)) if line.strip()]
 
 
 def read_class_map(path: Path) -> list[str]:
@@ -69,10 +70,7 @@ def read_class_map(path: Path) -> list[str]:
             names = _names_in_table(text, DELIMITERS[kind])
         else:
             names = _names_in_json(text) if kind == ".json" else _names_in_lines(text)
-        for name in names:
-            if nested(name) is not None:
-                raise ValueError(f"it has the list or object {name!r:.60}, expected a name")
-            check_name(name)
+        names = list(map(_checked_name, names))
         if twice := [name for name, count in Counter(names).items() if count > 1]:
             raise ValueError(f"it has the name {twice[0]!r} twice; give each class a name of its own")
         if pair := twins(names, numbers=False):
@@ -80,6 +78,19 @@ def read_class_map(path: Path) -> list[str]:
     except (ValueError, csv.Error) as error:
         raise InputError(f"--data.class_map {path} cannot be read: {error}") from error
     return names
+
+
+def _checked_name(text: str) -> str:
+    """Return the name of a class without the spaces around it, or raise ValueError."""
+    if nested(text) is not None:
+        raise ValueError(f"it has the list or object {text!r:.60}, expected a name")
+    try:
+        name = check_name(text)
+    except ValueError as error:
+        raise ValueError(f"it has the name {text!r:.60}, {error}") from error
+    if not name:
+        raise ValueError(f"it has the name {text!r:.60}, which is empty; write a name, as its place is a class")
+    return name
 
 
 class WrongLabelsError(Exception):
@@ -206,6 +217,26 @@ def class_numbers(labels: Iterable[str], class_names: Sequence[str], or_numbers:
     return np.fromiter(map(number, labels), np.int32)
 
 
+def check_order(class_names: Sequence[str], place: str) -> None:
+    """Refuse numbers as labels where the names of a class map are the same numbers in another order.
+
+    Args:
+        class_names: the names in the map.
+        place: where such labels stand.
+
+    Raises:
+        InputError: naming the first that means two classes.
+    """
+    numbers = [whole_number(name) for name in class_names if is_whole(name)]
+    if numbers and not numbers_in_place(class_names) and {*numbers} == {*map(str, range(len(class_names)))}:
+        first = next(number for number, name in enumerate(numbers) if name != str(number))
+        raise InputError(
+            f"{place} has numbers as labels, and the classes of --data.class_map are numbers in another order: "
+            f"{first} may be the name of a class or the place of {numbers[first]}; order the map as 0, 1, 2, ..., or "
+            "give the classes other names"
+        )
+
+
 def numbers_in_place(class_names: Sequence[str]) -> bool:
     """Tell whether each name that is a number is that of its class."""
     return all(whole_number(name) == str(place) for place, name in enumerate(class_names) if NUMBER.fullmatch(name))
@@ -247,7 +278,10 @@ def not_utf8(data: bytes) -> str:
 
 
 def _names_in_lines(text: str) -> list[str]:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = text_lines(text.rstrip())
+    if blank := next((number for number, line in enumerate(lines, start=1) if len(lines) > 1 and not line.strip()), 0):
+        raise ValueError(f"its line {blank} is blank, which leaves it open whether a class lacks its name; remove it")
+    lines = [line.strip() for line in lines if line]
     found = _numbered_lines(lines)
     if lines and SEPARATED.search(lines[0]):  # it may be a header
         found = found or _numbered_lines(lines[1:])
@@ -299,7 +333,8 @@ def _numbered_lines(lines: Sequence[str]) -> str:
 
 def _names_in_table(text: str, delimiter: str) -> list[str]:
     """Return the names of a table with a column of names and one of numbers, in the order of the numbers."""
-    rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines(), delimiter=delimiter, strict=True)]
+    lines = (f"{line}\n" for line in text_lines(text))
+    rows = [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=delimiter, strict=True)]
     rows = [row for row in rows if any(row)]
     widths = {len(row) for row in rows}
     if widths == {1}:
@@ -308,7 +343,10 @@ def _names_in_table(text: str, delimiter: str) -> list[str]:
             "column of numbers"
         )
     if widths != {2}:
-        raise ValueError("expected a column of names and one of numbers")
+        raise ValueError(
+            f"expected a column of names and one of numbers, without others, but it has {max(widths, default=0)} "
+            "columns"
+        )
     rows = rows if any(map(str.isdecimal, rows[0])) else rows[1:]
     numbered = [place for place in range(2) if rows and all(row[place].isdecimal() for row in rows)]
     if len(numbered) != 1:

@@ -1,5 +1,6 @@
 """COCO's JSON as a table: a row per image, with the classes of its annotations."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,12 +44,16 @@ def rows(content: Mapping[str, Any], table: Path) -> Iterator[dict[str, Any]]:
 def _by_id(entries: Sequence[Any], what: str, field: str, table: Path) -> dict[str, str]:
     """Return a field of each entry by the entry's id as text."""
     found: dict[str, str] = {}
+    ids: dict[str, Any] = {}
     for place, entry in enumerate(entries):
         if not isinstance(entry, dict) or entry.get("id") is None or entry.get(field) in (None, ""):
             raise InputError(f"{table} has no id or no {field} in {what} {place}, counted from 0")
         number = _id(entry["id"])
         if number in found:
-            raise InputError(f"{table} has two of {what} id {number}; give each an id of its own")
+            both = json.dumps(ids[number]), json.dumps(entry["id"])
+            alike = f" ({both[0]} and {both[1]} are taken for one)" if both[0] != both[1] else ""
+            raise InputError(f"{table} has two of {what} id {number}; give each an id of its own{alike}")
+        ids[number] = entry["id"]
         try:
             found[number] = plain_text(entry[field])
         except ValueError as error:

@@ -57,6 +57,11 @@ def check_name(text: str) -> str:
     return name
 
 
+def text_lines(text: str) -> list[str]:
+    """Return the lines of a text, which end at line feeds alone, with or without a carriage return before them."""
+    return text.replace("\r\n", "\n").split("\n")
+
+
 def plain_text(value: Any) -> str:
     """Return a label of any type as text, empty where it stands for a missing one.
 
@@ -65,6 +70,7 @@ def plain_text(value: Any) -> str:
     """
     if value is None or value != value:
         return ""
+    value = float(value) if isinstance(value, Decimal) else value
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, str | int | float) or value in (math.inf, -math.inf):
@@ -94,7 +100,7 @@ class LabelKinds:
         elif isinstance(value, bool):
             kind = "truth values"
         else:
-            kind = "numbers" if isinstance(value, int | float) and value == value else ""
+            kind = "numbers" if isinstance(value, int | float | Decimal) and value == value else ""
         if not kind or (kind in self.seen and len(self.seen) == 1):
             return
         self.seen.setdefault(kind, value)
@@ -202,6 +208,27 @@ def twins(labels: Iterable[str], numbers: bool = True) -> tuple[str, str] | None
         other = seen.setdefault(_same(label) if numbers else _visible(label), label)
         if other != label:
             return other, label
+    return None
+
+
+def joined(names: Collection[str], separators: Iterable[str]) -> tuple[str, str] | None:
+    """Return the first name that is made of others, and what stands between them, as "cat,dog" beside cat and dog."""
+    for separator in separators:
+        for name in sorted(name for name in names if separator in name):
+            parts = {part.strip() for part in name.split(separator)} - {""}
+            if len(parts) > 1 and parts <= set(names):
+                return name, separator
+    return None
+
+
+def alike(values: Iterable[str]) -> tuple[str, str] | None:
+    """Return the first two different values that are one number or one text in two spellings, as p1 and P1 are."""
+    form = {value: value.casefold() for value in sorted(set(values))}
+    first: dict[str | Decimal, str] = {}
+    for value, folded in form.items():
+        other = first.setdefault(_same(folded), value)
+        if other != value:
+            return other, value
     return None
 
 

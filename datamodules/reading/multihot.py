@@ -45,8 +45,12 @@ class MultiHot:
         return len(self.source)
 
     def __getitem__(self, index: int) -> tuple[Any, Tensor]:
+        return self.source[index][0], self.label_at(index)
+
+    def label_at(self, index: int) -> Tensor:
+        """Return the label of an image."""
         if self.hidden is not None and self.hidden[index]:
-            return self.source[index][0], torch.full((self.num_classes,), float(IGNORE))
+            return torch.full((self.num_classes,), float(IGNORE))
         label = torch.zeros(self.num_classes)
         label[torch.as_tensor(self.rows[int(self.row_of[index])], dtype=torch.int64)] = 1
-        return self.source[index][0], label
+        return label

@@ -11,6 +11,7 @@ import numpy as np
 from datamodules.reading.class_map import (
     WrongLabelsError,
     check_names,
+    check_order,
     class_numbers,
     classes_of,
     is_hidden,
@@ -21,6 +22,7 @@ from datamodules.reading.label_text import NUMBER, check_name, difference, has_v
 from datamodules.reading.parquet_rows import open_table, read_columns
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
+from vit_lightning.terminal import counted
 
 MISSING = -1
 """Place of a label that is absent, or hidden as -1 in published test sets."""
@@ -51,7 +53,8 @@ class FileLabels:
         missing = self.places == MISSING
         if missing.any():
             raise InputError(
-                f"{self.file} has {missing.sum()} rows without a {column}, the first is row {self.row(missing)}"
+                f"{self.file} has no label in its column {column!r} in {counted(int(missing.sum()), 'row')}, the first "
+                f"is row {self.row(missing)}"
             )
 
     def first(self, wanted: Collection[str]) -> tuple[int, str] | None:
@@ -95,7 +98,7 @@ def holds_numbers(file: Path, column: str) -> bool:
     kind = open_table(file).schema_arrow.field(column).type
     kind = kind.value_type if pa.types.is_list(kind) or pa.types.is_large_list(kind) else kind
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
 
 
 def read_labels(file: Path, column: str, multi_label: bool = False) -> FileLabels:
@@ -131,6 +134,8 @@ def read_labels(file: Path, column: str, multi_label: bool = False) -> FileLabel
                 )
         if pa.types.is_dictionary(values.type):
             values = values.dictionary_decode()
+        if pa.types.is_decimal(values.type):
+            values = values.cast(pa.float64())
         if multi_label and not is_list and (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
             raise InputError(
                 f"{file} has text in its column {column!r}, expected lists of labels; leave out --data.multi_label, or "
@@ -216,6 +221,8 @@ def match(
     Raises:
         InputError: naming file, row and label of the first that is no class.
     """
+    if or_numbers and found.numbered:
+        check_order(class_names, str(found.file))
     numbers = class_numbers(found.names, class_names, or_numbers and found.numbered)
     if found.numbered and not or_numbers and (numbers >= 0).any() and not numbers_in_place(class_names):
         raise InputError(

@@ -13,6 +13,8 @@ SPLITS = {
     "test": ("test", "testing"),
 }
 SPLIT_OF = {name: split for split, names in SPLITS.items() for name in names}
+COUNTED = re.compile(r"(.+)-(\d+)-of-(\d+)")
+"""Names of files that say how many there are."""
 KNOWN = ", ".join(SPLIT_OF)
 
 
@@ -70,9 +72,36 @@ def _by_split(named: Iterable[tuple[Path, str]]) -> dict[str, list[Path]]:
     return found
 
 
+def check_counted(files: Iterable[Path]) -> None:
+    """Refuse files such as train-00000-of-00002.parquet that are too few, or left over from another set.
+
+    Raises:
+        InputError: naming one of the files, and what is missing or too many.
+    """
+    counted = [(path, match) for path in files if (match := COUNTED.match(path.name))]
+    found: dict[Path, tuple[Path, int]] = {}
+    numbers: dict[Path, dict[int, Path]] = {}
+    for path, match in counted:
+        series, total = path.parent / match[1], int(match[3])
+        first, count = found.setdefault(series, (path, total))
+        if total != count:
+            raise InputError(
+                f"{first} is one of {count} files and {path} one of {total}; remove those of the other set"
+            )
+        other = numbers.setdefault(series, {}).setdefault(int(match[2]), path)
+        if other != path:
+            raise InputError(f"{other} and {path} are both file {int(match[2])} of {total}; remove one")
+    for series, (first, count) in found.items():
+        if lacking := sorted(set(range(count)) - numbers[series].keys()):
+            raise InputError(
+                f"{first} is one of {count} files, of which {len(lacking)} are missing, such as number {lacking[0]}; "
+                "fetch them, or rename what is there"
+            )
+
+
 def _split_name(name: str) -> str:
     """Return what Hugging Face calls the split of a file train_extra-00000-of-00001.parquet, else the first word."""
-    counted = re.match(r"(.+)-\d+-of-\d+", name)
+    counted = COUNTED.match(name)
     return counted[1] if counted else _first_word(name)
 
 

@@ -123,14 +123,15 @@ def read(
             elif columns.one_hot:
                 labels = [name for name, cell in zip(columns.labels, given, strict=True) if _is_set(cell, name)]
             else:
-                labels = [label for cell in given for label in _labels(cell, multi_label, separator, kinds)]
-            if is_hidden:
-                labels = [label for label in labels if label.lower() not in MISSING]
-            elif missing := next((label for label in labels if label.lower() in MISSING), None):
+                labels = [label for cell in given for label in _labels(cell, multi_label, separator, kinds, is_hidden)]
+            missing = next((label for label in labels if label.lower() in ("", *MISSING)), None)
+            if is_hidden and missing is not None:  # what else the row has is not the whole truth
+                labels, is_blank = [], True
+            elif missing is not None:
                 raise ValueError(f"the label {missing!r}, which stands for a missing one,")
         except ValueError as error:
             raise InputError(f"{table} has {error} in row {row} ({path})") from error
-        if len(labels) != 1 and not multi_label and columns.labels and (labels or not is_hidden):
+        if len(labels) != 1 and not multi_label and columns.labels and not is_blank:
             raise InputError(
                 f"{table} has {len(labels)} labels in row {row} ({path}), expected one; "
                 "give --data.multi_label true for images with several labels or none"
@@ -192,8 +193,8 @@ def _path(cells: Sequence[Any]) -> str:
     return "/".join([parts[0], *(part.strip("/") for part in parts[1:])])
 
 
-def _labels(cell: Any, multi_label: bool, separator: str, kinds: LabelKinds) -> list[str]:
-    """Return the labels in a cell."""
+def _labels(cell: Any, multi_label: bool, separator: str, kinds: LabelKinds, may_hide: bool = False) -> list[str]:
+    """Return the labels in a cell; one is empty where it may be hidden and is."""
     if isinstance(cell, str) and (found := nested(cell.strip())) is not None:
         cell = found
     if isinstance(cell, dict) and list(cell) == ["choices"] and isinstance(cell["choices"], list):  # Label Studio's
@@ -214,6 +215,8 @@ def _labels(cell: Any, multi_label: bool, separator: str, kinds: LabelKinds) -> 
     labels = [plain_text(part) for part in parts]
     if not multi_label:
         return list(filter(None, labels))
+    if "" in labels and may_hide:
+        return [""]
     if "" in labels:
         nothing = "nothing in its list" if isinstance(cell, list) else "nothing, not even an empty list,"
         raise ValueError(f"{nothing} where a label is expected; write [] for an image without any,")

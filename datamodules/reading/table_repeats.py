@@ -4,12 +4,13 @@ import posixpath
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from datamodules.reading.label_text import alike
 from datamodules.reading.table_paths import Paths
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.errors import InputError
@@ -69,7 +70,7 @@ def check_apart(tables: Sequence[Listed]) -> None:
 
 
 def check_groups(groups: Mapping[str, Sequence[str]], column: str) -> None:
-    """Refuse a group of images that two splits have.
+    """Refuse a group of images that two splits have, or that has two spellings.
 
     Args:
         groups: the group of each image, by split.
@@ -78,6 +79,11 @@ def check_groups(groups: Mapping[str, Sequence[str]], column: str) -> None:
     Raises:
         InputError: naming the first such group.
     """
+    if pair := alike(chain.from_iterable(groups.values())):
+        raise InputError(
+            f"--data.group_column {column} has {pair[0]!r:.60} and {pair[1]!r:.60}, which may be one in two spellings; "
+            "write both alike, or give the groups other names"
+        )
     for one, other in combinations(groups, 2):
         if both := sorted(set(groups[one]) & set(groups[other])):
             raise InputError(

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, NamedTuple
 from datamodules.reading import strict_json
 from datamodules.reading.damaged_files import reason
 from datamodules.reading.image_files import ENDINGS
-from datamodules.reading.label_text import LabelKinds, check_name, nested, plain_text, refuse_vector
+from datamodules.reading.label_text import LabelKinds, check_name, nested, plain_text, refuse_vector, text_lines
 from vit_lightning.errors import InputError, listing
 
 META = re.compile(r"__[^/]*__($|/)")
@@ -90,7 +90,7 @@ class SampleForm:
             ValueError: saying what is wrong with it.
         """
         if not f".{ending}".endswith(".json"):
-            lines = [line.strip() for line in data.decode("utf-8-sig").splitlines() if line.strip()]
+            lines = [line.strip() for line in text_lines(data.decode("utf-8-sig")) if line.strip()]
             return self._checked([_line(line, ending) for line in lines], f".{ending} holds {len(lines)} lines")
         try:
             content = strict_json.loads(data)

@@ -59,10 +59,14 @@ class TarSamples:
         data = self.files.read(tar, int(self.places[number]), size)
         if len(data) < size:
             raise BrokenImage(self.keys[number], f"{self.files[tar].url} ends before it")
+        return data, self.label_at(number)
+
+    def label_at(self, number: int) -> int | Tensor:
+        """Return the label of a sample."""
         classes = self.classes[number]
         if not isinstance(self.classes, Ragged):
-            return data, int(classes)
-        return data, torch.zeros(self.num_classes).index_fill(0, torch.as_tensor(classes, dtype=torch.int64), 1)
+            return int(classes)
+        return torch.zeros(self.num_classes).index_fill(0, torch.as_tensor(classes, dtype=torch.int64), 1)
 
     def announce(self, numbers: np.ndarray) -> None:
         """Begin to fetch the tars of samples that come soon."""

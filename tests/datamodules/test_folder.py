@@ -136,7 +136,7 @@ def test_classes_are_sorted_as_text(tmp_path):
 
 def test_class_map_decides_the_order(tree, tmp_path, caplog):
     path = tmp_path / "classes.txt"
-    path.write_text("270\n90\n\n0\n180\n360\n")
+    path.write_text("270\n90\n0\n180\n360\n\n")
     put(tree / "val/360/a.jpg")
     with caplog.at_level("INFO"):
         data = ready(tree, class_map=path)
@@ -319,3 +319,83 @@ def test_a_root_with_one_class_says_that_two_are_needed(tmp_path, name):
     put(tmp_path / name / "0.jpg")
     with pytest.raises(InputError, match=f"holds one folder with images, '{name}', and a classifier needs two classes"):
         _ = folder(tmp_path).class_names
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        (
+            [f"asl_alphabet_{split}/{name}/a.jpg" for split in ("train", "test") for name in "ab"],
+            r"holds the folders asl_alphabet_test and asl_alphabet_train, which are called as parts of a set are",
+        ),
+        (["dataset_train/a.jpg", "dataset_valid/a.jpg"], r"holds the folders dataset_train and dataset_valid"),
+        (["seg_train/seg_train/a/a.jpg", "seg_test/seg_test/a/a.jpg"], r"holds the folders seg_test and seg_train"),
+        (["a-Val2/a.jpg", "a-Train1/a.jpg", "b/a.jpg"], r"holds the folders a-Train1 and a-Val2"),
+        (["fold1/a/a.jpg", "fold2/a/a.jpg", "fold3/a/a.jpg"], r"holds the folders fold1 and fold2"),
+        (["images/a/a.jpg", "masks/a/a.jpg"], r"holds the folders images and masks, which are called as parts"),
+        (
+            [f"{part}/{name}/a.jpg" for part in ("day", "night") for name in "ab"],
+            r"holds day and night, each of which holds a and b: if these are the classes, .* --data\.root .*/day;",
+        ),
+        (
+            ["flowers/rose/a.jpg", "flowers/tulip/a.jpg", "rose/a.jpg", "tulip/a.jpg"],
+            r"holds the folders rose and flowers/rose: if both are one class, move",
+        ),
+        (
+            ["train/flowers/rose/a.jpg", "train/rose/a.jpg", "val/rose/a.jpg"],
+            r"/train holds the folders rose and flowers/rose",
+        ),
+        (
+            ["train/animals/a/a.jpg", "train/animals/b/a.jpg", "val/animals/a/a.jpg"],
+            r"/train holds one folder, animals, and a and b in it; move them up if they are the classes, as train/a",
+        ),
+    ],
+)
+def test_parts_of_a_set_are_no_classes(tmp_path, files, said):
+    for number, file in enumerate(files):
+        put(tmp_path / file, number)
+    with pytest.raises(InputError, match=said):
+        ready(tmp_path)
+
+
+@pytest.mark.parametrize("top", ["", "train/"])
+@pytest.mark.parametrize(
+    "files",
+    [
+        ["cat/2019/a.jpg", "cat/2020/a.jpg", "dog/2019/a.jpg"],
+        ["bullet train/a.jpg", "test tube/a.jpg"],
+        ["cat/images/a.jpg", "dog/images/a.jpg"],
+    ],
+)
+def test_folders_inside_classes(tmp_path, top, files):
+    for number, file in enumerate(files):
+        for copy in "bcde":
+            put(tmp_path / top / f"{file.removesuffix('.jpg')}{copy}.jpg", number)
+    assert ready(tmp_path).num_classes == 2
+
+
+def test_one_folder_or_file_in_two_classes_or_splits(tmp_path):
+    for number, file in enumerate(("train/a/0.jpg", "train/a/1.jpg", "train/b/2.jpg", "val/a/3.jpg", "val/b/4.jpg")):
+        put(tmp_path / file, number)
+    for link, target in (
+        ("train/c", "a"),
+        ("train/b/link.jpg", "../a/0.jpg"),
+        ("val/a/link.jpg", "../../train/a/0.jpg"),
+        ("val/c", "../train/b"),
+        ("test", "train"),
+    ):
+        (tmp_path / link).symlink_to(target)
+        if link == "val/c":
+            (tmp_path / "train/c").mkdir()
+        with pytest.raises(InputError, match=r"are one through a link; keep it in one class of one split"):
+            ready(tmp_path)
+        (tmp_path / link).unlink()
+    (tmp_path / "pool").mkdir()
+    put(tmp_path / "pool/x.jpg")
+    for link in ("train/a/x.jpg", "val/a/x.jpg"):
+        (tmp_path / link).symlink_to(tmp_path / "pool/x.jpg")
+    with pytest.raises(InputError, match=r"train/a/x\.jpg and .*val/a/x\.jpg are one through a link"):
+        ready(tmp_path)
+    (tmp_path / "val/a/x.jpg").unlink()
+    (tmp_path / "test").symlink_to("val")
+    assert len(ready(tmp_path).test_set) == 2

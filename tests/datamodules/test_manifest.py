@@ -105,7 +105,7 @@ def test_whole_numbers_are_class_numbers(root):
 def test_class_map(root, tmp_path):
     write(root / "train.csv", ROWS["train"])
     path = tmp_path / "classes.txt"
-    path.write_text("owl\nfox\n\ndog\ncat\n")
+    path.write_text("owl\nfox\ndog\ncat\n\n")
     data = manifest(root, class_map=path)
     assert data.num_classes == 4
     assert not (tmp_path / "cache").exists()  # nothing was read

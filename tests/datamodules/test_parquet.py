@@ -119,7 +119,7 @@ def test_wrong_labels(tmp_path):
     data = ready(tmp_path, val_fraction=0.0)
     assert data.test_set.labels.tolist() == [IGNORE, IGNORE, 0]
     write(tmp_path / "train.parquet", [0, None])
-    with pytest.raises(InputError, match="1 rows without a label"):
+    with pytest.raises(InputError, match="no label in its column 'label' in 1 row, the first is row"):
         ready(tmp_path)
 
 
@@ -284,7 +284,7 @@ def test_numbers_are_the_same_classes_in_every_type(numbers, train_type, test_ty
         ([0, 1], None, ["0", "cat"], r"val\.parquet has in row 2 the label 'cat', which train lacks"),
         ([0, 1], None, [1, 2], r"val\.parquet has in row 2 the label '2', which train lacks"),
         ([0.0, 0.5], None, [0], r"expected whole numbers or text, but has in row 2 the label 0\.5"),
-        ([0, -1], None, [0], r"train\.parquet has 1 rows without a label, the first is row 2"),
+        ([0, -1], None, [0], r"train\.parquet has no label in its column 'label' in 1 row, the first is row 2"),
         ([[0], [1]], None, [0], r"train\.parquet has lists in its column 'label'; give --data\.multi_label true"),
         (['["cat"]', "dog"], None, ["dog"], r"train\.parquet has .* in row 1 the label '\[\"cat\"\]'"),
         ([{"a": 1}], None, [0], r"train\.parquet has struct<a: int64> in its column 'label'"),

@@ -29,6 +29,7 @@ class ImageSet(Protocol):
     - `labels`, an int array `(n,)`. With it, all labels are checked before the first step.
     - `blocks`, an int array `(n,)` that says in which block each record lies, for a set that is slow to read at random.
       With it, training goes through some blocks at a time.
+    - `label_at(index)`, which returns the label of a record without reading its image.
     - `announce(numbers)`, which is called in the main process with the records that come soon, so that the set may
       fetch them.
     """
@@ -54,6 +55,12 @@ def record_of(source: Numbered, index: int) -> tuple[Any, Any]:
         )
     image, label = record
     return image, label
+
+
+def label_of(source: Numbered, index: int) -> Any:
+    """Return the label of a record, without its image where the set can do without."""
+    label_at = getattr(source, "label_at", None)
+    return record_of(source, index)[1] if label_at is None else label_at(index)
 
 
 def keys_of(images: Any) -> Sequence[Any]:

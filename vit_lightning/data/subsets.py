@@ -41,6 +41,10 @@ class Subset:
     def __getitem__(self, index: int) -> Any:
         return self.source[int(self.indices[index])]
 
+    def label_at(self, index: int) -> Any:
+        """Return the label of a record."""
+        return image_set.label_of(self.source, int(self.indices[index]))
+
     def announce(self, numbers: np.ndarray) -> None:
         """Tell the source which records come soon."""
         image_set.announce(self.source, self.indices[numbers])

@@ -65,6 +65,11 @@ class OpenedWeights:
         """Classes of the head that the weights have; 0: none."""
         return self._understand(self.stated.heads, None, self.stated)[0].num_classes
 
+    @property
+    def class_names(self) -> list[str]:
+        """Names of the classes of the head that the weights have; empty: they do not say."""
+        return list(self._understand(self.stated.heads, None, self.stated)[0].class_names)
+
     def build(
         self, heads: int | None = None, image_size: Size | None = None, resampling: Resampling = "bilinear"
     ) -> tuple[Net, Report]:

@@ -10,11 +10,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
+from vit_lightning.classifier import Classifier
 from vit_lightning.commands.doctor.findings import Finding
 from vit_lightning.commands.doctor.machine import Machine
 from vit_lightning.commands.doctor.verb import _hidden_folders, _lines, _machine, _steps
+from vit_lightning.models import NetConfig
 
 CHANCE = np.random.default_rng(0)
 NET = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
@@ -46,6 +49,17 @@ def doctor(app, folder):
 
 def topics(content: dict, severity: str) -> set[str]:
     return {finding["topic"] for finding in content["findings"] if finding["severity"] == severity}
+
+
+def test_a_head_of_weights_for_other_classes(doctor, tmp_path):
+    model = Classifier(net=NetConfig(variant="mu/8"), num_classes=2, image_size=16)
+    model.configure_model()
+    content = {"state_dict": model.state_dict(), "hyper_parameters": dict(model.hparams), "class_names": ["dog", "cat"]}
+    torch.save(content | {"pytorch-lightning_version": "2.5.0"}, tmp_path / "named.ckpt")
+    done, found = doctor("--model.weights", tmp_path / "named.ckpt")
+    assert done.code == 1 and "class 0 is 'cat' in the data but 'dog' in the weights" in done.out
+    assert topics(found, "error") == {"config"}
+    assert doctor("--model.weights", tmp_path / "named.ckpt", "--model.weights_head", "reset")[0].code == 0
 
 
 def test_a_sound_set_passes(doctor):

@@ -15,6 +15,7 @@ from vit_lightning.commands.prepare.packing import Encoding, Form, Packing, _Bat
 from vit_lightning.data import chunks, images
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.sampling import IGNORE
+from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 
 
@@ -49,6 +50,33 @@ def test_other_labels_or_names_are_another_set(tmp_path):
     for options in ({"labels": [*LABELS[:-1], 2]}, {"labels": LABELS[::-1]}, {"names": "abcdefgx"}):
         with pytest.raises(InputError, match="holds shards of images with other names or labels; remove it or give"):
             packing(tmp_path, **options)
+
+
+class Vectors:
+    """Two white images, of which each may show several of three classes."""
+
+    def __init__(self, first: list[float]) -> None:
+        self.vectors = torch.tensor([first, [0.0, 1.0, 0.0]])
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, number: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.full((3, 4, 4), 255, dtype=torch.uint8), self.vectors[number]
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_other_vectors_of_labels_are_another_set(tmp_path, half):
+    def packed(*first: float) -> Packing:
+        source = Vectors(list(first))
+        part = Subset(source, np.arange(2)) if half else source
+        return Packing(Encoding(part, 3, Form(None, 90, 2), "raise", may_hide=True), tmp_path, 0, 0)
+
+    packed(1, 0, 1).run(lambda done: None)
+    assert packed(1, 0, 1).images_done == 2
+    for other in ((0, 0, 1), (1, 1, 1), (IGNORE, IGNORE, IGNORE)):
+        with pytest.raises(InputError, match="holds shards of images with other names or labels; remove it or give"):
+            packed(*other)
 
 
 def test_the_mean_size_is_that_of_the_images_that_are_there(tmp_path):
@@ -123,12 +151,15 @@ def test_shards_of_another_form_are_refused(tmp_path, form, said):
 
 def test_shards_of_more_images_are_another_set(tmp_path):
     class Unlabelled(Squares):
-        """Keys alone tell sets apart."""
+        """Its labels are known from its records alone."""
 
         labels = property(lambda self: None, lambda self, labels: setattr(self, "_size", len(labels)))
 
         def __len__(self) -> int:
             return self._size
+
+        def __getitem__(self, number: int) -> tuple[torch.Tensor, int]:
+            return torch.full((3, 4, 4), 255, dtype=torch.uint8), 0
 
     Packing(Encoding(Unlabelled(LABELS), 3, Form(9, 90, 2), "raise"), tmp_path, 0, 0)
     Packing(Encoding(Unlabelled(LABELS), 3, Form(9, 90, 2), "raise"), tmp_path, 0, 0)

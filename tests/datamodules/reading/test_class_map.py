@@ -1,3 +1,4 @@
+import json
 from collections import Counter
 
 import pytest
@@ -10,7 +11,7 @@ from vit_lightning.errors import InputError
 
 def test_names_in_order_and_files_that_hold_none(tmp_path):
     path = tmp_path / "names.txt"
-    path.write_text("zebra\n\n ant \n", encoding="utf-8")
+    path.write_text("zebra\n ant \n\n", encoding="utf-8")
     assert read_class_map(path) == ["zebra", "ant"]
     path.write_bytes(b"\xff\xfe\xfd")
     with pytest.raises(InputError, match=r"names\.txt cannot be read: it is not UTF-8 text"):
@@ -181,3 +182,38 @@ def test_names_with_numbers_in_them_are_names(tmp_path):
         ["'t Hooft", "O'Neil"],
     ):
         assert read(tmp_path / "names.txt", "\n".join(names)) == names
+
+
+@pytest.mark.parametrize("sign", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1e", "\r"])
+@pytest.mark.parametrize("ending", ["txt", "json", "csv"])
+def test_signs_that_end_no_line_make_no_two_classes(tmp_path, sign, ending):
+    file = tmp_path / f"names.{ending}"
+    text = {"txt": f"a{sign}b\nc\n", "json": json.dumps([f"a{sign}b", "c"]), "csv": f'"a{sign}b",0\nc,1\n'}[ending]
+    file.write_text(text, encoding="utf-8", newline="")
+    with pytest.raises(InputError, match=r"it has the name 'a.*b', which holds a line break or another control"):
+        read_class_map(file)
+
+
+def test_windows_line_ends(tmp_path):
+    (tmp_path / "names.txt").write_bytes(b"a\r\nb\r\n\r\n")
+    assert read_class_map(tmp_path / "names.txt") == ["a", "b"]
+
+
+@pytest.mark.parametrize("text", ["a\n\nb\n", "a\n  \nb", "\na\nb\n", "a\r\n\r\nb\r\n"])
+def test_a_blank_line_between_names(tmp_path, text):
+    (tmp_path / "names.txt").write_bytes(text.encode())
+    with pytest.raises(InputError, match=r"its line [12] is blank, .*; remove it"):
+        read_class_map(tmp_path / "names.txt")
+
+
+@pytest.mark.parametrize("content", [["a", ""], ["a", " "], {"0": "a", "1": ""}, {"a": 0, " ": 1}])
+def test_an_empty_name(tmp_path, content):
+    (tmp_path / "names.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match=r"it has the name ' ?', which is empty; write a name"):
+        read_class_map(tmp_path / "names.json")
+
+
+def test_a_third_column(tmp_path):
+    (tmp_path / "names.csv").write_text("name,id,colour\na,0,red\nb,1,blue\n")
+    with pytest.raises(InputError, match=r"names and one of numbers, without others, but it has 3 columns"):
+        read_class_map(tmp_path / "names.csv")

@@ -79,7 +79,7 @@ def labels_of(*names: str, numbered: bool = False) -> FileLabels:
 
 def test_missing_labels_are_counted_from_the_first():
     found = FileLabels(Path("t"), ["a"], np.array([0, -1, 0, -1]), np.array([0, 1, 2, 3, 4]), False)
-    with pytest.raises(InputError, match="t has 2 rows without a kind, the first is row 2"):
+    with pytest.raises(InputError, match="t has no label in its column 'kind' in 2 rows, the first is row 2"):
         found.check_complete("kind")
     labels_of("a").check_complete("kind")
 

@@ -3,11 +3,12 @@
 import logging
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from json import dumps
 from pathlib import Path
+from typing import Any
 
 import torch
 from lightning.pytorch import LightningDataModule, LightningModule, Trainer
@@ -24,9 +25,11 @@ from vit_lightning.data.images import is_hidden
 from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.errors import InputError
 from vit_lightning.files import check_place, write_atomically
-from vit_lightning.models import build
+from vit_lightning.models import NetConfig, build
 from vit_lightning.predictor import Predictor
 from vit_lightning.terminal import progress
+from vit_lightning.weights import open_weights
+from vit_lightning.weights.class_names import check_order
 
 SPLITS = {"training": "train_subset", "validation": "val_set", "test": "test_set"}
 SEVERITIES = ("error", "warning", "note")
@@ -181,12 +184,22 @@ def _config(trainer: Trainer, model: LightningModule, data: ImageDataModule, sur
         if None not in facts and not model.weights:
             with torch.device("meta"):
                 build(model.config, *facts)
+        found = _head(model.weights, dict(model.hparams), data.class_names)
         steps = sum(_steps(trainer, len(one), data.batch_size) for one in surveys if one.split == "training")
         if steps and math.isfinite(steps):
             model.schedule.check(int(steps))
     except InputError as error:
         return [Finding("error", "config", str(error))]
-    return []
+    return found
+
+
+def _head(weights: str | None, settings: dict[str, Any], class_names: Sequence[str]) -> list[Finding]:
+    """Hold the classes of a head that comes from weights on this machine against the data's."""
+    if not weights or "://" in weights or settings.get("weights_head") != "keep":
+        return []
+    opened = open_weights(weights, settings["weights_raw"], NetConfig(**settings["net"]))
+    said = check_order(class_names, opened.class_names)
+    return [Finding("warning", "config", said)] if said else []
 
 
 def _machine(hardware: Machine, data: ImageDataModule) -> list[Finding]:

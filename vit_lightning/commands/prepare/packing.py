@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms.v2 import functional as F
 
 from vit_lightning.data import chunks, images, labels
-from vit_lightning.data.image_set import ImageSet, keys_of, labels_of, record_of
+from vit_lightning.data.image_set import ImageSet, keys_of, label_of, labels_of, record_of
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.data.records import OnError
@@ -302,14 +302,26 @@ class Packing:
         with (self.folder / chunks.JOURNAL).open("a") as opened:
             opened.write(json.dumps(line) + "\n")
 
+    def _written(self, number: int) -> str:
+        """Return a label, which may be a vector, as text."""
+        try:
+            label = np.asarray(label_of(self.encoding.source, number))
+        except InputError:  # raised once more where the image is packed
+            return "none\n"
+        places = np.flatnonzero(label)
+        return f"{label.shape}{places.tolist()}{label.flat[places].tolist()}\n"
+
     def _digest(self) -> str:
-        """Return a checksum of the names and, if they are known, the labels, in their order."""
+        """Return a checksum of the names and the labels, in their order."""
         digest = hashlib.sha256()
         for key in self.encoding.keys:
             digest.update(f"{key}\n".encode(errors="surrogateescape"))
         classes = labels_of(self.encoding.source)
         if classes is not None:
             digest.update(np.asarray(classes, dtype=np.int64).tobytes())
+            return digest.hexdigest()
+        for number in range(len(self.encoding)):
+            digest.update(self._written(number).encode())
         return digest.hexdigest()
 
 

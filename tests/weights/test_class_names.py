@@ -1,0 +1,39 @@
+"""The classes of a head that came from weights, held against those of the data."""
+
+import pytest
+
+from vit_lightning.errors import InputError
+from vit_lightning.weights.class_names import check_order
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ([], ["a", "b"]),
+        (["a", "b"], []),
+        (["a", "b"], ["a", "b"]),
+        (["tench, Tinca tinca", "crane (n02012849)"], ["tench", "crane"]),
+        (["polar_bear", "Cat"], ["polar bear", "cat"]),
+    ],
+)
+def test_equal_classes(ours, theirs):
+    assert check_order(ours, theirs) is None
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "said"),
+    [
+        (["b", "a"], ["a", "b"], "class 0 is 'b' in the data but 'a' in the weights.*order of the weights"),
+        (["x", "y"], ["a", "b"], "class 0 is 'x' in the data but 'a' in the weights.*same classes"),
+        (["a", "A"], ["A", "a"], "class 0 is 'a' in the data but 'A' in the weights"),
+        (["a", "b"], ["a", "b", "c"], "the data has 2 classes, the weights 3"),
+        (["n00000002", "n00000001"], ["n00000001", "n00000002"], "class 0 is 'n00000002'"),
+    ],
+)
+def test_other_classes_or_another_order(ours, theirs, said):
+    with pytest.raises(InputError, match=said):
+        check_order(ours, theirs)
+
+
+def test_ids_of_wordnet_and_words_cannot_be_compared():
+    assert "cannot be compared" in (check_order(["n00000001", "n00000002"], ["cat", "dog"]) or "")
