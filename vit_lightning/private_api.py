@@ -62,7 +62,7 @@ PRIVATE_NAMES = (
         "lightning",
         "lightning.pytorch.Trainer._accelerator_connector",
         "private_api",
-        "knows the cluster, which one device's strategy does not",
+        "knows the cluster, which one device's strategy does not, and holds the strategy",
     ),
     PrivateName(
         "lightning",
@@ -186,6 +186,16 @@ PRIVATE_NAMES = (
 def cluster_environment(trainer: "Trainer") -> "ClusterEnvironment | None":
     """Return what launched a trainer's processes, also where there is one device."""
     return trainer._accelerator_connector.cluster_environment
+
+
+def use_one_device(trainer: "Trainer") -> None:
+    """Let a trainer of several devices, which has not run yet, use the first of them in this process."""
+    from lightning.pytorch.strategies import SingleDeviceStrategy
+
+    strategy = trainer.strategy
+    trainer._accelerator_connector.strategy = SingleDeviceStrategy(
+        trainer.strategy.root_device, accelerator=strategy.accelerator, precision_plugin=strategy.precision_plugin
+    )
 
 
 def skip_sigterm_exchange(trainer: "Trainer") -> None:

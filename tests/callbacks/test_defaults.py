@@ -28,9 +28,13 @@ def test_a_fit_has_all_but_predictions():
     assert names("fit") == FIT
 
 
-@pytest.mark.parametrize("verb", ["doctor", "benchmark", "prepare"])
+@pytest.mark.parametrize("verb", ["benchmark", "prepare"])
 def test_what_does_not_train_has_progress_and_skipped_images(verb):
     assert names(verb) == ["PlainProgress", "TimelyEnd", "SkippedImages"]
+
+
+def test_doctor_has_what_refuses_a_fit_beside_them():
+    assert names("doctor") == ["PlainProgress", "TimelyEnd", "SkippedImages", "Monitors", "RunPlan"]
 
 
 @pytest.mark.parametrize("verb", ["validate", "test"])

@@ -59,6 +59,11 @@ class Setting:
         return self.verb == "fit"
 
     @property
+    def plans(self) -> bool:
+        """Whether what a fit checks before its first step is checked: doctor rehearses it."""
+        return self.verb in ("fit", "doctor")
+
+    @property
     def is_kept(self) -> bool:
         """Whether the run has a folder: a fast_dev_run has none."""
         return self.trains and not self.trainer.get("fast_dev_run")
@@ -100,9 +105,9 @@ DEFAULTS = (
         "writes validate.json or test.json into the run folder",
     ),
     Default(
-        lambda s: Monitors(s.watching, s.undirected), lambda s: s.trains, "refuses a metric that nobody logs, at once"
+        lambda s: Monitors(s.watching, s.undirected), lambda s: s.plans, "refuses a metric that nobody logs, at once"
     ),
-    Default(lambda s: RunPlan(s.folder), lambda s: s.trains, "says what will be trained before the first step"),
+    Default(lambda s: RunPlan(s.folder), lambda s: s.plans, "says what will be trained before the first step"),
     Default(lambda s: FinalValidation(), lambda s: s.trains, "validates the last weights when a run ends in between"),
     Default(lambda s: RandomState(), lambda s: s.trains, "lets a resumed run draw the numbers of an uninterrupted one"),
     Default(lambda s: Throughput(), lambda s: s.trains, "logs images per second, waiting for data, and cost"),

@@ -6,6 +6,7 @@ import shutil
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -18,6 +19,7 @@ from vit_lightning.files import check_regular, looked_for_in, written
 # What a net needs from a repository; a pickled file is fetched only where there are no safetensors.
 HUB_FILES = ["config.json", "preprocessor_config.json", "*.safetensors", "*.safetensors.index.json"]
 HUB_PICKLES = ["pytorch_model*.bin", "pytorch_model.bin.index.json"]
+HUB_ADDRESS = re.compile(r"([\w.-]+/[\w.-]+)(?:@([\w.-]+))?(?:/(.+))?")
 
 
 def fetch(source: str | Path) -> Path:
@@ -54,6 +56,35 @@ def fetch(source: str | Path) -> Path:
     return path
 
 
+def is_at_hand(source: str) -> bool:
+    """Return whether `fetch` would find the file or folder without a download."""
+    if source.startswith("hf://"):
+        return _is_cached(source.removeprefix("hf://"))
+    if source.startswith("gs://"):
+        source = f"https://storage.googleapis.com/{source.removeprefix('gs://')}"
+    return not source.startswith("https://") or _place(source.partition("#sha256=")[0]).exists()
+
+
+def _is_cached(address: str) -> bool:
+    """Return whether the Hub's own cache holds a repository of weights; True where `fetch` would refuse its name."""
+    match = HUB_ADDRESS.fullmatch(address)
+    if match is None or find_spec("huggingface_hub") is None:
+        return True
+    from huggingface_hub import snapshot_download
+
+    try:
+        snapshot_download(match[1], revision=match[2], local_files_only=True)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _place(url: str) -> Path:
+    """Where a download is kept."""
+    folder = Path(torch.hub.get_dir()) / "vit_lightning" / hashlib.sha256(url.encode()).hexdigest()[:16]
+    return folder / (url.rsplit("/", 1)[1] or "weights")
+
+
 @contextmanager
 def _rank_zero_first() -> Iterator[None]:
     """Lets the first process of a distributed run download while the others wait, and then find the file."""
@@ -71,15 +102,13 @@ def _rank_zero_first() -> Iterator[None]:
 def _from_web(address: str) -> Path:
     """Downloads to a cache beside torch.hub's, completely or not at all."""
     url, _, checksum = address.partition("#sha256=")
-    name = url.rsplit("/", 1)[1] or "weights"
-    folder = Path(torch.hub.get_dir()) / "vit_lightning" / hashlib.sha256(url.encode()).hexdigest()[:16]
-    folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / "lock"):
-        path = folder / name
+    path = _place(url)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.parent / "lock"):
         if not path.exists():
             with written(path) as partial:
                 _download(url, partial)
-                _check(partial, checksum or _checksum_in(name), url)
+                _check(partial, checksum or _checksum_in(path.name), url)
         elif checksum:
             _check(path, checksum, url)
     return path
@@ -120,7 +149,7 @@ def _from_hub(address: str) -> Path:
         raise InputError(
             f'hf://{address} needs huggingface_hub, which is not installed: pip install "vit-lightning[hub]".'
         ) from error
-    match = re.fullmatch(r"([\w.-]+/[\w.-]+)(?:@([\w.-]+))?(?:/(.+))?", address)
+    match = HUB_ADDRESS.fullmatch(address)
     if match is None:
         raise InputError(f"hf://{address} names no repository: write hf://owner/repo or hf://owner/repo/file.")
     repo, revision, file = match.groups()

@@ -24,6 +24,8 @@ WINDOW = "give --data.window auto, or [low, high]"
 """What to do about values without a defined white."""
 LEAST_BITS, MOST_BITS = 9, 14
 """Bits that the values of a set of 16-bit images have at most, when it is worth a word."""
+TOO_FEW = "too few for one batch"
+"""What a fit says of training images that fill no batch."""
 PREFETCHED = 2
 """Batches that each of a loader's workers keeps ready."""
 
@@ -192,7 +194,7 @@ def batch(images: int, batch_size: int, machine: Machine) -> list[Finding]:
     )
     if images < step:
         few = counted(images, "training image", grouped=True)
-        text = f"{few} {'is' if images == 1 else 'are'} too few for one batch of {step:,}"
+        text = f"{few} {'is' if images == 1 else 'are'} {TOO_FEW} of {step:,}"
         return [
             Finding("error", "batch", text, f"give --data.batch_size {max(1, images * batch_size // step)} or less")
         ]

@@ -3,12 +3,11 @@
 import logging
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from json import dumps
 from pathlib import Path
-from typing import Any
 
 import torch
 from lightning.pytorch import LightningDataModule, LightningModule, Trainer
@@ -18,6 +17,7 @@ from vit_lightning.classifier import Classifier
 from vit_lightning.commands.doctor import duplicates, findings, suspects
 from vit_lightning.commands.doctor.findings import Finding
 from vit_lightning.commands.doctor.machine import Machine, machine
+from vit_lightning.commands.doctor.rehearsal import Rehearsal, rehearse
 from vit_lightning.commands.doctor.survey import Survey, survey
 from vit_lightning.contracts import RecipeTrained
 from vit_lightning.data import ImageDataModule
@@ -25,11 +25,10 @@ from vit_lightning.data.images import is_hidden
 from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.errors import InputError
 from vit_lightning.files import check_place, write_atomically
-from vit_lightning.models import NetConfig, build
+from vit_lightning.models import build
 from vit_lightning.predictor import Predictor
 from vit_lightning.terminal import progress
-from vit_lightning.weights import open_weights
-from vit_lightning.weights.class_names import check_order
+from vit_lightning.weights.source import is_at_hand
 
 SPLITS = {"training": "train_subset", "validation": "val_set", "test": "test_set"}
 SEVERITIES = ("error", "warning", "note")
@@ -46,6 +45,9 @@ def doctor(
     suspect_labels: bool = False,
 ) -> None:
     """Look at every image, the config and the machine; say what is wrong and how to mend it.
+
+    A fit is rehearsed up to the gradients of its first batch, in the run's own settings on one device, and nothing is
+    written.
 
     The exit status is 1 if there are errors, 0 if there are warnings and notes at most.
 
@@ -65,12 +67,12 @@ def doctor(
         check_place(json, "--json")
     predictor = _predictor(model, datamodule) if suspect_labels else None
     hardware = machine(trainer)
-    surveys, found = _examine(trainer, model, datamodule)
-    found += (
-        _data(model, datamodule, surveys, refused=bool(found))
-        + _config(trainer, model, datamodule, surveys)
-        + _machine(hardware, datamodule)
-    )
+    with _each_line_once():
+        surveys, found = _examine(trainer, model, datamodule)
+        refused = bool(found)
+        found += _data(model, datamodule, surveys, refused) + _machine(hardware, datamodule)
+        rehearsal = _rehearsal(trainer, model, datamodule, surveys, refused)
+    found = rehearsal.findings + [other for other in found if not _is_said(other, rehearsal.findings)]
     if predictor and surveys and surveys[0].split == "training":
         found += _suspects(datamodule, surveys[0], predictor)
     found.sort(key=lambda finding: SEVERITIES.index(finding.severity))
@@ -85,11 +87,13 @@ def doctor(
         write_atomically(json, dumps(content, indent=2) + "\n")
     if errors := [finding for finding in found if finding.severity == "error"]:
         raise InputError(f"doctor found {len(errors)} error{'s' * (len(errors) > 1)}, listed above")
+    if rehearsal.failure is not None:
+        raise rehearsal.failure
 
 
 @contextmanager
 def _each_line_once() -> Iterator[None]:
-    """Drop what the data say again when they are set up for a second stage."""
+    """Drop what the data say again when they are set up again."""
     seen: set[str] = set()
 
     def is_new(record: logging.LogRecord) -> bool:
@@ -110,11 +114,10 @@ def _examine(trainer: Trainer, model: LightningModule, data: ImageDataModule) ->
     data.trainer = trainer
     found, data.faults = [], []
     try:
-        with _each_line_once():
-            data.prepare_data()
-            data.setup("predict" if data.num_classes is None else "fit")
-            if data.test_set is None:
-                data.setup("test")
+        data.prepare_data()
+        data.setup("predict" if data.num_classes is None else "fit")
+        if data.test_set is None:
+            data.setup("test")
     except InputError as error:
         found.append(Finding("error", "data", str(error)))
     texts = dict.fromkeys(map(str, data.faults))  # each set-up reports them
@@ -175,6 +178,27 @@ def _data(model: LightningModule, data: ImageDataModule, surveys: list[Survey], 
     return found + findings.hidden(_hidden_folders(data.root))
 
 
+def _rehearsal(
+    trainer: Trainer, model: LightningModule, data: ImageDataModule, surveys: list[Survey], refused: bool
+) -> Rehearsal:
+    """What a fit would say; without data that can be read, or weights that are here, as much of it as can be known."""
+    train = next((len(one) for one in surveys if one.split == "training"), None)
+    away = isinstance(model, RecipeTrained) and bool(model.weights) and not is_at_hand(model.weights)
+    batches = _batches(trainer, train or 0, data.batch_size)
+    if refused or away or data.num_classes is None or (not batches and trainer.world_size > 1):
+        found = _config(trainer, model, data, surveys)
+        if away:
+            text = f"the weights {model.weights} are not on this machine, so that the net was not tried with them"
+            found.append(Finding("note", "weights", text, "fit fetches them"))
+        return Rehearsal(found)
+    return rehearse(trainer, model, data, batches)
+
+
+def _is_said(finding: Finding, rehearsed: list[Finding]) -> bool:
+    """Whether a fit has said what a finding says, about the same."""
+    return finding.severity == "error" and finding.topic == "batch" and any(f.topic == "batch" for f in rehearsed)
+
+
 def _config(trainer: Trainer, model: LightningModule, data: ImageDataModule, surveys: list[Survey]) -> list[Finding]:
     """What building the net and planning the steps of a run would complain about."""
     if not isinstance(model, RecipeTrained):
@@ -184,22 +208,12 @@ def _config(trainer: Trainer, model: LightningModule, data: ImageDataModule, sur
         if None not in facts and not model.weights:
             with torch.device("meta"):
                 build(model.config, *facts)
-        found = _head(model.weights, dict(model.hparams), data.class_names)
         steps = sum(_steps(trainer, len(one), data.batch_size) for one in surveys if one.split == "training")
         if steps and math.isfinite(steps):
             model.schedule.check(int(steps))
     except InputError as error:
         return [Finding("error", "config", str(error))]
-    return found
-
-
-def _head(weights: str | None, settings: dict[str, Any], class_names: Sequence[str]) -> list[Finding]:
-    """Hold the classes of a head that comes from weights on this machine against the data's."""
-    if not weights or "://" in weights or settings.get("weights_head") != "keep":
-        return []
-    opened = open_weights(weights, settings["weights_raw"], NetConfig(**settings["net"]))
-    said = check_order(class_names, opened.class_names)
-    return [Finding("warning", "config", said)] if said else []
+    return []
 
 
 def _machine(hardware: Machine, data: ImageDataModule) -> list[Finding]:
@@ -218,11 +232,16 @@ def _machine(hardware: Machine, data: ImageDataModule) -> list[Finding]:
     )
 
 
-def _steps(trainer: Trainer, images: int, batch_size: int) -> float:
-    """Optimiser steps of a fit."""
+def _batches(trainer: Trainer, images: int, batch_size: int) -> int:
+    """Training batches of an epoch on each device."""
     batches = images // (batch_size * trainer.num_devices * trainer.num_nodes)
     limit = trainer.limit_train_batches
-    batches = min(batches, limit) if isinstance(limit, int) else int(batches * limit)
+    return min(batches, limit) if isinstance(limit, int) else int(batches * limit)
+
+
+def _steps(trainer: Trainer, images: int, batch_size: int) -> float:
+    """Optimiser steps of a fit."""
+    batches = _batches(trainer, images, batch_size)
     epochs = trainer.max_epochs if trainer.max_epochs not in (None, -1) else math.inf
     steps = math.ceil(batches / trainer.accumulate_grad_batches) * epochs if batches else 0
     return min(steps, trainer.max_steps) if trainer.max_steps != -1 else steps
