@@ -129,3 +129,10 @@ def test_every_stage_runs_as_a_user_without_rights():
     assert list(stages) == ["installed", "serve", "cli"]
     assert "USER vit" in stages["serve"] and "USER vit" in stages["cli"]
     assert "/health" in stages["serve"].partition("HEALTHCHECK")[2]
+
+
+def test_every_stage_declares_the_arguments_that_it_uses():
+    """A stage does not have those of another everywhere."""
+    for stage in re.split(r"^FROM ", DOCKERFILE, flags=re.M)[1:]:
+        for name in re.findall(r"\$\{(\w+)\}", stage.partition("\n")[2]):
+            assert re.search(rf"^ARG {name}\b", stage, flags=re.M), f"{name} in {stage.splitlines()[0]}"
