@@ -14,7 +14,8 @@ import torch
 from vit_lightning.commands.benchmark.rounds import BenchmarkRow, BenchmarkTask, alternate, ratio
 from vit_lightning.compute.clock import WallClock
 from vit_lightning.models import NetConfig, build, resolve
-from vit_lightning.weights.deploy import INPUT, OUTPUT, to_onnx
+from vit_lightning.weights.deploy import to_onnx
+from vit_lightning.weights.interface import INPUT, OUTPUT
 from vit_lightning.weights.report import Report
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 from PIL import Image
 
@@ -22,6 +23,8 @@ COMMANDS = [line.partition(DOOR)[2].partition("#")[0] for line in LINES if DOOR 
 SNIPPETS = [body for kind, body in BLOCKS if kind == "python"]
 OF_A_RUN = next(code for code in SNIPPETS if "Predictor(" in code)
 INLINE = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", README, flags=re.S))
+OWN_MODEL = next(code for code in SNIPPETS if "(Classifier)" in code)
+OF_OWN_CODE = [command for command in COMMANDS if "my_model." in command]
 OF_THE_RUN = [command for command in COMMANDS if command.split()[1].startswith("runs/digits")]
 FIRST_PAGE = [command for command in COMMANDS if "-c experiments/digits.yaml" in command]
 READING_PATH = re.findall(r"^\| `(\S+)` \| (\d+) \|", README, flags=re.M)
@@ -67,7 +70,7 @@ def verbs(app) -> list[str]:
     return re.findall(r"^  (\w+)  +\w", app("--help").out, flags=re.M)
 
 
-@pytest.mark.parametrize("command", [command for command in COMMANDS if command not in OF_THE_RUN])
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command not in OF_THE_RUN + OF_OWN_CODE])
 def test_a_command_parses(app, command, monkeypatch):
     """By the real parser, required flags included; a run stops before it builds anything."""
     monkeypatch.setattr(ViTCLI, "before_instantiate_classes", lambda cli: sys.exit(0))
@@ -108,6 +111,30 @@ def test_the_snippet_of_a_run_runs(app):
     exec(compile(OF_A_RUN, "README.md", "exec"), made)
     assert made["features"].shape[0] == 2 and made["attention"][0].shape[0] == 1
     assert sum(made["predictor"]("x.jpg").values()) == pytest.approx(1)
+
+
+def test_own_model_and_callback_train_and_are_tested(app, monkeypatch, tmp_path):
+    (tmp_path / "my_model.py").write_text(OWN_MODEL)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "my_model", raising=False)
+    (command,) = OF_OWN_CODE
+    small = ("--model.net.variant", "mu/8", "--trainer.max_epochs", 2, "--trainer.accelerator", "cpu")
+    done = app(*words(command), *small)
+    assert done.code == 0, done.err
+    assert "loss     Poly-1" in done.out and len(re.findall(r"^F1 0\.\d{3}!", done.out, flags=re.M)) == 2
+    run = Path("runs/default/0")
+    assert "val/f1" in (run / "metrics.csv").read_text()
+    checkpoint = torch.load(run / "checkpoints/last.ckpt", weights_only=True)
+    assert checkpoint["hyper_parameters"]["epsilon"] == 2
+    done = app("test", run)
+    assert done.code == 0, done.err
+
+
+def test_flags_do_not_come_from_the_environment(app, monkeypatch):
+    for prefix in ("VIT_LIGHTNING", "PL"):
+        monkeypatch.setenv(f"{prefix}_FIT__TRAINER__MAX_EPOCHS", "7")
+    done = app("fit", "--print_config")
+    assert done.code == 0 and yaml.safe_load(done.out)["trainer"]["max_epochs"] != 7
 
 
 def test_every_flag_that_is_named_exists(app, verbs):

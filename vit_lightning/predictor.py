@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import yaml
 from einops import rearrange, repeat
 from PIL import Image
 from torch import Tensor
@@ -23,6 +22,7 @@ from vit_lightning.models import Net, NetConfig
 from vit_lightning.models.finite import check_finite
 from vit_lightning.runs import folders
 from vit_lightning.weights import Report, open_weights
+from vit_lightning.weights.interface import evaluation_of
 from vit_lightning.weights.load import is_empty
 
 Picture = str | Path | bytes | Image.Image | np.ndarray | Tensor
@@ -145,7 +145,7 @@ class Predictor:
         self._scale = report.normalisation(net.config.channels)
         self._window = report.window
         self.class_names, self.multi_label = report.class_names, report.loss == "sigmoid"
-        self.augment = _augment(folders.folder_of(place) if isinstance(place, Path) else None)
+        self.augment = _evaluation(place)
 
     def _take_model(self, model: Classifier) -> None:
         model.configure_model()
@@ -243,12 +243,9 @@ def _distinct(names: Sequence[str]) -> list[str]:
     return [f"{name} ({index})" if count[name] > 1 else name for index, name in enumerate(names)]
 
 
-def _augment(run: Path | None) -> Augment:
-    """How the validation of a run brings images to size."""
-    configs = folders.configs(run) if run else []
+def _evaluation(place: str | Path) -> Augment:
+    """Return how images were brought to size in the validation of the run around a file, if there is one."""
     try:
-        config = yaml.safe_load(configs[-1].read_text(encoding="utf-8")) if configs else {}
-        given = (config["data"].get("init_args") or {}).get("augment") or {} if config else {}
-        return Augment(**{name: given[name] for name in ("evaluation", "zoom") if name in given})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
-        raise InputError(f"{configs[-1]} is no config of a run ({error}); give Predictor a transform") from error
+        return evaluation_of(folders.folder_of(place) if isinstance(place, Path) else None)
+    except InputError as error:
+        raise InputError(f"{error}; give Predictor a transform") from error

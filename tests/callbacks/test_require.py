@@ -9,9 +9,10 @@ from vit_lightning.callbacks import Require
 from vit_lightning.errors import InputError
 
 
-def ended(trains: bool = True, **metrics: float) -> None:
+def ended(trains: bool = True, fast_dev_run: bool = False, **metrics: float) -> None:
     callback = Require("val/top1", 0.5)
-    trainer = SimpleNamespace(callback_metrics={name.replace("_", "/"): torch.tensor(v) for name, v in metrics.items()})
+    values = {name.replace("_", "/"): torch.tensor(v) for name, v in metrics.items()}
+    trainer = SimpleNamespace(callback_metrics=values, fast_dev_run=fast_dev_run)
     if trains:
         callback.on_train_start(trainer, None)
     callback.on_fit_end(trainer, None)
@@ -20,6 +21,11 @@ def ended(trains: bool = True, **metrics: float) -> None:
 def test_what_reaches_it_passes():
     ended(val_top1=0.5)
     ended(val_top1=0.75, val_loss=0.1)
+
+
+def test_a_trial_of_one_batch_is_left_out():
+    ended(fast_dev_run=True, val_top1=0.1)
+    ended(fast_dev_run=True)
 
 
 @pytest.mark.parametrize(

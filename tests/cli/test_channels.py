@@ -98,9 +98,9 @@ def test_a_folder_is_trained_tested_predicted_resumed_and_exported(app, tmp_path
 
     session = onnxruntime.InferenceSession("out/model.onnx")
     assert session.get_inputs()[0].shape[1] == channels
-    told = json.loads(session.get_modelmeta().custom_metadata_map["hyper_parameters"])
-    assert told["net"]["channels"] == channels
-    assert told.get("window") == (list(window) if window else None)
+    told = json.loads(session.get_modelmeta().custom_metadata_map["input"])
+    assert told["channels"] == channels
+    assert [told["black"], told["white"]] == (list(window) if window else [0, 255])
     card = Path("out/README.md").read_text()
     assert f"| channels | {channels} |" in card
     assert ("become 0 and 1" in card) == (kind == "deep")

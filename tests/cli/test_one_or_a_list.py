@@ -47,6 +47,15 @@ def test_a_package_that_is_missing_is_one_sentence(app, monkeypatch):
         assert done.code == 1 and done.err.splitlines()[-1] == f"error: {name} {said}", done.err
 
 
+@pytest.mark.parametrize("flag", ["--trainer.callbacks", "--trainer.callbacks+"])
+def test_lightnings_tuner_callbacks_work_or_say_what_does(app, flag):
+    done = app(*FIT, f"{flag}=LearningRateFinder")
+    assert done.code == 1 and "Traceback" not in done.err
+    said = "error: LearningRateFinder cannot set the learning rate of a recipe with a schedule; run the verb sweep"
+    assert done.err.splitlines()[-1].startswith(said)
+    assert app(*FIT, f"{flag}=BatchSizeFinder").code == 0
+
+
 @pytest.mark.parametrize("flag", ["--trainer.logger", "--trainer.logger+"])
 def test_settings_reach_every_logger_and_ours_stay(app, monkeypatch, flag):
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2]))

@@ -126,6 +126,11 @@ def trainer_error(error: BaseException) -> str | None:
             "--trainer.accelerator tpu needs torch_xla, which is not installed: "
             "pip install torch~=2.9.0 torch_xla[tpu]~=2.9.0"
         )
+    if isinstance(error, AttributeError) and "lr_find" in str(error):
+        return (
+            "LearningRateFinder cannot set the learning rate of a recipe with a schedule; run the verb sweep over "
+            "--model.optim.lr, as experiments/sweeps/digits_lr.yaml does"
+        )
     is_lightnings = type(error).__name__ == "MisconfigurationException"  # by name, since importing Lightning is slow
     if not is_lightnings and type(error) is not ValueError:
         return None

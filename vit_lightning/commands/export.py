@@ -27,8 +27,8 @@ def export(
     Args:
         ckpt: Checkpoint, or any weights that convert reads.
         dst: Folder to make; it holds the model and a README.md.
-        to: onnx and torch_export take images in [0, 1], any batch, and are run at batch 1 and 3; safetensors and
-            huggingface are read back.
+        to: onnx and torch_export take images in [0, 1], any batch, and are run at batch 1 and 3. They normalise inside,
+            and their metadata say what goes in and comes out. safetensors and huggingface are read back.
         heads: Number of attention heads, for a file that does not say it.
         mean: Channel means of images in [0, 1], for a file that does not say them.
         std: Channel standard deviations, likewise.
@@ -43,9 +43,11 @@ def export(
     from vit_lightning.files import written
     from vit_lightning.models import NetConfig
     from vit_lightning.models.finite import check_finite
+    from vit_lightning.runs.folders import folder_of
     from vit_lightning.weights import load_net
     from vit_lightning.weights.card import check_licence, write_card
     from vit_lightning.weights.deploy import to_onnx, to_torch_export
+    from vit_lightning.weights.interface import evaluation_of
     from vit_lightning.weights.save import check_ending, save
 
     check_licence(licence)
@@ -56,13 +58,14 @@ def export(
     net, report = load_net(ckpt, heads=heads, raw=raw, stated=stated)
     check_finite(net.state_dict(), ckpt)
     report.state_normalisation(mean, std, net.config.channels)
+    evaluation = evaluation_of(None if "://" in ckpt else folder_of(Path(ckpt)))
     print(report)
     with written(dst) as place:
         if to == "onnx":
-            figure = to_onnx(net, report, place)
+            figure = to_onnx(net, report, place, evaluation)
         elif to == "torch_export":
-            figure = to_torch_export(net, report, place)
+            figure = to_torch_export(net, report, place, evaluation)
         else:
             figure = save(net, report, place, to)
-        write_card(net, report, to, licence, figure, place / "README.md")
+        write_card(net, report, to, licence, figure, place / "README.md", evaluation)
     print(f"{dst}: {to}, outputs differ by {figure:.1e}")

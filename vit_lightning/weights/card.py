@@ -7,25 +7,31 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from vit_lightning.augment import Augment
 from vit_lightning.errors import InputError
 from vit_lightning.models import Net
 from vit_lightning.models.variants import described
+from vit_lightning.weights.interface import PROBABILITIES, in_words, interface_of
 from vit_lightning.weights.report import Report
 
 USE = {
-    "onnx": "`model.onnx` takes `images`, float32 `b c y x` in [0, 1] with any batch, and gives `logits`; "
-    "its metadata holds the class names.",
-    "torch_export": "`torch.export.load('model.pt2').module()` takes float32 images `b c y x` in [0, 1] with any "
-    "batch, and gives logits; `vit_lightning.json` inside holds the class names.",
+    "onnx": "`model.onnx` is for onnxruntime. {} Its metadata hold all this as JSON, in `input` and `output`, and the "
+    "names of the classes in `class_names`.",
+    "torch_export": "`torch.export.load('model.pt2').module()` is the program. {} `vit_lightning.json` inside holds "
+    "all this, in `input` and `output`, and the names of the classes in `class_names`.",
     "safetensors": "`net, report = vit_lightning.weights.load_net(folder)` gives the net and what is known of it. Call "
     "`net.eval()`; it takes float32 images `b c y x` in [0, 1], less the mean and divided by the std above, channel by "
     "channel, and gives logits. `report.class_names` holds the class names.",
     "huggingface": "`transformers.pipeline('image-classification', folder)` classifies images.",
 }
-PROBABILITIES = {
-    "softmax": "A softmax over the logits gives the probabilities of the classes.",
-    "sigmoid": "A sigmoid of a logit gives the probability of its class; an image may show several.",
+NORMALISING = {
+    "onnx": "inside the program",
+    "torch_export": "inside the program",
+    "safetensors": "by the caller, with mean and std",
+    "huggingface": "by the image processor, with mean and std",
 }
+"""Where the images are normalised."""
+PROGRAMS = ("onnx", "torch_export")
 LONGEST = 200
 """Characters of a name or value that a card shows."""
 NO_HEAD = "The net has no head: what it gives as logits are the image's features."
@@ -37,7 +43,9 @@ def check_licence(licence: str) -> None:
         raise InputError(f"--licence {licence!r:.60} is no identifier; give one such as apache-2.0, mit or other")
 
 
-def write_card(net: Net, report: Report, to: str, licence: str, figure: float, path: Path) -> None:
+def write_card(
+    net: Net, report: Report, to: str, licence: str, figure: float, path: Path, evaluation: Augment = Augment()
+) -> None:
     """Writes README.md: what the net is, how it was trained, how well it does, how to use it.
 
     Args:
@@ -47,6 +55,7 @@ def write_card(net: Net, report: Report, to: str, licence: str, figure: float, p
         licence: identifier for the card's header.
         figure: parity of the export.
         path: the file to write.
+        evaluation: how images are brought to size.
     """
     config, training = net.config, report.training
     parameters = sum(parameter.numel() for parameter in net.parameters())
@@ -59,8 +68,8 @@ def write_card(net: Net, report: Report, to: str, licence: str, figure: float, p
         "channels": config.channels,
         "window": f"{report.window[0]:g} and {report.window[1]:g} become 0 and 1" if report.window else "8 bits",
         "classes": net.num_classes,
-        "mean": mean,
-        "std": std,
+        "normalisation": NORMALISING[to],
+        **({} if to in PROGRAMS else {"mean": mean, "std": std}),
         "began with": _place(training.get("began with", "random weights, or not stated")),
         "trained steps": training.get("steps", "not stated"),
         "source": _place(report.source),
@@ -72,7 +81,7 @@ def write_card(net: Net, report: Report, to: str, licence: str, figure: float, p
         "tags:\n- vision-transformer\n---",
         f"# {name}, {net.num_classes} classes",
         _table(facts),
-        f"## Use\n\n{_use(net, report, to)}",
+        f"## Use\n\n{_use(net, report, to, evaluation)}",
     ]
     for title, key in (("Recipe", "recipe"), ("Data", "data"), ("Metrics", "metrics")):
         content = training.get(key)
@@ -84,10 +93,11 @@ def write_card(net: Net, report: Report, to: str, licence: str, figure: float, p
     path.write_bytes(text.encode(errors="backslashreplace"))  # a class folder's name may be no UTF-8
 
 
-def _use(net: Net, report: Report, to: str) -> str:
+def _use(net: Net, report: Report, to: str, evaluation: Augment) -> str:
+    use = USE[to].format(in_words(interface_of(net, report, evaluation))) if to in PROGRAMS else USE[to]
     if not net.num_classes:
-        return f"{USE[to].replace('image-classification', 'image-feature-extraction')} {NO_HEAD}"
-    return " ".join(filter(None, (USE[to], PROBABILITIES.get(report.loss or ""))))
+        return f"{use.replace('image-classification', 'image-feature-extraction')} {NO_HEAD}"
+    return " ".join(filter(None, (use, PROBABILITIES.get(report.loss or ""))))
 
 
 def _place(source: str) -> str:

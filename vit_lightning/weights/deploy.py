@@ -9,17 +9,17 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 
+from vit_lightning.augment import Augment
 from vit_lightning.errors import InputError
 from vit_lightning.files import write_atomically
 from vit_lightning.models import Net
-from vit_lightning.weights.layouts.checkpoint import facts_of
+from vit_lightning.weights.interface import INPUT, OUTPUT, interface_of
 from vit_lightning.weights.report import Report
 from vit_lightning.weights.save import parity
 
 # Another order of the same sums; measured at 1e-6 and below.
 TOLERANCE = 2e-5
 BATCHES = (1, 3)
-INPUT, OUTPUT = "images", "logits"
 # ONNX files end at 2 GiB; above this, the tensors go into a file of their own.
 LARGEST = 1_900_000_000
 
@@ -46,13 +46,14 @@ class Normalised(nn.Module):
         return self.net((images - self.mean) / self.std)
 
 
-def to_onnx(net: Net, report: Report, path: Path) -> float:
+def to_onnx(net: Net, report: Report, path: Path, evaluation: Augment = Augment()) -> float:
     """Writes a folder with model.onnx, of dynamic batch, and checks it with onnxruntime.
 
     Args:
         net: the net.
         report: what is known besides; it goes into the file's metadata.
         path: folder to make.
+        evaluation: how images are brought to size, for the same place.
 
     Returns:
         The largest relative difference of the outputs at batch 1 and 3.
@@ -78,7 +79,7 @@ def to_onnx(net: Net, report: Report, path: Path) -> float:
     )
     assert program is not None  # torch gives none only without dynamo
     # In ASCII: a class folder's name may be no UTF-8, which ONNX alone takes.
-    facts = {name: json.dumps(value) for name, value in facts_of(net, report).items()}
+    facts = {name: json.dumps(value) for name, value in interface_of(net, report, evaluation).items()}
     program.model.metadata_props.update(facts)
     path.mkdir()
     file = path / "model.onnx"
@@ -87,13 +88,14 @@ def to_onnx(net: Net, report: Report, path: Path) -> float:
     return _checked(net, report, lambda images: torch.from_numpy(session.run([OUTPUT], {INPUT: images.numpy()})[0]))
 
 
-def to_torch_export(net: Net, report: Report, path: Path) -> float:
+def to_torch_export(net: Net, report: Report, path: Path, evaluation: Augment = Augment()) -> float:
     """Writes a folder with model.pt2, of dynamic batch, which torch.export.load opens without our code.
 
     Args:
         net: the net.
         report: what is known besides; it goes into the file's vit_lightning.json.
         path: folder to make.
+        evaluation: how images are brought to size, for the same place.
 
     Returns:
         The largest relative difference of the outputs at batch 1 and 3.
@@ -105,7 +107,7 @@ def to_torch_export(net: Net, report: Report, path: Path) -> float:
     batch = torch.export.Dim("batch")
     program = torch.export.export(Normalised(net, report).eval(), (example,), dynamic_shapes=({0: batch},))
     path.mkdir()
-    facts = json.dumps(facts_of(net, report))
+    facts = json.dumps(interface_of(net, report, evaluation))
     whole = io.BytesIO()  # where a file may grow no further, torch's own writer ends the process
     torch.export.save(program, whole, extra_files={"vit_lightning.json": facts})
     write_atomically(path / "model.pt2", whole.getvalue())
