@@ -35,7 +35,7 @@ def test_what_does_not_train_has_progress_and_skipped_images(verb):
 
 @pytest.mark.parametrize("verb", ["validate", "test"])
 def test_scoring_leaves_its_scores(verb):
-    assert names(verb) == ["PlainProgress", "TimelyEnd", "SkippedImages", "ScoreTable", "ScoreFile"]
+    assert names(verb) == ["PlainProgress", "TimelyEnd", "SkippedImages", "ClassTables", "ScoreTable", "ScoreFile"]
 
 
 def test_predict_writes_predictions():
