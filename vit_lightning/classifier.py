@@ -285,7 +285,9 @@ class Classifier(RecipeModel):
             return
         for name, value in summed.values.items():
             shown = name in scores.monitored or (name == "macro_f1" and bool(scores.several))
-            self.log(f"{split}/{name}", torch.tensor(value, dtype=torch.float32, device=self.device), shown)
+            logged = torch.tensor(value, dtype=torch.float32, device=self.device)
+            # All processes have the value; Lightning warns of one that it does not reduce, and a mean would round.
+            self.log(f"{split}/{name}", logged, shown, sync_dist=True, reduce_fx="max")
         scores.notes = scores.explain(called)
         for said in scores.notes if scores.required and self.trainer.state.fn == "fit" else ():
             if said not in self._said:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from sklearn import metrics
 
 from tests.evaluation.test_calibration import by_loops
@@ -89,8 +90,8 @@ def scored(folder: str, split: str) -> dict[str, float]:
     return {name.removeprefix(f"{split}/"): float(row[name]) for name in row if name.startswith(split)}
 
 
-def table(name: str) -> list[list[str]]:
-    with Path("kept", name).open(newline="") as file:
+def table(name: str, folder: str = "kept") -> list[list[str]]:
+    with Path(folder, name).open(newline="") as file:
         return list(csv.reader(file))
 
 
@@ -121,7 +122,7 @@ def test_scores_of_one_label_are_scikit_learns_on_one_process_and_two(app, toget
         assert single.code == 0, single.err
         assert "note     1 of 7 classes have no" in single.out and "35 of 37" in single.err
         assert not list(Path("kept").glob("*.csv"))  # there is no run, and nobody asked
-        together(verb, *WORDS, f"two {verb}", *DDP)
+        assert "sync_dist" not in together(verb, *WORDS, f"two {verb}", *DDP)
         for found in (scored(f"one {verb}", split), scored(f"two {verb}", split)):
             assert found.keys() == expected.keys() | {"loss"}
             for name, value in expected.items():
@@ -200,6 +201,54 @@ def test_classes_of_several_labels_have_their_rankings(app, known):
     assert float(rows[1][6]) == pytest.approx(metrics.roc_auc_score(labels[:, 0], logits[:, 0]), abs=1e-6)
     assert rows[6][1] == "0" and rows[6][5:] == ["", ""]
     assert not Path("kept/test.confusion.csv").exists()
+
+
+def test_of_classes_that_compete_several_may_be_right_and_no_ranking_is_taken_unasked(app, known):
+    """As of ReaL's labels: a net of softmax has F1 and exact match, which cost nothing."""
+    checkpoint()
+    words = ("test", *WORDS)
+    done = app(*words, "one", "--data.several", "true")
+    assert done.code == 0, done.err
+    assert scored("one", "test").keys() == {"loss", "top1", "top5", "macro_f1", "micro_f1", "exact_match"}
+    done = app(*words, "two", "--data.several", "true", "--model.scores", "[map_micro]")
+    assert done.code == 0, done.err
+    kept = known["several"][:, 0] >= 0
+    labels, shares = known["several"][kept].numpy(), known["logits"][kept].double().softmax(-1).numpy()
+    expected = metrics.average_precision_score(labels, shares, average="micro")
+    assert scored("two", "test")["map_micro"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_table_that_cannot_be_written_costs_no_score(app, known):
+    checkpoint(scores=["macro_f1", "classes"])
+    Path("kept/test.classes.csv").mkdir(parents=True)
+    with pytest.warns(UserWarning, match=r"test\.classes\.csv cannot be written"):
+        done = app("test", *WORDS, "one")
+    assert done.code == 0, done.err
+    assert "macro F1" in done.out and "tables" not in done.out
+
+
+@pytest.mark.parametrize("hidden", ["-1", ""])
+def test_rows_of_a_table_without_a_label_are_left_out_and_counted(app, hidden):
+    Path("set").mkdir()
+    for number in range(11):
+        Image.new("RGB", (8, 8), (20 * number, 0, 0)).save(f"set/{number}.png")
+    rows = [f"{number}.png,{('cat', 'dog')[number % 2]}\n" for number in range(11)]
+    Path("set/train.csv").write_text("path,label\n" + "".join(rows[7:]))
+    Path("set/test.csv").write_text("path,label\n" + "".join(rows[:5]) + f"5.png,{hidden}\n6.png,{hidden}\n")
+    words = ("--data", "Manifest", "--data.root", "set", "--data.train", "train.csv", "--data.test", "test.csv")
+    words += ("--data.image_size", 8, "--data.batch_size", 2, "--data.num_workers", 0, "--data.val_fraction", 0.0)
+    words += ("--trainer.accelerator", "cpu")
+    done = app("fit", *words, "--model.net.variant", "mu/8")
+    assert done.code == 0, done.err
+    done = app("test", *words, "--ckpt_path", "last")
+    assert done.code == 0 and "5 of 7 test images have a label" in done.out + done.err, done.err
+    found = table("test.classes.csv", "runs/default/0")
+    assert [row[:2] for row in found[1:]] == [["cat", "3"], ["dog", "2"]]
+    Path("runs/default/0/test.classes.csv").unlink()
+    Path("set/test.csv").write_text(f"path,label\n5.png,{hidden}\n6.png,{hidden}\n")
+    done = app("test", *words, "--ckpt_path", "last")
+    assert done.code == 1 and "test.csv has no labels, which test needs" in done.err.splitlines()[-1], done.err
+    assert not Path("runs/default/0/test.classes.csv").exists()
 
 
 @pytest.mark.parametrize(
