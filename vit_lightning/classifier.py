@@ -53,9 +53,10 @@ class Classifier(RecipeModel):
             where nothing hinders it; true: or else an error.
         fp8: Train with the matrix products of all blocks but the first and last in fp8 (delayed scaling), which pays
             from a width of 1,024 on. Attention, scores and export do without. Needs compute capability 8.9 or later.
-        scores: Scores beside loss, top-1 and top-5, and tables that validate and test write: mean_class_accuracy,
-            macro_f1 and ece (expected calibration error); of several labels map_macro, map_micro, macro_f1, micro_f1,
-            exact_match and mean_auroc; classes and confusion. Unset: all; in a fit those that cost nothing.
+        scores: Scores beside loss, top-1 and top-5, and tables, such as [macro_f1,confusion]; unset means all, and in a
+            fit those that cost nothing. Of one label: mean_class_accuracy, macro_f1, ece (expected calibration error).
+            Of several: map_macro, map_micro, macro_f1, micro_f1, exact_match, mean_auroc. Tables of validate and test:
+            classes, confusion.
         threshold: Probability above which an image has a label, for F1 and exact match of images of several labels.
         num_classes: Classes of the head, from the data.
         image_size: Pixels per side, or (y, x), from the data.

@@ -91,7 +91,8 @@ SCORING = {
 }
 USUAL = {
     "fit": GROUPS,
-    **dict.fromkeys(("validate", "test", "predict"), SCORING),
+    **dict.fromkeys(("validate", "test"), SCORING | {"Scores": ("model.scores", "model.threshold")}),
+    "predict": SCORING,
     "benchmark": {
         **{group: GROUPS[group] for group in ("Experiment", "Net")},
         "Data": ("data.root", "data.image_size", "data.batch_size", "data.num_workers"),
