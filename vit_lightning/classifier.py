@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import torch
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vit_lightning.contracts import ImageData
@@ -21,6 +21,7 @@ from vit_lightning.training.imbalance import ImbalanceLoss, StepTotals
 from vit_lightning.training.metrics import WeightedMean, split_metrics
 from vit_lightning.training.optim import Optim, Schedule
 from vit_lightning.training.recipe import RecipeModel
+from vit_lightning.training.scoring import SplitScores, check_choice, monitored_names, possible_names
 from vit_lightning.weights import OpenedWeights, open_weights
 from vit_lightning.weights.class_names import check_order
 
@@ -63,6 +64,11 @@ class Classifier(RecipeModel):
             where nothing hinders it; true: or else an error.
         fp8: Train with the matrix products of all blocks but the first and last in fp8 (delayed scaling), which pays
             from a width of 1,024 on. Attention, scores and export do without. Needs compute capability 8.9 or later.
+        scores: Scores beside loss, top-1 and top-5, and tables, such as [macro_f1,confusion]; unset means all, and in a
+            fit those that cost nothing. Of one label: mean_class_accuracy, macro_f1, ece (expected calibration error).
+            Of several: map_macro, map_micro, macro_f1, micro_f1, exact_match, mean_auroc. Tables of validate and test:
+            classes, confusion.
+        threshold: Probability above which an image has a label, for F1 and exact match of images of several labels.
         num_classes: Classes of the head, from the data.
         image_size: Pixels per side, or (y, x), from the data.
         channels: Channels of the images, from the data; None: those of the net.
@@ -73,6 +79,8 @@ class Classifier(RecipeModel):
 
     monitor = ("val/top1", "max")
     """Metric and direction by which the best checkpoint is chosen."""
+    split_scores: Any
+    """SplitScores by split: what is no mean over its images."""
 
     def __init__(
         self,
@@ -95,6 +103,8 @@ class Classifier(RecipeModel):
         compile: bool = False,
         cuda_graph: bool | Literal["auto"] = "auto",
         fp8: bool = False,
+        scores: list[str] | None = None,
+        threshold: float = 0.5,
         num_classes: int | None = None,
         image_size: int | tuple[int, int] | None = None,
         channels: int | None = None,
@@ -105,6 +115,9 @@ class Classifier(RecipeModel):
         most = 1 if loss == "softmax" else 0.5  # where the classes that an image has not would count as much as its own
         if not 0 <= label_smoothing < most:
             raise InputError(f"--model.label_smoothing is {label_smoothing}; with {loss} it must lie in [0, {most})")
+        if not 0 <= threshold < 1:
+            raise InputError(f"--model.threshold is {threshold}; it must lie in [0, 1)")
+        check_choice(scores or ())
         imbalance.check_remedies(loss, class_weights, focal_gamma, logit_adjustment)
         if type(self).batch_loss is Classifier.batch_loss and type(self).loss is not Classifier.loss:
             imbalance.refuse_own_loss(type(self).__name__, class_weights, focal_gamma, logit_adjustment)
@@ -128,6 +141,8 @@ class Classifier(RecipeModel):
             compile=compile,
             cuda_graph=cuda_graph,
             fp8=fp8,
+            scores=scores,
+            threshold=threshold,
             num_classes=num_classes,
             image_size=image_size,
             channels=channels,
@@ -143,6 +158,7 @@ class Classifier(RecipeModel):
         self.class_counts: ClassCounts | None = None
         self.step_totals = StepTotals()
         self.scores = split_metrics(scores_with("targets", "labels"))
+        self.split_scores = nn.ModuleDict({split: SplitScores(threshold) for split in self.scores})
 
     # The net ---------------------------------------------------------------------------------------------------------
 
@@ -308,10 +324,48 @@ class Classifier(RecipeModel):
         else:
             losses = self.loss(logits, labels, reduction="none")
             values = {"loss": losses, "top1": hits[:, 0].float(), "top5": hits.any(-1).float()}
+            self.split_scores[split].update(logits, labels, valid, ranked[:, 0], self.hparams.loss == "sigmoid")
         for name, value in values.items():
             scores[name].update(value, weight)
             shown, metric = name == "top1", scores[name]
             self.log(f"{split}/{name}", metric, shown, on_step=False, on_epoch=True, add_dataloader_idx=False)
+
+    def on_validation_epoch_start(self) -> None:
+        self.split_scores["val"].begin()
+
+    def on_test_epoch_start(self) -> None:
+        self.split_scores["test"].begin()
+
+    def on_validation_epoch_end(self) -> None:
+        super().on_validation_epoch_end()
+        if not self.trainer.sanity_checking:
+            self._log_split_scores("val", "validation")
+
+    def on_test_epoch_end(self) -> None:
+        super().on_test_epoch_end()
+        self._log_split_scores("test", "test")
+
+    def _log_split_scores(self, split: str, called: str) -> None:
+        """Log the scores that are no means over images, and note what they leave out; a fit says it if asked for."""
+        scores: SplitScores = self.split_scores[split]
+        if (summed := scores.sum_up()) is None:
+            return
+        for name, value in summed.values.items():
+            shown = name in scores.monitored or (name == "macro_f1" and bool(scores.several))
+            logged = torch.tensor(value, dtype=torch.float32, device=self.device)
+            # All processes have the value; Lightning warns of one that it does not reduce, and a mean would round.
+            self.log(f"{split}/{name}", logged, shown, sync_dist=True, reduce_fx="max")
+        scores.notes = scores.explain(called)
+        for said in scores.notes if scores.required and self.trainer.state.fn == "fit" else ():
+            if said not in self._said:
+                self._said.add(said)
+                rank_zero_info(said)
+
+    @property
+    def score_names(self) -> list[str]:
+        """Names of the scores that are logged of each split, or can be: which ones, the first labels tell."""
+        own, several = list(self.scores["val"]), self.split_scores["val"].several
+        return own + (possible_names() if several is None else self.split_scores["val"].names(several))
 
     def on_train_epoch_start(self) -> None:
         if self.hparams.freeze_trunk:
@@ -336,8 +390,12 @@ class Classifier(RecipeModel):
         self.further_sets = list(data.further_sets) if isinstance(data, ImageData) else []
         for scores in self.scores.values():
             scores.update({name: WeightedMean() for name in self.further_sets if name not in scores})
-        if stage == "fit":
+        fits = stage == "fit"
+        if fits:
             self.imbalance_loss, self.class_counts = imbalance.remedy(self.hparams, data)
+        monitored = monitored_names(getattr(self.trainer, "callbacks", ())) if fits else ()
+        for split_scores in self.split_scores.values():  # a ranking of classes that compete is not wanted unasked
+            split_scores.want(self.hparams.scores, monitored, costly=not fits and self.hparams.loss == "sigmoid")
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)

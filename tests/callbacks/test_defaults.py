@@ -39,7 +39,7 @@ def test_doctor_has_what_refuses_a_fit_beside_them():
 
 @pytest.mark.parametrize("verb", ["validate", "test"])
 def test_scoring_leaves_its_scores(verb):
-    assert names(verb) == ["PlainProgress", "TimelyEnd", "SkippedImages", "ScoreTable", "ScoreFile"]
+    assert names(verb) == ["PlainProgress", "TimelyEnd", "SkippedImages", "ClassTables", "ScoreTable", "ScoreFile"]
 
 
 def test_predict_writes_predictions():

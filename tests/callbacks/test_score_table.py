@@ -12,7 +12,7 @@ from lightning.pytorch.demos.boring_classes import BoringModel
 from rich.console import Console
 from rich.table import Table
 
-from vit_lightning.callbacks.score_table import ScoreTable, foreign_table, score_table
+from vit_lightning.callbacks.score_table import ScoreTable, foreign_table, score_table, upright
 
 DATA = ("--data", "Synthetic", "--data.eval_size", 24, "--data.batch_size", 16, "--data.num_workers", 0)
 FIT = ("fit", *DATA, "--data.train_size", 32, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
@@ -36,9 +36,11 @@ def test_one_table_has_images_percentages_and_time(app, verb, name):
     assert app(*FIT, "--data.eval_size", 8).code == 0
     done = app(verb, *DATA, *SCORING)
     assert done.code == 0, done.err
-    header, row, scored, time = cells(done.out)
+    header, row, scored, tables, time = cells(done.out)
+    files = f"{verb}.classes.csv, {verb}.confusion.csv, {verb}.confusion.png"
+    assert tables == ["tables", f"runs/default/0/{files}"]
     assert scored == ["scored", "runs/default/0/checkpoints/last.ckpt"]
-    assert header == ["set", "images", "loss", "top-1", "top-5"]
+    assert header == ["set", "images", "loss", "top-1", "top-5", "per-class", "macro F1", "ECE"]
     assert row[:2] == [name, "24"] and re.fullmatch(r"[\d.]+", row[2])
     assert all(re.fullmatch(r"\d+\.\d\d %", cell) for cell in row[3:])
     assert time[0] == "time" and re.fullmatch(r"[\d.]+ (m?s|min \d\d s), [\d,.]+ images/s", time[1])
@@ -122,4 +124,18 @@ def test_images_of_several_labels_are_known_by_their_labels(app, tmp_path: Path,
     assert done.code == 0, done.err
     assert "precision at 1 100.0 %" in done.out and "best.ckpt (precision at 1 100.00 %)" in done.out
     done = app("test", *words, "--ckpt_path", "last")
-    assert cells(done.out)[0] == ["set", "images", "loss", "precision at 1", "hit at 5"], done.out + done.err
+    names = ["precision at 1", "hit at 5", "macro F1", "mAP", "micro mAP", "micro F1", "exact match"]
+    assert cells(done.out)[0] == ["set", "images", "loss", *names], done.out + done.err
+    assert "note     mean_auroc is left out: no class tells images apart" in done.out
+
+
+def test_a_table_too_wide_for_its_terminal_stands_upright():
+    values = {"loss": 0.5, "top1": 0.25, "macro_f1": 0.125}
+    table = upright(score_table("test", values, dict.fromkeys(values, 4), [], several=False))
+    assert shown(table) == [
+        ["set", "test"],
+        ["images", "4"],
+        ["loss", "0.5"],
+        ["top-1", "25.00 %"],
+        ["macro F1", "12.50 %"],
+    ]

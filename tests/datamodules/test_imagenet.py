@@ -321,7 +321,8 @@ def test_case_c9_scored_by_the_model(tree, monkeypatch):
     both = imagenet(tree, also=("real",), val_fraction=0)
     seen = Trainer(accelerator="cpu", **quiet).validate(model, both, verbose=False)
     scores = {name: value for scores in seen for name, value in scores.items()}
-    assert scores.keys() == {"val/loss", "val/top1", "val/top5", "val/real"}
+    by_class = {"val/mean_class_accuracy", "val/macro_f1", "val/ece"}
+    assert scores.keys() == {"val/loss", "val/top1", "val/top5", "val/real", *by_class}
     assert (scores["val/top1"], scores["val/real"]) == (0, pytest.approx(2 / 3))
 
 

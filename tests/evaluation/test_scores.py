@@ -26,9 +26,9 @@ def test_labels_are_unique_and_main_metrics_are_scores():
     assert all(metric.startswith(METRICS) and score_of(metric) for metric in MAIN_METRICS)
 
 
-def test_all_but_losses_are_shares_of_the_images():
+def test_all_but_losses_are_percentages_and_errors_are_best_when_least():
     assert {name for name, score in SCORES.items() if score.is_share} == SCORES.keys() - {"loss"}
-    assert all((score.better == "max") == score.is_share for score in SCORES.values())
+    assert {name for name, score in SCORES.items() if score.better == "min"} == {"loss", "ece"}
 
 
 def test_what_was_tested_says_most_of_a_run_and_a_loss_least():
@@ -53,12 +53,21 @@ def test_the_table_says_of_each_score_what_is_best_and_what_it_needs():
         "loss": ("min", "targets"),
         "top1": ("max", "labels"),
         "top5": ("max", "labels"),
+        "mean_class_accuracy": ("max", "one label"),
+        "macro_f1": ("max", "one label"),
+        "ece": ("min", "one label"),
+        "map_macro": ("max", "several labels"),
+        "map_micro": ("max", "several labels"),
+        "micro_f1": ("max", "several labels"),
+        "exact_match": ("max", "several labels"),
+        "mean_auroc": ("max", "several labels"),
         "real": ("max", "further set"),
         "v2": ("max", "further set"),
         "objectnet": ("max", "further set"),
         **dict.fromkeys(SHOTS, ("max", "features")),
     }
-    assert list(SCORES) == ["loss", "top1", "top5", "real", "v2", "objectnet", *SHOTS]
+    assert list(SCORES)[:3] == ["loss", "top1", "top5"]
+    assert list(SCORES)[-3 - len(SHOTS) :] == ["real", "v2", "objectnet", *SHOTS]
     assert [score.name for score in scores_with("further set")] == ["real", "v2", "objectnet"]
 
 
@@ -69,4 +78,11 @@ def test_tables_begin_with_what_was_tested_and_end_with_what_it_cost():
 @pytest.mark.parametrize("name", SCORES)
 @pytest.mark.parametrize("split", ["val/", "test/", "best val/", ""])
 def test_the_best_of_every_score_is_that_of_the_table(name, split):
-    assert best_value(f"{split}{name}", [0.5, 0.25, 0.75]) == (0.25 if name == "loss" else 0.75)
+    assert best_value(f"{split}{name}", [0.5, 0.25, 0.75]) == (0.25 if name in ("loss", "ece") else 0.75)
+
+
+def test_scores_suit_images_of_one_label_or_of_several_and_rankings_are_costly():
+    assert [name for name, score in SCORES.items() if score.suits(False)] == ["mean_class_accuracy", "macro_f1", "ece"]
+    several = ["macro_f1", "map_macro", "map_micro", "micro_f1", "exact_match", "mean_auroc"]
+    assert [name for name, score in SCORES.items() if score.suits(True)] == several
+    assert {name for name, score in SCORES.items() if not score.is_cheap} == {"map_macro", "map_micro", "mean_auroc"}

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from lightning.pytorch import Callback
 from lightning.pytorch.callbacks.progress import ProgressBar
 
+from vit_lightning.callbacks.class_tables import ClassTables
 from vit_lightning.callbacks.final_validation import FinalValidation
 from vit_lightning.callbacks.finite_guard import FiniteGuard
 from vit_lightning.callbacks.hyper_parameters import HyperParameters
@@ -95,6 +96,11 @@ DEFAULTS = (
     Default(_progress, lambda s: s.wants_progress, "shows how far a run is: a bar in a terminal, lines in a log"),
     Default(lambda s: TimelyEnd(), lambda s: True, "ends a failed run within seconds, whatever its workers do"),
     Default(lambda s: SkippedImages(), lambda s: True, "says how many images could not be read"),
+    Default(
+        lambda s: ClassTables(s.folder, s.checkpoint),
+        lambda s: s.verb in SPLITS,
+        "writes scores by class and the confusion matrix beside the run",
+    ),
     Default(lambda s: ScoreTable(), lambda s: s.verb in SPLITS, "prints the scores of each set"),
     Default(
         lambda s: Predictions(s.predictions, s.checkpoint), lambda s: s.verb == "predict", "writes predictions.csv"

@@ -10,7 +10,9 @@ from lightning.pytorch.utilities.data import extract_batch_size
 from rich import box
 from rich.table import Table
 
+from vit_lightning.callbacks.class_tables import ClassTables
 from vit_lightning.callbacks.figures import has_several_labels, speed
+from vit_lightning.classifier import Classifier
 from vit_lightning.evaluation.scores import SCORES, score_of
 from vit_lightning.terminal import console, duration, near, number, report
 from vit_lightning.training.recipe import RecipeModel
@@ -91,9 +93,17 @@ class ScoreTable(Callback):
         else:
             shown, images = foreign_table(name, values, self._images), self._images.total()
         if shown.row_count:
-            console().print(shown)
+            where = console()
+            where.print(shown if where.measure(shown).maximum <= where.width else upright(shown))
+        for note in model.split_scores[split].notes if isinstance(model, Classifier) else ():
+            report(f"note     {note}")
         if trainer.ckpt_path:
             report(f"scored   {near(trainer.ckpt_path)}")
+        files = [
+            path for callback in trainer.callbacks if isinstance(callback, ClassTables) for path in callback.written
+        ]
+        if files:
+            report(f"tables   {', '.join([str(near(files[0])), *(path.name for path in files[1:])])}")
         report(f"time     {duration(seconds)}, {speed(images / max(seconds, 1e-9))}")
 
 
@@ -131,6 +141,15 @@ def foreign_table(name: str, values: dict[str, float], images: Counter[int]) -> 
     for place, row in sorted(rows.items()):
         label = name if len(rows) == 1 else f"{name} {place + 1}"
         shown.add_row(label, f"{images[place]:,}", *(number(row[key]) if key in row else "" for key in columns))
+    return shown
+
+
+def upright(table: Table) -> Table:
+    """Return a table with a row for each column, for a terminal that is too narrow."""
+    first, *others = table.columns
+    shown = _table(first.header, *first.cells)
+    for column in others:
+        shown.add_row(column.header, *column.cells)
     return shown
 
 

@@ -92,7 +92,8 @@ SCORING = {
 }
 USUAL = {
     "fit": GROUPS,
-    **dict.fromkeys(("validate", "test", "predict"), SCORING),
+    **dict.fromkeys(("validate", "test"), SCORING | {"Scores": ("model.scores", "model.threshold")}),
+    "predict": SCORING,
     "probe": {
         **SCORING,
         "Net": ("model.weights", "model.weights_head"),

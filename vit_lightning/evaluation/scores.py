@@ -11,25 +11,34 @@ Better = Literal["max", "min"]
 
 @dataclass(frozen=True)
 class Score:
-    """A mean over the images of a split."""
+    """A number that says how good a net is on a split."""
 
     name: str
     """Last part of the metric's name, as in val/top1."""
     better: Better
     label: str
     """What a person reads in a figure."""
-    needs: Literal["targets", "labels", "further set", "features"]
-    """What the data must hold: what the loss compares with, classes, or a set beside the split (`--data.also`), of
-    which the score is the top-1 accuracy; or training images, to whose features the callback FewShot fits a probe."""
+    needs: Literal["targets", "labels", "one label", "several labels", "further set", "features"]
+    """What the data must hold: what the loss compares with, classes, images of one class each or of several, or a set
+    beside the split (`--data.also`), of which the score is the top-1 accuracy; or training images, to whose features
+    the callback FewShot fits a probe."""
     short: str
     """What a person reads in a line or a table."""
     short_of_several: str | None = None
     """The same where images have several labels, of which one is enough to be right; None: no other."""
+    of_several: bool = False
+    """Whether it is a score of images of several labels too, beside those of one."""
+    is_cheap: bool = True
+    """Whether a validation of a fit can afford it without being asked."""
 
     @property
     def is_share(self) -> bool:
-        """Whether it counts the images that the net gets right."""
+        """Whether a person reads it as a percentage."""
         return self.needs != "targets"
+
+    def suits(self, several: bool) -> bool:
+        """Return whether it is a score of images of one label each, or of several."""
+        return self.needs == ("several labels" if several else "one label") or (several and self.of_several)
 
     def name_for(self, several: bool) -> str:
         """Return what a person reads, for images of one label or of several."""
@@ -46,6 +55,14 @@ SCORES = {
         Score("loss", "min", "loss", needs="targets", short="loss"),
         Score("top1", "max", "top-1 accuracy", "labels", "top-1", "precision at 1"),
         Score("top5", "max", "top-5 accuracy", "labels", "top-5", "hit at 5"),
+        Score("mean_class_accuracy", "max", "mean per-class accuracy", "one label", "per-class"),
+        Score("macro_f1", "max", "macro F1", "one label", "macro F1", of_several=True),
+        Score("ece", "min", "expected calibration error", "one label", "ECE"),
+        Score("map_macro", "max", "macro mAP", "several labels", "mAP", is_cheap=False),
+        Score("map_micro", "max", "micro mAP", "several labels", "micro mAP", is_cheap=False),
+        Score("micro_f1", "max", "micro F1", "several labels", "micro F1"),
+        Score("exact_match", "max", "exact match", "several labels", "exact match"),
+        Score("mean_auroc", "max", "area under the ROC curve", "several labels", "AUROC", is_cheap=False),
         Score("real", "max", "top-1 accuracy, ReaL labels", needs="further set", short="ReaL labels"),
         Score("v2", "max", "top-1 accuracy, ImageNet-V2", needs="further set", short="ImageNet-V2"),
         Score("objectnet", "max", "top-1 accuracy, ObjectNet", needs="further set", short="ObjectNet"),
@@ -56,6 +73,8 @@ SCORES = {
     )
 }
 """The scores by name, in the order of a table."""
+TABLES = ("classes", "confusion")
+"""What validate and test write beside the scores: precision, recall and F1 by class, and the confusion matrix."""
 METRICS = ("test/", "val/", "best val/", "train/", "perf/", "cost/")
 """How the names of metrics begin, in the order of a table."""
 MAIN_METRICS = ("test/top1", "val/top1", "val/loss")

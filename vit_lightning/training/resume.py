@@ -25,6 +25,7 @@ OPTIMIZER_STATE_DEPENDS_ON = ("optim.name", "optim.layer_decay", "optim.decay_on
 ONLY_TRAINING = ("optim", "schedule", "averaging", "label_smoothing", "freeze_trunk", "recompute", "compile")
 ONLY_TRAINING += ("class_weights", "focal_gamma", "logit_adjustment")
 ONLY_TRAINING += ("cuda_graph", "fp8", "weights", "weights_raw", "weights_head", "weights_resampling", "weights_adapt")
+ONLY_TRAINING += ("scores",)  # which scores there are does not change them
 """Settings that bear on training alone, of which a scored checkpoint says nothing."""
 LEAVE = "leave {} to the checkpoint, in flags and -c files"
 REMEDIES = {"image_size": "give --data.image_size {image_size}", "num_classes": "give data of {num_classes} classes"}

@@ -1,0 +1,141 @@
+"""Scores by class and the confusion matrix, as tables and a picture beside a run or its checkpoint."""
+
+import csv
+import io
+import warnings
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.utilities import rank_zero_warn
+
+from vit_lightning.classifier import Classifier
+from vit_lightning.errors import InputError
+from vit_lightning.evaluation.confusion import Confusion
+from vit_lightning.evaluation.scores import TABLES
+from vit_lightning.files import spreadsheet_cell, write_atomically
+from vit_lightning.training.scoring import Summed
+
+MOST_IN_A_SQUARE = 1_000
+"""Classes whose confusion matrix is written and drawn whole; of more, only its entries that are not 0 are written."""
+MOST_NAMED = 40
+"""Classes whose names have room beside the picture."""
+
+
+class ClassTables(Callback):
+    """Write VERB.classes.csv, VERB.confusion.csv and VERB.confusion.png. A later call replaces them.
+
+    The picture needs matplotlib. What --model.scores names is written beside the checkpoint where there is no run.
+
+    Args:
+        folder: The run folder; None: there is none.
+        checkpoint: What is scored.
+    """
+
+    def __init__(self, folder: Path | None, checkpoint: str | None) -> None:
+        self.folder = folder
+        self.checkpoint = checkpoint
+        self.written: list[Path] = []
+        """What was written, which ScoreTable prints."""
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.state.fn == "validate":
+            self._write("validate", "val", trainer, pl_module)
+
+    def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._write("test", "test", trainer, pl_module)
+
+    def _write(self, verb: str, split: str, trainer: Trainer, model: LightningModule) -> None:
+        self.written = []
+        summed = model.split_scores[split].summed if isinstance(model, Classifier) else None
+        if not trainer.is_global_zero or summed is None:
+            return
+        asked = model.hparams.scores
+        wanted = [name for name in TABLES if asked is None or name in asked]
+        folder = self.folder
+        if folder is None and asked is not None:
+            folder = Path(self.checkpoint).parent if self.checkpoint else Path()
+        if folder is None or not wanted:
+            return
+        names = [str(name) for name in model.class_names or range(len(summed.counts.support))]
+        try:
+            for name, content in _contents(summed, names, wanted):
+                path = folder / f"{verb}.{name}"
+                write_atomically(path, content)
+                self.written.append(path)
+        except InputError as error:  # the scores are printed all the same
+            rank_zero_warn(str(error))
+
+
+def _contents(summed: Summed, names: Sequence[str], wanted: Iterable[str]) -> Iterable[tuple[str, bytes]]:
+    """Yield the files that are wanted: how each name ends, and what it holds."""
+    if "classes" in wanted:
+        yield "classes.csv", class_table(summed, names)
+    if "confusion" in wanted and summed.confusion is not None:
+        yield "confusion.csv", confusion_table(summed.confusion, names)
+        if find_spec("matplotlib") is not None and len(names) <= MOST_IN_A_SQUARE:
+            yield "confusion.png", confusion_picture(summed.confusion, names)
+
+
+def class_table(summed: Summed, names: Sequence[str]) -> bytes:
+    """Return a row per class: images, precision, recall and F1; of several labels the rankings too.
+
+    A share of no image is left empty.
+    """
+    counts, ranking = summed.counts, summed.ranking
+    columns: dict[str, np.ndarray] = {"precision": counts.precision, "recall": counts.recall, "f1": counts.f1}
+    if ranking is not None:
+        columns |= {"average_precision": ranking.average_precision, "auroc": ranking.auroc}
+    rows = [
+        [name, int(support), *("" if np.isnan(value) else f"{value:.6f}" for value in values)]
+        for name, support, *values in zip(names, counts.support, *columns.values(), strict=True)
+    ]
+    return _csv([["class", "support", *columns], *rows])
+
+
+def confusion_table(confusion: Confusion, names: Sequence[str]) -> bytes:
+    """Return a row per true class and a column per predicted one; of many classes a row per entry that is not 0."""
+    if confusion.classes <= MOST_IN_A_SQUARE:
+        return _csv(
+            [["true", *names], *([name, *row] for name, row in zip(names, confusion.matrix().tolist(), strict=True))]
+        )
+    entries = zip(confusion.true, confusion.predicted, confusion.images, strict=True)
+    rows = [[names[true], names[predicted], int(images)] for true, predicted, images in entries]
+    return _csv([["true", "predicted", "images"], *rows])
+
+
+def confusion_picture(confusion: Confusion, names: Sequence[str]) -> bytes:
+    """Return a PNG of the shares of each true class that are predicted as each class."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import PercentFormatter
+
+    matrix = confusion.matrix()
+    shares = matrix / np.maximum(matrix.sum(1, keepdims=True), 1)
+    canvas = Figure(figsize=(6.4, 5.6), layout="constrained")
+    axes = canvas.subplots()
+    drawn = axes.imshow(shares, cmap="viridis", vmin=0, vmax=1, interpolation="nearest")
+    canvas.colorbar(drawn, ax=axes, format=PercentFormatter(1), label="share of the true class")
+    axes.set(xlabel="predicted class", ylabel="true class")
+    if len(names) <= MOST_NAMED:
+        shown = [_short(name) for name in names]
+        axes.set_xticks(range(len(names)), shown, rotation=90, fontsize=7, parse_math=False)
+        axes.set_yticks(range(len(names)), shown, fontsize=7, parse_math=False)
+    picture = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of letters that the font lacks
+        canvas.savefig(picture, format="png", dpi=150)
+    return picture.getvalue()
+
+
+def _short(name: str) -> str:
+    shown = name.encode(errors="surrogateescape").decode(errors="replace")
+    return shown if len(shown) <= 24 else f"{shown[:21]}..."
+
+
+def _csv(rows: list[list[Any]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([spreadsheet_cell(cell) for cell in row] for row in rows)
+    return text.getvalue().encode(errors="surrogateescape")
