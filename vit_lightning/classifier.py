@@ -62,8 +62,9 @@ class Classifier(RecipeModel):
         cuda_graph: Replay the training step as CUDA graphs, which launches a small net's step several times faster. One
             holds loss and gradients, another the step of adam, adamw or muon. On one GPU, or on several with DDP. auto:
             where nothing hinders it; true: or else an error.
-        fp8: Train with the matrix products of all blocks but the first and last in fp8 (delayed scaling), which pays
-            from a width of 1,024 on. Attention, scores and export do without. Needs compute capability 8.9 or later.
+        fp8: Train with products in fp8 (delayed scaling). It pays from a width of 1,024 on. Its loss over a whole run
+            has not been held against bf16's. The first and last block, attention, scores and export do without. Needs
+            compute capability 8.9 or later.
         scores: Scores beside loss, top-1 and top-5, and tables, such as [macro_f1,confusion]; unset means all, and in a
             fit those that cost nothing. Of one label: mean_class_accuracy, macro_f1, ece (expected calibration error).
             Of several: map_macro, map_micro, macro_f1, micro_f1, exact_match, mean_auroc. Tables of validate and test:

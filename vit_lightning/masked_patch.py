@@ -51,8 +51,9 @@ class MaskedPatch(RecipeModel):
         cuda_graph: Replay the training step as CUDA graphs, which launches a small net's step several times faster. One
             holds loss and gradients, another the step of adam, adamw or muon. On one GPU, or on several with DDP. auto:
             where nothing hinders it; true: or else an error.
-        fp8: Train with the matrix products of all blocks but the first and last in fp8 (delayed scaling), which pays
-            from a width of 1,024 on. Attention, scores and export do without. Needs compute capability 8.9 or later.
+        fp8: Train with products in fp8 (delayed scaling). It pays from a width of 1,024 on. Its loss over a whole run
+            has not been held against bf16's. The first and last block, attention, scores and export do without. Needs
+            compute capability 8.9 or later.
         num_classes: Ignored: the net has no classes yet.
         image_size: Pixels per side, or (y, x), from the data.
         channels: Channels of the images, from the data; None: those of the net.
