@@ -22,6 +22,14 @@ settings.register_profile("vit_lightning", deadline=None)  # how busy the machin
 settings.load_profile("vit_lightning")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Iterator[None]:
+    """Make printable what a test printed: pytest-xdist sends UTF-8 alone, and names of files need not be that."""
+    report = yield
+    report.sections = [(name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections]
+    return report
+
+
 @pytest.fixture(scope="session")
 def kit() -> Path:
     """Folder of real images and weights, named by the environment variable VIT_LIGHTNING_KIT."""

@@ -93,7 +93,11 @@ def test_sets_of_a_model_from_elsewhere_are_rows():
 
 def test_images_of_a_model_from_elsewhere_are_those_of_all_processes(capsys):
     facts = {"world_size": 2, "is_global_zero": True, "state": SimpleNamespace(fn="test"), "ckpt_path": None}
-    facts |= {"callback_metrics": {"f1": torch.tensor(0.5)}, "test_loop": SimpleNamespace(verbose=True)}
+    facts |= {
+        "callbacks": [],
+        "callback_metrics": {"f1": torch.tensor(0.5)},
+        "test_loop": SimpleNamespace(verbose=True),
+    }
     trainer, table = SimpleNamespace(**facts), ScoreTable()
     table.setup(trainer, BoringModel(), "test")
     table.on_test_start(trainer, BoringModel())

@@ -75,7 +75,7 @@ class Monitors(Callback):
             metric, name = getattr(callback, "monitor", None), self.flags.get(id(callback))
             flag = f"--{name}.monitor" if name else f"{type(callback).__name__}'s monitor"
             if known and metric not in (None, "train/loss", "lr", *known):
-                close = did_you_mean(metric.rpartition("/")[2], pl_module.score_names)  # val/ is like any other val/
+                close = did_you_mean(metric.rpartition("/")[2], [one.rpartition("/")[2] for one in known])  # not val/
                 hint = f"{close.replace('mean ', 'mean val/')} (known: {', '.join(known)})"
                 raise InputError(f"{flag} {metric} is not logged by {type(pl_module).__name__}{hint}")
             if name in self.undirected:

@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 from vit_lightning.errors import InputError
 from vit_lightning.private_api import lock_descriptor
 from vit_lightning.processes import LIMIT
-from vit_lightning.runs.folders import CHECKPOINTS, rank
+from vit_lightning.runs.folders import CHECKPOINTS, REMOVED, rank
 from vit_lightning.runs.slurm import was_requeued
 
 LOCK = ".lock"
@@ -60,6 +60,8 @@ def check_held() -> None:
         descriptor = lock_descriptor(lock)
         if descriptor is None or not folder.exists() or _is_open_as(folder / LOCK, descriptor):
             continue
+        if not (folder / "config.yaml").exists():
+            raise InputError(REMOVED.format(folder=folder))
         raise InputError(
             f"{folder / LOCK} was removed or replaced while this run held it, so that another process may train there; "
             "nothing more is written: see that none does, then go on with --ckpt_path last"
