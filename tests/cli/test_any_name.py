@@ -8,6 +8,7 @@ from PIL import Image
 
 from vit_lightning.private_api import let_any_name_be_typed
 
+pytestmark = pytest.mark.filterwarnings("ignore")  # which name the file, and pytest-xdist sends UTF-8 alone
 ODD = os.fsdecode(b"odd \xff\x7f\xc3\xa9")
 FIT = (
     *("fit", "--data", "ImageFolder", "--data.image_size", "16", "--data.batch_size", "2", "--data.root", ODD),
