@@ -49,7 +49,8 @@ def test_a_run_folder_is_all_that_scoring_needs(app, run):
             assert done.code == 0, done.err
             written = scores(run / f"{verb}.json")
             assert written["verb"] == verb and written["images"] == 8
-            assert set(written["scores"]) == {f"{split}/loss", f"{split}/top1", f"{split}/top5"}
+            names = ("loss", "top1", "top5", "mean_class_accuracy", "macro_f1", "ece")
+            assert set(written["scores"]) == {f"{split}/{name}" for name in names}
             assert f"{100 * written['scores'][f'{split}/top1']:.2f} %" in done.out
             assert written["checkpoint"] == str(run / "checkpoints/best.ckpt")
             assert written["data"] == "datamodules.synthetic.Synthetic" and written["date"].endswith("+00:00")

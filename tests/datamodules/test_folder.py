@@ -164,10 +164,8 @@ def test_validation_is_another_name_for_val(tree):
     assert len(ready(tree).val_set) == 3
 
 
-@pytest.mark.parametrize("layout", ["nothing", "classes without train", "flat train"])
+@pytest.mark.parametrize("layout", ["nothing", "flat train"])
 def test_wrong_layout_is_explained(tmp_path, layout):
-    if layout == "classes without train":
-        put(tmp_path / "cats/a.jpg")
     if layout == "flat train":
         put(tmp_path / "train/a.jpg")
     with pytest.raises(InputError, match=r"train/<class>/<image>.*--data.root"):
