@@ -71,4 +71,4 @@ def test_the_peers_read_every_form_of_a_file(tmp_path):
         assert np.array_equal(pixels, np.asarray(image)) and (label, type(label)) == (2, int)
     pytest.importorskip("timm")
     with pytest.raises(InputError, match="this data holds Tensors"):
-        loaders.check_peers(SimpleNamespace(train_set=[(torch.zeros(3), 0)]))
+        loaders.check_peers(SimpleNamespace(train_set=[(torch.zeros(3), 0)], pixel_form=PixelForm()))
