@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Sequence
+from functools import cached_property
 from glob import glob
 from pathlib import Path
-from typing import ClassVar
 
+from datamodules.reading.class_map import read_class_map
 from datamodules.reading.damaged_files import read_whole
 from datamodules.reading.image_files import files_below, is_image
 from datamodules.reading.shared_sequences import Strings
@@ -49,10 +50,11 @@ class Images(ImageDataModule):
         on_error: what an image does that cannot be read. skip: it keeps its place, marked as broken; raise: it ends
             the run.
         max_broken: share of such images above which the run ends after all.
+        class_map: names of the net's classes in their order, for weights that do not say them; in the forms that
+            ImageFolder reads.
     """
 
     num_classes = None
-    class_names: ClassVar[list[str]] = []
 
     def __init__(
         self,
@@ -61,11 +63,17 @@ class Images(ImageDataModule):
         image_size: int | tuple[int, int] | None = None,
         on_error: OnError = "skip",
         max_broken: float = 1.0,
+        class_map: Path | None = None,
         **kwargs,
     ) -> None:
         super().__init__(root=root, image_size=image_size or 1, on_error=on_error, max_broken=max_broken, **kwargs)
         self.files = [files] if isinstance(files, str) else files
         self.image_size = image_size
+        self.class_map = class_map
+
+    @cached_property
+    def class_names(self) -> list[str]:
+        return read_class_map(self.class_map) if self.class_map else []
 
     def setup(self, stage: str) -> None:
         if stage != "predict":

@@ -12,7 +12,7 @@ from vit_lightning.contracts import ImageData
 from vit_lightning.data.subsets import ClassCounts
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation.scores import scores_with
-from vit_lightning.models import Net, NetConfig, resolve
+from vit_lightning.models import Net, NetConfig, TimmNet, resolve
 from vit_lightning.models.finite import check_finite
 from vit_lightning.models.timm_net import at_random
 from vit_lightning.training import imbalance
@@ -155,6 +155,7 @@ class Classifier(RecipeModel):
         self.class_names: list[str] = []
         self.head_names: list[str] = []  # classes of the head that came from weights
         self.has_seen_labels = False
+        self.wants_features = False
         self.imbalance_loss: ImbalanceLoss | None = None
         self.class_counts: ClassCounts | None = None
         self.step_totals = StepTotals()
@@ -286,9 +287,20 @@ class Classifier(RecipeModel):
     def test_step(self, batch: tuple[Tensor, Tensor], batch_idx: int, dataloader_idx: int = 0) -> None:
         self._evaluate("test", *batch, dataloader_idx)
 
-    def predict_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
-        """Class probabilities (b, classes); NaN where a logit is not finite, which sigmoid would hide."""
-        logits = self(batch[0])
+    def predict_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor | tuple[Tensor, Tensor]:
+        """Class probabilities (b, classes); NaN where a logit is not finite, which sigmoid would hide.
+
+        Behind them, if wanted, the features (b, d) that the head reads.
+        """
+        if not self.wants_features:
+            return self._shares(self(batch[0]))
+        features = self.net.features(self.normalise(batch[0]))
+        if not self.hparams.num_classes:
+            return features[:, :0], features
+        heads_alone = type(self).forward is Classifier.forward and not isinstance(self.net, TimmNet)
+        return self._shares(self.net.head(features) if heads_alone else self(batch[0])), features
+
+    def _shares(self, logits: Tensor) -> Tensor:
         shares = logits.softmax(-1) if self.hparams.loss == "softmax" else logits.sigmoid()
         return shares.masked_fill(~logits.isfinite(), torch.nan)
 

@@ -100,6 +100,13 @@ class PredictsFrom(Protocol):
 
 
 @runtime_checkable
+class ShowsFeatures(Protocol):
+    """A model whose `predict_step` returns features `(b, d)` behind the probabilities, if they are wanted."""
+
+    wants_features: bool
+
+
+@runtime_checkable
 class ImageData(Protocol):
     """Data with known classes, as a model, a callback or a verb reads them."""
 

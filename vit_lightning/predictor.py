@@ -1,6 +1,5 @@
 """Predictor: a trained net, from wherever it lies, that answers for photographs in Python."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from numbers import Integral
 from pathlib import Path
@@ -22,6 +21,7 @@ from vit_lightning.models import Net, NetConfig
 from vit_lightning.models.finite import check_finite
 from vit_lightning.runs import folders
 from vit_lightning.weights import Report, open_weights
+from vit_lightning.weights.class_names import distinct
 from vit_lightning.weights.interface import evaluation_of
 from vit_lightning.weights.load import is_empty
 
@@ -86,7 +86,7 @@ class Predictor:
             self.multi_label = multi_label
         self.net.eval().to(self.device)
         self.mean, self.std = (rearrange(torch.tensor(each), "c -> c 1 1").to(self.device) for each in self._scale)
-        self.class_names = _distinct(self.class_names) or [str(index) for index in range(self.net.num_classes)]
+        self.class_names = distinct(self.class_names) or [str(index) for index in range(self.net.num_classes)]
         self.transform = transform or per_image.eval_transform(self.augment, self.net.image_size)
 
     def __call__(self, images: Picture | Sequence[Picture], top: int | None = None) -> Any:
@@ -235,12 +235,6 @@ def _coloured(image: Any, channels: int) -> Any:
     if isinstance(image, np.ndarray) and image.ndim == 3 and image.shape[-1] == 1:
         image = repeat(image, "y x 1 -> y x c", c=channels)
     return image.detach().cpu() if isinstance(image, Tensor) and not image.is_meta else image
-
-
-def _distinct(names: Sequence[str]) -> list[str]:
-    """Return class names as keys: names that several classes have also show the number of the class."""
-    count = Counter(names)
-    return [f"{name} ({index})" if count[name] > 1 else name for index, name in enumerate(names)]
 
 
 def _evaluation(place: str | Path) -> Augment:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from lightning.pytorch import Callback
 from PIL import Image
 
-from vit_lightning.callbacks.predictions import PartFile, Predictions, _digest, _unused
+from vit_lightning.callbacks.prediction_files import PartFile, unused
+from vit_lightning.callbacks.predictions import Predictions, _digest
 from vit_lightning.classifier import Classifier
 from vit_lightning.data.sampling import BROKEN
 from vit_lightning.errors import InputError
@@ -287,10 +288,10 @@ def test_the_order_in_which_settings_were_given_says_nothing():
 def test_a_file_that_is_there_stays(tmp_path):
     path = tmp_path / "predictions.csv"
     for name in ("predictions.csv", "predictions-2.csv", "predictions-3.csv"):
-        assert _unused(path) == tmp_path / name
+        assert unused(path) == tmp_path / name
         (tmp_path / name).touch()
     (tmp_path / "predictions-2.csv").unlink()
-    assert _unused(path) == tmp_path / "predictions-2.csv"
+    assert unused(path) == tmp_path / "predictions-2.csv"
 
 
 class Images(Named):

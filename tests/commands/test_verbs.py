@@ -11,8 +11,8 @@ from vit_lightning.cli.verb_trainer import VerbTrainer
 from vit_lightning.commands import LIGHTNING_VERBS, VERBS, named
 
 
-def test_lightnings_verbs_are_lightnings():
-    assert set(LIGHTNING_VERBS) == set(LightningCLI.subcommands())
+def test_lightnings_verbs_are_lightnings_and_its_predict_is_ours():
+    assert {*LIGHTNING_VERBS, "predict"} == set(LightningCLI.subcommands())
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)

@@ -1,242 +1,251 @@
-"""The best classes of each image as a CSV file, written while they are computed."""
+"""What a net says of each image, written to files while it is computed: its best classes, and its features."""
 
-import csv
-import fcntl
 import hashlib
-import io
-from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, NamedTuple
 
 import torch
 from einops import rearrange
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import BasePredictionWriter
 from lightning.pytorch.utilities import rank_zero_info
+from torch import Tensor
 
-from vit_lightning.contracts import PredictsFrom
+from vit_lightning.callbacks import feature_files, prediction_files
+from vit_lightning.callbacks.feature_files import FeaturePart
+from vit_lightning.callbacks.prediction_files import Answer, Columns, PartFile, shown, unused
+from vit_lightning.contracts import PredictsFrom, ShowsFeatures
 from vit_lightning.data.image_set import keys_of
 from vit_lightning.data.sampling import BROKEN
 from vit_lightning.errors import InputError
-from vit_lightning.files import check_place, spreadsheet_cell, unwritable
+from vit_lightning.files import check_place
 from vit_lightning.terminal import counted
+from vit_lightning.weights.class_names import distinct
 
-PAIR = ("class", "probability")
-"""What is written of each of the best classes."""
 FEW = 10
 """Images whose best class is also printed."""
+ROWS = 2
+"""Form of the rows; those of another form are written anew."""
+
+
+class Batch(NamedTuple):
+    """What came of a batch, of all devices, in the order of the data."""
+
+    values: Tensor
+    classes: Tensor
+    """The classes that the values are of, `(n, k)`."""
+    labels: Tensor
+    features: Tensor | None
 
 
 class Predictions(Callback):
-    """Write the best classes of each image to a CSV file: one row per image, in the order of the data.
+    """Write a row per image to a CSV file, JSON lines or a parquet file, in the order of the data.
+
+    A row has the image, its label where the data know one, the best classes with their probabilities, or all of them,
+    and why it could not be read. Features go to a file of their own.
 
     Rows are written as they come, to predictions.DIGEST.part.csv, which the last row turns into predictions.csv. The
     digest stands for the checkpoint, the images' names and how they are seen, so that a second call goes on where a
     first one was stopped. An earlier file stays: the next one is called predictions-2.csv.
 
-    The row of an image that was skipped because it cannot be read says why in its column error. A name that is not
-    UTF-8 keeps its bytes. A text that a spreadsheet would compute is written behind an apostrophe.
+    A name that is not UTF-8 keeps its bytes in CSV. A text that a spreadsheet would compute is written there behind an
+    apostrophe.
 
     The best class of each of a few images is printed too.
 
     Args:
         path: The file.
         checkpoint: Where the weights come from, if from a checkpoint.
-        top: Classes per image.
+        top: Classes per image; None: all, in their order.
+        features: File for features; None: they are not kept.
     """
 
-    def __init__(self, path: Path, checkpoint: str | None = None, top: int = 5) -> None:
+    def __init__(
+        self, path: Path, checkpoint: str | None = None, top: int | None = 5, features: Path | None = None
+    ) -> None:
         self.path = path
         self.checkpoint = checkpoint
         self.top = top
+        self.features = features
         self._file: PartFile | None = None
+        self._features: FeaturePart | None = None
         self._rows = 0
         self._written = 0
-        self._waiting: list[torch.Tensor] = []
+        self._several = False
+        self._waiting: Batch | None = None
+
+    def write_to(self, out: Path | None, features: Path | None, top: int | None) -> None:
+        """Name other files, and say how many classes a row has.
+
+        Raises:
+            InputError: a file exists, or its name says no known form.
+        """
+        for flag, path, files in (("--out", out, prediction_files), ("--features", features, feature_files)):
+            if path is None:
+                continue
+            files.check_ending(path)
+            check_place(path, flag)
+            if path.exists():
+                raise InputError(f"{flag} {path} exists already; choose another name, or remove it first")
+        self.path, self.features, self.top = out or self.path, features, top
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Refuse a place that cannot be written, before the data take their time, and find what a stop has left."""
+        self._want_features(pl_module)
+        digest = _digest(trainer, pl_module, self.checkpoint, self.top)
         if trainer.is_global_zero:
-            check_place(self.path, "--trainer.default_root_dir")
-            self._file = PartFile(
-                self.path.with_suffix(f".{_digest(trainer, pl_module, self.checkpoint)}.part{self.path.suffix}")
-            )
+            self._open(pl_module, digest)
         data, done = trainer.datamodule, 0
+        parts = [part for part in (self._file, self._features) if part]
         if isinstance(data, PredictsFrom):
             size = len(data.predict_set) if data.predict_set is not None else 0
-            done = max(0, min(self._file.rows - 1, size - 1)) if self._file else 0
-            done = data.predict_from = trainer.strategy.broadcast(done)
-        if self._file:
-            self._file.keep(done)
-        if done:
-            rank_zero_info(f"goes on after the {counted(done, 'image')} of {self._file and self._file.path}")
+            there = min((part.images for part in parts), default=0)
+            done = data.predict_from = trainer.strategy.broadcast(max(0, min(there, size - 1)))
+        for part in parts:
+            part.keep(done)
+        if done and parts:
+            rank_zero_info(f"goes on after the {counted(done, 'image')} of {parts[0].path}")
         self._rows = self._written = done
+
+    def _want_features(self, model: LightningModule) -> None:
+        has_classes = model.hparams.get("num_classes") != 0
+        if not has_classes and self.features is None:
+            raise InputError("the net has no classes; give --features FILE for what it sees, or fine-tune it first")
+        if isinstance(model, ShowsFeatures):
+            model.wants_features = self.features is not None
+        elif self.features is not None:
+            raise InputError(
+                f"--features {self.features}: a {type(model).__name__} shows none; give a checkpoint or weights of a "
+                "Classifier"
+            )
+
+    def _open(self, model: LightningModule, digest: str) -> None:
+        if model.hparams.get("num_classes") != 0:
+            check_place(self.path, "--trainer.default_root_dir")
+            suffix = ".csv" if self.path.suffix == ".csv" else ".jsonl"
+            self._file = PartFile(self.path.with_suffix(f".{digest}.part{suffix}"))
+        if self.features is not None:
+            self._features = FeaturePart(self.features.with_suffix(f".{digest}.part"))
 
     def on_predict_batch_end(
         self,
         trainer: Trainer,
         pl_module: LightningModule,
-        outputs: torch.Tensor,
+        outputs: Any,
         batch: Any,
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        """Take the best classes; the rows of the batch before are written while the device computes the next."""
-        values, classes = outputs.float().topk(min(self.top, outputs.shape[-1]))
-        labels = batch[1] if batch[1].ndim == 1 else batch[1][:, 0]
-        columns = [values, classes, labels == BROKEN]
+        """Take what came; the rows of the batch before are written while the device computes the next."""
+        shares, features = outputs if isinstance(outputs, tuple) else (outputs, None)
+        values = shares.float()
+        if self.top is None:
+            classes = torch.arange(values.shape[-1], device=values.device).expand(values.shape)
+        else:
+            values, classes = values.topk(min(self.top, values.shape[-1]))
+        taken = Batch(values, classes, batch[1], features)
         if trainer.world_size > 1:  # ranks hold equal numbers of records, dealt out in turns
-            columns = [rearrange(pl_module.all_gather(column), "r n ... -> (n r) ...") for column in columns]
+            taken = Batch(*(None if each is None else _in_turns(pl_module.all_gather(each)) for each in taken))
         self._write_waiting(trainer, pl_module)
-        self._waiting = columns
+        self._waiting = taken
         if not any(isinstance(callback, BasePredictionWriter) for callback in trainer.callbacks):
             # Lightning notes the records of every batch for them.
             getattr(trainer.predict_dataloaders.batch_sampler, "seen_batch_indices", []).clear()
 
     def on_predict_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._write_waiting(trainer, pl_module)
-        if self._file is None:
-            return
-        path = _unused(self.path)
-        self._file.finish(path)
-        self._file = None  # nothing is left to go on with
-        if self._rows <= FEW:
-            print("".join(_shown(path)), end="")
-        print(f"wrote    {path}: {counted(self._rows, 'image')}", flush=True)
-        if not self._written and self._rows:
+        if self._features is not None and self.features is not None:
+            path = unused(self.features)
+            self._features.finish(path, keys_of(trainer.predict_dataloaders.dataset))
+            self._features = None
+            print(f"wrote    {path}: features of {counted(self._rows, 'image')}", flush=True)
+        if self._file is not None:
+            path = unused(self.path)
+            self._file.finish(path, self._columns(trainer, pl_module), self._several)
+            self._file = None  # nothing is left to go on with
+            if self._rows <= FEW:
+                print("".join(shown(path)), end="")
+            print(f"wrote    {path}: {counted(self._rows, 'image')}", flush=True)
+        if trainer.is_global_zero and not self._written and self._rows:
             which = "the image cannot" if self._rows == 1 else f"none of the {self._rows} images can"
             raise InputError(f"{which} be read; {path} says why")
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        if self._file is None:
-            return
-        if self._rows:
-            rank_zero_info(
-                f"{self._file.path} holds {counted(self._rows, 'image')}; the same command goes on after them"
-            )
-        self._file.close()
+        for part in (self._file, self._features):
+            if part is None:
+                continue
+            if self._rows:
+                rank_zero_info(f"{part.path} holds {counted(self._rows, 'image')}; the same command goes on after them")
+            part.close()
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        if self._file is not None:
-            self._file.close()
+        for part in (self._file, self._features):
+            if part is not None:
+                part.close()
+
+    def _columns(self, trainer: Trainer, model: LightningModule) -> Columns:
+        classes = model.hparams.num_classes
+        names = distinct(model.class_names) if model.class_names else list(map(str, range(classes)))
+        top = None if self.top is None else min(self.top, classes)
+        return Columns(names, top, getattr(trainer.datamodule, "num_classes", None) is not None)
 
     def _write_waiting(self, trainer: Trainer, model: LightningModule) -> None:
-        columns, self._waiting = self._waiting, []
-        if not columns or self._file is None:
+        taken, self._waiting = self._waiting, None
+        if taken is None or not (self._file or self._features):
             return
         dataset = trainer.predict_dataloaders.dataset
-        columns = [column[: len(dataset) - self._rows] for column in columns]  # without the padding at the end
-        values, classes, broken = (column.tolist() for column in columns)
-        names = [spreadsheet_cell(name) for name in model.class_names or range(model.hparams.num_classes)]
-        keys, rows = keys_of(dataset), []
-        if not self._rows:
-            rows.append(["image", *(f"{what}{k + 1}" for k in range(len(values[0])) for what in PAIR), "error"])
-        for number, (probabilities, best) in enumerate(zip(values, classes, strict=True), self._rows):
-            key = spreadsheet_cell(keys[number])
-            cells = [cell for index, p in zip(best, probabilities, strict=True) for cell in (names[index], f"{p:.6f}")]
-            if broken[number - self._rows]:
-                rows.append([key, *[""] * len(cells), spreadsheet_cell(dataset.reason(number))])
-            elif not all(map(torch.isfinite, columns[0][number - self._rows])):
-                raise InputError(
-                    f"the outputs for image {keys[number]} are not finite; the weights or --trainer.precision "
-                    f"{trainer.precision} do not suit it"
-                )
-            else:
-                rows.append([key, *cells, ""])
-        self._file.add(rows)
-        self._rows += len(values)
-        self._written += len(values) - sum(broken)
+        left = len(dataset) - self._rows  # without the padding at the end
+        taken = Batch(*(None if each is None else each[:left].cpu() for each in taken))
+        self._several = taken.labels.ndim == 2
+        broken = (taken.labels[:, 0] if self._several else taken.labels) == BROKEN
+        self._check_finite(trainer, taken, broken)
+        if self._file is not None:
+            columns = self._columns(trainer, model)
+            self._file.add_answers(_answers(taken, broken, columns, dataset, self._rows), columns)
+        if self._features is not None and taken.features is not None:
+            self._features.add(taken.features.float().masked_fill(broken[:, None], torch.nan).numpy())
+        self._rows += len(broken)
+        self._written += len(broken) - int(broken.sum())
+
+    def _check_finite(self, trainer: Trainer, taken: Batch, broken: Tensor) -> None:
+        found = taken.values if taken.features is None else torch.cat([taken.values, taken.features.float()], dim=1)
+        wrong = ~found.isfinite().all(1) & ~broken
+        if wrong.any():
+            key = keys_of(trainer.predict_dataloaders.dataset)[self._rows + int(wrong.int().argmax())]
+            raise InputError(
+                f"the outputs for image {key} are not finite; the weights or --trainer.precision {trainer.precision} "
+                "do not suit it"
+            )
 
 
-class PartFile:
-    """A CSV file in the making, which one process holds; whole rows of an earlier one stay.
-
-    Args:
-        path: The file.
-
-    Raises:
-        InputError: another process is writing it, or it cannot be written.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            self._file: IO[bytes] = path.open("ab")
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise InputError(f"another predict is writing {path}; wait for it, or give another folder") from error
-        except OSError as error:
-            raise unwritable(path, error) or error from error
-        self.rows = sum(1 for _ in _ends(path))
-
-    def keep(self, images: int) -> None:
-        """Drop all but the head and the rows of the first images, of which there are enough."""
-        self._file.truncate(next(islice(_ends(self.path), images, None)) if images else 0)
-
-    def add(self, rows: list[list[Any]]) -> None:
-        """Write rows, which a later kill does not take."""
-        text = "".join(map(_line, rows))
-        try:
-            self._file.write(text.encode(errors="surrogateescape"))
-            self._file.flush()
-        except OSError as error:
-            raise unwritable(self.path, error) or error from error
-
-    def finish(self, path: Path) -> None:
-        """Give the file its name."""
-        self._file.close()
-        self.path.replace(path)
-
-    def close(self) -> None:
-        """Let go of the file, which stays for a later call unless it is empty."""
-        if not self._file.closed and not self._file.tell():
-            self.path.unlink(missing_ok=True)
-        self._file.close()
+def _answers(taken: Batch, broken: Tensor, columns: Columns, dataset: Any, first: int) -> list[Answer]:
+    """Return the rows of a batch whose first image has a number in its set."""
+    keys, names, answers = keys_of(dataset), columns.classes, []
+    rows = zip(*(each.tolist() for each in (taken.values, taken.classes, taken.labels, broken)), strict=True)
+    for number, (values, classes, label, is_broken) in enumerate(rows, first):
+        if is_broken:
+            answers.append(Answer(str(keys[number]), None, {}, str(dataset.reason(number))))
+            continue
+        shares = {names[index]: value for index, value in zip(classes, values, strict=True)}
+        answers.append(Answer(str(keys[number]), _label(label, names) if columns.has_labels else None, shares))
+    return answers
 
 
-def _shown(path: Path) -> Iterator[str]:
-    """Yield a line for each image of a finished file: its name, and its best class with the probability in percent."""
-    with path.open(newline="", encoding="utf-8", errors="surrogateescape") as file:
-        rows = list(csv.DictReader(file))
-    names = [row["image"].encode(errors="surrogateescape").decode(errors="replace") for row in rows]
-    width = max(map(len, names), default=0)
-    for name, row in zip(names, rows, strict=True):
-        told = row["error"] or f"{row['class1']} {float(row['probability1']):.1%}".replace("%", " %")
-        yield f"{name:{width}}  {told}\n"
+def _label(label: int | list[float], names: list[str]) -> str | list[str] | None:
+    """Return the name of a label, or those of several; None for one that is hidden."""
+    if isinstance(label, list):
+        return [name for name, share in zip(names, label, strict=True) if share > 0.5] if label[0] >= 0 else None
+    return names[label] if label >= 0 else None
 
 
-def _line(row: list[Any]) -> str:
-    r"""Spell a row; before Python 3.13, only an end of \r\n makes the writer quote a \r inside."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerow(row)
-    return text.getvalue().removesuffix("\r\n") + "\n"
+def _in_turns(gathered: Tensor) -> Tensor:
+    return rearrange(gathered, "r n ... -> (n r) ...")
 
 
-def _ends(path: Path) -> Iterator[int]:
-    """Yield where each whole row ends, up to one that a stop has cut."""
-    read = 0
-
-    def lines() -> Iterator[str]:
-        nonlocal read
-        with path.open("rb") as file:
-            for line in file:
-                if not line.endswith(b"\n"):
-                    return
-                read += len(line)
-                yield line.decode(errors="surrogateescape")
-
-    try:
-        for _ in csv.reader(lines(), strict=True):
-            yield read
-    except csv.Error:
-        return
-
-
-def _digest(trainer: Trainer, model: LightningModule, checkpoint: str | None) -> str:
+def _digest(trainer: Trainer, model: LightningModule, checkpoint: str | None, top: int | None = 5) -> str:
     """Return what stands for the rows to be written: weights, images by name, and how they are seen."""
     data = trainer.datamodule
-    facts: list[Any] = [trainer.precision, sorted(map(str, model.hparams.items()))]
+    facts: list[Any] = [ROWS, top, trainer.precision, sorted(map(str, model.hparams.items()))]
     for name in ("augment", "image_size", "channels", "window", "mean", "std"):
         facts.append((name, str(getattr(data, name, None))))
     facts.append(str(Path(getattr(data, "root", None) or "").resolve()))
@@ -248,11 +257,3 @@ def _digest(trainer: Trainer, model: LightningModule, checkpoint: str | None) ->
     for key in keys_of(data.predict_set) if isinstance(data, PredictsFrom) else ():
         digest.update(f"{key}\n".encode(errors="surrogateescape"))
     return digest.hexdigest()[:8]
-
-
-def _unused(path: Path) -> Path:
-    """Return the path, or the first numbered one beside it that is not taken."""
-    taken = 1
-    while (chosen := path if taken == 1 else path.with_stem(f"{path.stem}-{taken}")).exists():
-        taken += 1
-    return chosen

@@ -93,7 +93,7 @@ SCORING = {
 USUAL = {
     "fit": GROUPS,
     **dict.fromkeys(("validate", "test"), SCORING | {"Scores": ("model.scores", "model.threshold")}),
-    "predict": SCORING,
+    "predict": SCORING | {"Net": ("model.weights",)},
     "probe": {
         **SCORING,
         "Net": ("model.weights", "model.weights_head"),
@@ -109,6 +109,8 @@ USUAL = {
     "prepare": {"Experiment": GROUPS["Experiment"], "Data": ("data.root", "data.num_workers", "data.on_error")},
 }
 """Groups of usual flags by run verb, beside its own."""
+SCORING_VERBS = ("validate", "test", "predict", "probe")
+"""Verbs that take a trained net as their first word."""
 COLUMN = 34
 
 
@@ -154,7 +156,8 @@ def page(verb: str) -> str:
 def usage(verb: str) -> str:
     """The usage line of a verb."""
     needed = [_metavar(verb, flag) for flag in _own(verb)[1].values() if flag.required]
-    run = ["[RUN_FOLDER | CHECKPOINT]"] if verb in (*LIGHTNING_VERBS, "probe") else []
+    run = ["[RUN_FOLDER | CHECKPOINT]"] if verb == "fit" else []
+    run = ["[RUN_FOLDER | CHECKPOINT | WEIGHTS]"] if verb in SCORING_VERBS else run
     images = ["[IMAGE ...]"] if verb == "predict" else []
     experiment = [*run, *images, "[-c EXPERIMENT.yaml ...]"] if verb in named("run") else []
     return " ".join([f"usage: {PROGRAM} {verb}", *experiment, *needed, "[--flag value ...]"])

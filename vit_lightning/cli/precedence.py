@@ -18,6 +18,8 @@ from vit_lightning.models.timm_net import published_weights
 from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoint_names import is_sharded, is_whole
 from vit_lightning.runs.checkpoint_structure import check_state
+from vit_lightning.training.recipe import RecipeModel
+from vit_lightning.weights import open_weights
 from vit_lightning.weights.load import check_checkpoint
 
 DEFAULT_MODEL = "vit_lightning.classifier.Classifier"
@@ -125,6 +127,14 @@ def take_published(settings: Any) -> None:
     """Let a new run of a tag, such as timm/resnet10t.c3_in1k, begin with the weights that the tag names."""
     if "weights" in settings and settings.weights is None and settings.net.get("variant"):
         settings.weights = published_weights(settings.net.variant)
+
+
+def take_facts_of_weights(model: RecipeModel) -> None:
+    """Let weights say what data without classes, such as Images, leave open."""
+    lacking = [name for name in ("num_classes", "image_size") if model.hparams[name] is None]
+    if lacking and model.weights:
+        opened = open_weights(model.weights, model.hparams["weights_raw"], model.chosen)
+        model.hparams.update({name: getattr(opened, name) for name in lacking})
 
 
 def of_another_model(text: str, model: str, path: str | None) -> str | None:

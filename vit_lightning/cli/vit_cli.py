@@ -40,6 +40,7 @@ from vit_lightning.cli.named_run import (
     settings_of,
     take_files,
 )
+from vit_lightning.cli.named_weights import PROGRAM, probabilities_of, take_weights
 from vit_lightning.cli.parser import ViTParser
 from vit_lightning.cli.parser_errors import bare_flag, shorten
 from vit_lightning.cli.plugins import MODELS, check_help, data_flags, datamodule_names, import_class, load_plugins
@@ -49,6 +50,7 @@ from vit_lightning.cli.precedence import (
     find_checkpoint,
     of_another_model,
     read_facts,
+    take_facts_of_weights,
     take_net,
     take_published,
 )
@@ -133,8 +135,9 @@ class ViTCLI(LightningCLI):
         So flags beat YAML, YAML beats the checkpoint, and the checkpoint beats the code.
         """
         verb, line = self.line.verb, self.line
-        run = named_run(line)
-        if run is not None:
+        has_weights = take_weights(line)
+        run = None if has_weights else named_run(line)
+        if run is not None or has_weights:
             take_files(line)
         configs = config_files(line)
         contents = [*configs.values(), *nested_files(line)]
@@ -161,6 +164,8 @@ class ViTCLI(LightningCLI):
             line.set("--ckpt_path", str(checkpoint))
             self.trained = read_facts(checkpoint, models_named(line, named), goes_on=verb == "fit")
             self._parser(verb).set_defaults(as_defaults(self.trained))
+        elif loss := probabilities_of(line):
+            self._parser(verb).set_defaults(as_defaults({"model": DEFAULT_MODEL, "hyper_parameters": {"loss": loss}}))
         own = settings_of(line, run, checkpoint, list(configs.values()))
         load_plugins(json.dumps(own, ensure_ascii=False))
         if not chooses_data(line, [*configs.values(), own]):
@@ -213,7 +218,8 @@ class ViTCLI(LightningCLI):
     def before_instantiate_classes(self) -> None:
         """A checkpoint replaces the weights a run began with, and the model's own metric chooses the best one."""
         config = self.config[self.subcommand]
-        if self.subcommand in SCORING and not self.trained and not config.model.init_args.get("weights"):
+        has_net = config.model.class_path == PROGRAM or config.model.init_args.get("weights")
+        if self.subcommand in SCORING and not self.trained and not has_net:
             raise InputError(f"{self.subcommand} needs a trained net; give --ckpt_path last, best or a file")
         if self.trained:
             take_net(config.model.init_args, self.trained)
@@ -233,6 +239,8 @@ class ViTCLI(LightningCLI):
                 self.model.hparams[name] = self.trained["hyper_parameters"].get(name)
         if self.trained and isinstance(self.model, RecipeModel):
             check_image_size(self.model.config, self.model.hparams, self.trained["hyper_parameters"])
+        elif self.subcommand == "predict" and isinstance(self.model, RecipeModel):
+            take_facts_of_weights(self.model)
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """Add the run folder, the loggers and the default callbacks."""
@@ -296,10 +304,6 @@ class ViTCLI(LightningCLI):
         return [MetricsCSV(self.folder, resume_step=step), *tensorboards(self.folder, step), *own]
 
     # The verb --------------------------------------------------------------------------------------------------------
-
-    def predict(self, **kwargs: Any) -> None:
-        """Predictions go to a file, not into memory."""
-        self.trainer.predict(**kwargs | {"return_predictions": False})
 
     def after_fit(self) -> None:
         """A run that made no step has failed."""

@@ -27,8 +27,8 @@ VERBS = (
     Verb("sweep", "file", "run all combinations of a plan's settings, and make tables and figures of them"),
     Verb("export", "file", "turn a checkpoint into ONNX, torch.export, safetensors or a Hugging Face folder"),
 )
-LIGHTNING_VERBS = ("fit", "validate", "test", "predict")
-"""Verbs that Lightning's Trainer has already."""
+LIGHTNING_VERBS = ("fit", "validate", "test")
+"""Verbs that are methods of Lightning's Trainer; its predict has other flags than ours."""
 
 
 def named(kind: Literal["run", "file"]) -> tuple[str, ...]:

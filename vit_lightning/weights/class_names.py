@@ -1,6 +1,7 @@
 """Class names that weights carry, held against those of the data, since a head answers by number."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from vit_lightning.errors import InputError
@@ -48,6 +49,13 @@ def check_order(ours: Sequence[str], theirs: Sequence[str]) -> str | None:
             f"number: {fix} with fit and --model.weights_head reset"
         )
     return None
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """Return class names as keys: names that several classes have also show the number of the class."""
+    count = Counter(names)
+    keys = [f"{name} ({index})" if count[name] > 1 else name for index, name in enumerate(names)]
+    return keys if len({*keys}) == len(keys) else [f"{name} ({index})" for index, name in enumerate(names)]
 
 
 def _are_ids(names: Sequence[str]) -> bool:

@@ -70,6 +70,16 @@ class OpenedWeights:
         """Names of the classes of the head that the weights have; empty: they do not say."""
         return list(self._understand(self.stated.heads, None, self.stated)[0].class_names)
 
+    @property
+    def image_size(self) -> tuple[int, int]:
+        """Size of the images that the weights are for, (y, x)."""
+        return self._understand(self.stated.heads, None, self.stated)[0].image_size
+
+    @property
+    def loss(self) -> str | None:
+        """What makes probabilities of the logits, softmax or sigmoid; None: the weights do not say."""
+        return _report(self.source, self._understand(self.stated.heads, None, self.stated)[0]).loss
+
     def build(
         self, heads: int | None = None, image_size: Size | None = None, resampling: Resampling = "bilinear"
     ) -> tuple[Net, Report]:

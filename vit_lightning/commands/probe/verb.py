@@ -87,7 +87,7 @@ def probe(
     )
     data = ProbeData(datamodule, lambda train, test, split: chosen.check(train, test, split, names))
     net = FrozenNet(frozen_model(model, ckpt_path), data, cache or place / "features", _shows(trainer))
-    trainer.predict(net, datamodule=data, return_predictions=False)
+    Trainer.predict(trainer, net, datamodule=data, return_predictions=False)  # not the verb
     if not trainer.is_global_zero:
         return
     net.check()

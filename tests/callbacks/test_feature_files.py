@@ -1,0 +1,36 @@
+"""Features in the making: whole images stay, a width is kept, and one process writes."""
+
+import numpy as np
+import pytest
+
+from vit_lightning.callbacks.feature_files import FeaturePart
+from vit_lightning.errors import InputError
+
+
+def numbers(images: int) -> np.ndarray:
+    return np.random.default_rng(0).random((images, 3), dtype=np.float32)
+
+
+@pytest.mark.parametrize("cut", range(0, 37, 5))
+def test_a_cut_image_is_dropped_and_no_other(tmp_path, cut):
+    path = tmp_path / "f.part"
+    part = FeaturePart(path)
+    part.add(numbers(3))
+    part.close()
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size - cut)
+    whole = max(0, 3 - -(-cut // 12))
+    part = FeaturePart(path)
+    assert part.images == whole
+    part.keep(whole)
+    part.add(numbers(4)[whole:])
+    part.finish(tmp_path / "f.npz", list("abcd"))
+    assert np.array_equal(np.load(tmp_path / "f.npz")["features"], np.vstack([numbers(3)[:whole], numbers(4)[whole:]]))
+
+
+def test_a_file_has_one_writer(tmp_path):
+    part = FeaturePart(tmp_path / "f.part")
+    with pytest.raises(InputError, match="another predict is writing"):
+        FeaturePart(tmp_path / "f.part")
+    part.close()
+    assert not (tmp_path / "f.part").exists()
