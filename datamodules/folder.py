@@ -4,10 +4,11 @@ import os
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import folder_layouts, folder_links
-from datamodules.reading.class_map import read_class_map
+from datamodules.reading.class_map import read_class_map, read_renaming
 from datamodules.reading.divided_data import DividedData
 from datamodules.reading.image_files import ImageFiles, files_below, is_image
 from datamodules.reading.label_text import difference, look_alike, twins
@@ -15,6 +16,8 @@ from datamodules.reading.splits import KNOWN, split_folders
 from vit_lightning.data.images import is_hidden
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
+from vit_lightning.evaluation.scores import SCORES
+from vit_lightning.files import looked_for_in
 
 TABLES = ("metadata.csv", "metadata.jsonl", "metadata.parquet", "_classes.csv", "labels.csv", "train.csv")
 UNLABELLED = "_unlabeled"
@@ -37,14 +40,27 @@ class ImageFolder(DividedData):
     FiftyOne's folder _unlabeled and files that are no images are ignored; an empty class folder of train keeps its
     number. Linked folders are followed.
 
+    A trained net is scored on images of some of its classes, by name: on these classes alone. Then train is not
+    needed.
+
     Args:
         root: folder that holds train, and perhaps val and test; or the folders of the classes.
-        class_map: text file with one class folder per line, in the order of the labels; unset: sorted as text.
+        class_map: text file with one class folder per line, in the order of the labels; unset: sorted as text. Or .csv,
+            .tsv or .json from folders to the names of their classes, where these are called otherwise.
+        also: further folders of <class>/<image>, by the names under which they are scored in the same pass as the
+            validation and the test images, as {night: /data/night}; each is taken whole, and scored on the classes
+            that it has.
     """
 
-    def __init__(self, root: Path, class_map: Path | None = None, **kwargs) -> None:
+    def __init__(
+        self, root: Path, class_map: Path | None = None, also: dict[str, Path] | None = None, **kwargs
+    ) -> None:
         super().__init__(root=root, **kwargs)
         self.class_map = class_map
+        self.also = also or {}
+        scores = {name for name, score in SCORES.items() if score.needs != "further set"}
+        if wrong := next((name for name in self.also if not name.isidentifier() or name in scores), None):
+            raise InputError(f"--data.also {wrong!r}: give a name of letters and digits that is no score's")
 
     @property
     def num_classes(self) -> int:
@@ -52,9 +68,9 @@ class ImageFolder(DividedData):
 
     @cached_property
     def class_names(self) -> list[str]:
-        if self.class_map is not None:
+        if self.class_map is not None and not self._renamed:
             return read_class_map(self.class_map)
-        train = self._folders.get("train")
+        train = self._folders.get("train") or next(iter(self._folders.values()), None)
         names = self._classes_in(train) if train else []
         if not names:
             self._refuse_one_class()
@@ -65,7 +81,15 @@ class ImageFolder(DividedData):
             )
         if pair := twins(names):
             raise InputError(f"{train} has two class folders for what may be one: {difference(*pair)}; rename one")
-        return names
+        return list(dict.fromkeys(self._class_of(name) for name in names))
+
+    @cached_property
+    def _renamed(self) -> dict[str, str]:
+        """The class of each folder that is called otherwise."""
+        return read_renaming(self.class_map) if self.class_map else {}
+
+    def _class_of(self, folder: str) -> str:
+        return self._renamed.get(folder, folder)
 
     def _refuse_one_class(self) -> None:
         """Say that classes lie in root itself, but too few."""
@@ -87,6 +111,7 @@ class ImageFolder(DividedData):
         self.train_set = self._read("train")
         self.val_set = self._read("val")
         self.test_set = self._read("test", needs_labels=stage == "test")
+        self.further_sets = {name: self._further(name, Path(folder)) for name, folder in self.also.items()}
         lacking = self.val_set is None, self.test_set is None
         if self.train_set is not None and (self._is_flat or self.wants_divided(lacking)):
             classes = self.train_set.labels.tolist()
@@ -114,7 +139,7 @@ class ImageFolder(DividedData):
         classes = self._class_folders(self.root, with_images=True) if not found and self.root.is_dir() else []
         if is_flat := len(classes) > 1:
             found = {"train": self.root}
-        train = found.get("train", self.root)
+        train = found.get("train") or next(iter(found.values()), self.root)
         folder_layouts.check(train, classes or (self._class_folders(train) if found else []), is_flat)
         if is_flat:
             for name in sorted(set(others) - set(classes)):
@@ -126,22 +151,35 @@ class ImageFolder(DividedData):
             )
         return found
 
+    def _further(self, name: str, folder: Path) -> ImageFiles:
+        """Return the images of a further folder, scored on the classes that it has."""
+        if not folder.is_dir():
+            raise InputError(f"--data.also {name}: there is no folder {folder}{looked_for_in(folder)}")
+        return self._labelled(folder, self._class_folders(folder, with_images=True), "test", scored_on_found=True)
+
     def _read(self, split: str, needs_labels: bool = True) -> ImageFiles | None:
         folder = self._folders.get(split)
         if folder is None:
             return None
         found = self._classes_in(folder)
-        if unknown := sorted(set(found) - set(self.class_names)):
+        if split == "test" and not found and not needs_labels:
+            return _unlabelled(folder)
+        return self._labelled(folder, found, split)
+
+    def _labelled(self, folder: Path, found: list[str], split: str, scored_on_found: bool = False) -> ImageFiles:
+        """Return the images of class folders."""
+        folders: dict[str, list[str]] = {name: [] for name in self.class_names}
+        if unknown := sorted(each for each in found if self._class_of(each) not in folders):
             source = self.class_map or self._folders.get("train")
             raise InputError(
                 f"{folder} has the class folder {unknown[0]!r}, which {source} lacks "
                 f"({len(unknown)} such); add it there or remove it{look_alike(unknown[0], self.class_names)}"
             )
-        if split == "test" and not found and not needs_labels:
-            return _unlabelled(folder)
+        for each in found:
+            folders[self._class_of(each)].append(each)
         names, labels, others = [], [], []
-        for label, name in enumerate(self.class_names):
-            files = list(files_below(folder, name))
+        for label, (name, of_class) in enumerate(folders.items()):
+            files = [file for each in of_class for file in files_below(folder, each)]
             pictures = [file for file in files if is_image(file)]
             if not pictures and split == "train":
                 rank_zero_info(f"class {name!r} has no images in {folder}; it keeps its number {label}")
@@ -155,7 +193,7 @@ class ImageFolder(DividedData):
                 f"{folder} holds no <class>/<image>; images must lie in a folder named after their class"
                 f"{_tables(folder)}"
             )
-        return ImageFiles(folder, names, labels)
+        return ImageFiles(folder, names, labels, np.unique(labels) if scored_on_found else None)
 
     def _classes_in(self, folder: Path) -> list[str]:
         return self._class_folders(folder, with_images=folder == self.root)

@@ -1,4 +1,4 @@
-"""ImageNet-1k (ILSVRC 2012), tested on its own validation images, their ReaL labels, ImageNet-V2 or ObjectNet."""
+"""ImageNet-1k (ILSVRC 2012), tested on its own validation images, their ReaL labels, or shifted sets."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,17 @@ from vit_lightning.data.image_set import ImageSet, keys_of
 from vit_lightning.data.subsets import Subset, hold_out
 from vit_lightning.errors import InputError
 
-SIZES = {"train": 1_281_167, "val": 50_000}
+SIZES = {"train": 1_281_167, "val": 50_000, "a": 7_500, "r": 30_000, "sketch": 50_889, "w": 50_000}
+SHIFTED = {
+    "a": ("imagenet-a",),
+    "r": ("imagenet-r",),
+    "sketch": ("sketch", "imagenet-sketch"),
+    "w": ("imagenet-w",),
+}
+"""Folders of the shifted sets, as their archives unpack or as they are often called."""
+PARTIAL = ("a", "r")
+"""Those that have, and are scored on, 200 of the 1,000 classes."""
+Further = Literal["real", "v2", "objectnet", "a", "r", "sketch", "w"]
 V2 = "imagenetv2-matched-frequency-format-val"
 LAYOUT = (
     "train/<wnid>/<image>.JPEG with val/<wnid>/<image>.JPEG or val/<image>.JPEG, or ILSVRC2012_img_train.tar with "
@@ -47,16 +57,18 @@ class ImageNet1k(IndexedData):
     ("minival", Steiner et al. 2021), the official validation images are for testing.
 
     Args:
-        root: folder as above; it may also hold imagenetv2-matched-frequency-format-val/<0 ... 999>/ and
-            objectnet-1.0/{images,mappings}/.
+        root: folder as above; it may also hold imagenetv2-matched-frequency-format-val/<0 ... 999>/,
+            objectnet-1.0/{images,mappings}/, and imagenet-a/, imagenet-r/, sketch/ and imagenet-w/ with a folder per
+            wnid.
         val_fraction: share of the training images held out for validation; 0 trains on all of them and validates on
             the official validation images.
         test: what is tested. val: the official validation images; real: the same with their ReaL labels, where each
             class that an image shows counts as correct and images without any are left out; v2: ImageNet-V2, matched
             frequency; objectnet: the 113 classes of ObjectNet that ImageNet has, usually at image_size 480 with
-            augment.evaluation center and augment.zoom 1.0667.
-        also: what is scored in the same pass as the validation and the test images, as [real, v2]; the accuracies are
-            val/real, test/real and so on.
+            augment.evaluation center and augment.zoom 1.0667; a, r: ImageNet-A and -R, scored on the 200 classes of
+            each; sketch: ImageNet-Sketch; w: ImageNet-W, the validation images with its watermark drawn in.
+        also: what is scored in the same pass as the validation and the test images, as [real, v2, a]; the accuracies
+            are val/real, test/real and so on.
         allow_incomplete: accept another number of images than was published.
     """
 
@@ -66,8 +78,8 @@ class ImageNet1k(IndexedData):
         self,
         root: Path,
         val_fraction: float = 0.01,
-        test: Literal["val", "real", "v2", "objectnet"] = "val",
-        also: tuple[Literal["real", "v2", "objectnet"], ...] = (),
+        test: Literal["val"] | Further = "val",
+        also: tuple[Further, ...] = (),
         allow_incomplete: bool = False,
         **kwargs,
     ) -> None:
@@ -83,6 +95,7 @@ class ImageNet1k(IndexedData):
 
     def places(self) -> list[Path]:
         further = {"v2": self.root / V2, "objectnet": self.root / objectnet.IMAGES}
+        further |= {name: self._shifted_place(name) for name in SHIFTED}
         places = [self._place("train"), self._place("val"), *map(further.get, {self.test, *self.also})]
         return [place for place in places if place and place.exists()]
 
@@ -112,14 +125,18 @@ class ImageNet1k(IndexedData):
         else:
             index = self.index(place)
             found = IndexedImages(index, _labels(index, split))
-        if found is not None and len(found) != SIZES[split] and not self.allow_incomplete:
+        if found is not None:
+            self._check_size(len(found), split, place or self.root)
+        return found
+
+    def _check_size(self, images: int, split: str, place: Path) -> None:
+        if images != SIZES[split] and not self.allow_incomplete:
             self.report(
                 InputError(
-                    f"{place or self.root} has {len(found):,} {split} images where {SIZES[split]:,} were published; "
+                    f"{place} has {images:,} {split} images where {SIZES[split]:,} were published; "
                     "complete it, or give --data.allow_incomplete true"
                 )
             )
-        return found
 
     def _test(self, name: str, official: ImageSet | None) -> ImageSet | None:
         match name:
@@ -132,6 +149,27 @@ class ImageNet1k(IndexedData):
             case "objectnet":
                 place = _there(self.root / objectnet.IMAGES)
                 return objectnet.read(self.index(place), self.root / objectnet.MAPPINGS)
+            case _:
+                return self._shifted(name)
+
+    def _shifted_place(self, name: str) -> Path:
+        """Return the folder of a shifted set: the first that is there, else the first of its names."""
+        places = [self.root / folder for folder in SHIFTED[name]]
+        return next(filter(Path.is_dir, places), places[0])
+
+    def _shifted(self, name: str) -> IndexedImages:
+        """Return a set in folders of wnids, scored on the classes that it was published with."""
+        index = self.index(_there(self._shifted_place(name)))
+        labels = _labels(index, "val" if name == "w" else name)
+        self._check_size(len(labels), name, index.root)
+        ids = synsets.wnids("1k")
+        numbers = np.searchsorted(ids, synsets.wnids(name)) if name in PARTIAL else None
+        if numbers is not None and (outside := np.flatnonzero(~np.isin(labels, numbers))).size:
+            raise InputError(
+                f"{index.root / index[outside[0]]} is of no class of ImageNet-{name.upper()} ({outside.size:,} such); "
+                "unpack that set alone there"
+            )
+        return IndexedImages(index, labels, numbers)
 
 
 def wnid_labels(index: Index, ids: Sequence[str]) -> np.ndarray:
@@ -167,7 +205,7 @@ def _labels(index: Index, split: str) -> np.ndarray:
         raise InputError(
             f"{index.root / index[unknown[0]]} lies in no folder named after one of the 1,000 classes"
             f"{' and is not named ILSVRC2012_val_<number>' * (split == 'val')} ({len(unknown):,} such); "
-            f"expected {LAYOUT}"
+            f"expected {f'{SHIFTED[split][0]}/<wnid>/<image>' if split in SHIFTED else LAYOUT}"
         )
     missing = sorted(set(range(1000)) - set(labels.tolist()))
     if missing and split == "train":

@@ -18,9 +18,11 @@ from vit_lightning.models.timm_net import at_random
 from vit_lightning.training import imbalance
 from vit_lightning.training.averaging import Averaging
 from vit_lightning.training.imbalance import ImbalanceLoss, StepTotals
+from vit_lightning.training.members import Answering
 from vit_lightning.training.metrics import WeightedMean, split_metrics
 from vit_lightning.training.optim import Optim, Schedule
 from vit_lightning.training.recipe import RecipeModel
+from vit_lightning.training.scored_classes import ScoredClasses, parts_of
 from vit_lightning.training.scoring import SplitScores, check_choice, monitored_names, possible_names
 from vit_lightning.weights import OpenedWeights, open_weights
 from vit_lightning.weights.class_names import check_order
@@ -70,6 +72,7 @@ class Classifier(RecipeModel):
             Of several: map_macro, map_micro, macro_f1, micro_f1, exact_match, mean_auroc. Tables of validate and test:
             classes, confusion.
         threshold: Probability above which an image has a label, for F1 and exact match of images of several labels.
+        flip: Score and predict by the mean probabilities of each image and its mirror image (test-time flip).
         num_classes: Classes of the head, from the data.
         image_size: Pixels per side, or (y, x), from the data.
         channels: Channels of the images, from the data; None: those of the net.
@@ -106,6 +109,7 @@ class Classifier(RecipeModel):
         fp8: bool = False,
         scores: list[str] | None = None,
         threshold: float = 0.5,
+        flip: bool = False,
         num_classes: int | None = None,
         image_size: int | tuple[int, int] | None = None,
         channels: int | None = None,
@@ -144,6 +148,7 @@ class Classifier(RecipeModel):
             fp8=fp8,
             scores=scores,
             threshold=threshold,
+            flip=flip,
             num_classes=num_classes,
             image_size=image_size,
             channels=channels,
@@ -156,6 +161,8 @@ class Classifier(RecipeModel):
         self.head_names: list[str] = []  # classes of the head that came from weights
         self.has_seen_labels = False
         self.wants_features = False
+        self.scored_classes: dict[tuple[str, int], ScoredClasses] = {}
+        self.answering = Answering(self)
         self.imbalance_loss: ImbalanceLoss | None = None
         self.class_counts: ClassCounts | None = None
         self.step_totals = StepTotals()
@@ -293,12 +300,15 @@ class Classifier(RecipeModel):
         Behind them, if wanted, the features (b, d) that the head reads.
         """
         if not self.wants_features:
-            return self._shares(self(batch[0]))
+            return self._shares(self.answering(batch[0])[0])
         features = self.net.features(self.normalise(batch[0]))
         if not self.hparams.num_classes:
             return features[:, :0], features
         heads_alone = type(self).forward is Classifier.forward and not isinstance(self.net, TimmNet)
-        return self._shares(self.net.head(features) if heads_alone else self(batch[0])), features
+        if self.answering.names or not heads_alone:
+            return self._shares(self.answering(batch[0])[0]), features
+        logits = self.net.head(features)
+        return self._shares(logits if self.shifted is None else self.shifted.logits(logits)), features
 
     def _shares(self, logits: Tensor) -> Tensor:
         shares = logits.softmax(-1) if self.hparams.loss == "softmax" else logits.sigmoid()
@@ -325,8 +335,11 @@ class Classifier(RecipeModel):
 
         Of the data's further sets, whose numbers begin at 1, the score is the top-1 accuracy.
         """
-        logits = self(images)
-        scores = self.scores[split]
+        answers, alone = self.answering(images)
+        if (part := self.scored_classes.get((split, number))) is not None:
+            answers, alone = part.logits(answers), [part.logits(each) for each in alone]
+            labels = part.labels(labels)
+        scores, logits = self.scores[split], answers
         valid = (labels if labels.ndim == 1 else labels[:, 0]) >= 0
         labels = labels.clamp(min=0)
         weight = valid.float()
@@ -338,16 +351,24 @@ class Classifier(RecipeModel):
             losses = self.loss(logits, labels, reduction="none")
             values = {"loss": losses, "top1": hits[:, 0].float(), "top5": hits.any(-1).float()}
             self.split_scores[split].update(logits, labels, valid, ranked[:, 0], self.hparams.loss == "sigmoid")
+            for name, each in zip(self.answering.names, alone, strict=False):
+                best = each.argmax(-1)
+                values[name] = (best == labels if labels.ndim == 1 else _picked(labels, best) > 0.5).float()
         for name, value in values.items():
             scores[name].update(value, weight)
             shown, metric = name == "top1", scores[name]
             self.log(f"{split}/{name}", metric, shown, on_step=False, on_epoch=True, add_dataloader_idx=False)
 
     def on_validation_epoch_start(self) -> None:
+        self.answering.begin()
         self.split_scores["val"].begin()
 
     def on_test_epoch_start(self) -> None:
+        self.answering.begin()
         self.split_scores["test"].begin()
+
+    def on_predict_start(self) -> None:
+        self.answering.begin()
 
     def on_validation_epoch_end(self) -> None:
         super().on_validation_epoch_end()
@@ -368,7 +389,9 @@ class Classifier(RecipeModel):
             logged = torch.tensor(value, dtype=torch.float32, device=self.device)
             # All processes have the value; Lightning warns of one that it does not reduce, and a mean would round.
             self.log(f"{split}/{name}", logged, shown, sync_dist=True, reduce_fx="max")
-        scores.notes = scores.explain(called)
+        part = self.scored_classes.get((split, 0)) or self.shifted
+        beside = self.answering.beside_best_member(split)
+        scores.notes = [*beside, *([str(part)] if part else []), *scores.explain(called)]
         for said in scores.notes if scores.required and self.trainer.state.fn == "fit" else ():
             if said not in self._said:
                 self._said.add(said)
@@ -387,10 +410,13 @@ class Classifier(RecipeModel):
     # Checkpoints -----------------------------------------------------------------------------------------------------
 
     def setup(self, stage: str) -> None:
-        super().setup(stage)
-        self.has_seen_labels = False
         data = self.trainer.datamodule  # type: ignore[attr-defined]  # set by Lightning from outside
         names = list(getattr(data, "class_names", ()))  # those of any LightningDataModule
+        known, self.scored_classes = self.class_names or self.head_names, {}
+        self.shifted = ScoredClasses.of_data(names, known) if stage != "fit" else None
+        names = known if self.shifted else names
+        super().setup(stage)
+        self.has_seen_labels = False
         self._match_head(names)
         if stage != "fit" and not self.head_names:
             self._match_class_names(names, self.class_names, "model")
@@ -401,14 +427,23 @@ class Classifier(RecipeModel):
             )
         self.class_names = names or self.class_names
         self.further_sets = list(data.further_sets) if isinstance(data, ImageData) else []
-        for scores in self.scores.values():
-            scores.update({name: WeightedMean() for name in self.further_sets if name not in scores})
+        known = self.scored_names("test")
+        self.scored_classes = parts_of(data, self.further_sets, known, len(known) or self.hparams.num_classes)
         fits = stage == "fit"
+        self.answering.prepare(fits)
+        for scores in self.scores.values():
+            names_of_sets = (*self.further_sets, *self.answering.names)
+            scores.update({name: WeightedMean() for name in names_of_sets if name not in scores})
         if fits:
             self.imbalance_loss, self.class_counts = imbalance.remedy(self.hparams, data)
         monitored = monitored_names(getattr(self.trainer, "callbacks", ())) if fits else ()
         for split_scores in self.split_scores.values():  # a ranking of classes that compete is not wanted unasked
             split_scores.want(self.hparams.scores, monitored, costly=not fits and self.hparams.loss == "sigmoid")
+
+    def scored_names(self, split: str) -> list[str]:
+        """Names of the classes on which a split is scored; empty: nobody says them."""
+        part = self.scored_classes.get((split, 0)) or self.shifted
+        return part.names if part else self.class_names
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
@@ -438,6 +473,10 @@ class Classifier(RecipeModel):
         for index, (ours, theirs) in enumerate(zip(names, trained, strict=True)):
             if ours != theirs:
                 raise InputError(f"class {index} is {ours!r} in the data but {theirs!r} in the {owner}")
+
+
+def _picked(labels: Tensor, classes: Tensor) -> Tensor:
+    return labels.gather(1, classes[:, None])[:, 0]
 
 
 def _over(config: NetConfig, chosen: NetConfig) -> NetConfig:

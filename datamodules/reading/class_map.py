@@ -35,6 +35,8 @@ LISTED = re.compile(r"(\(?)([0-9]+)([.):-]+\s*)(\S.*)")
 """Lines of a list, as 2. cat, 2) cat, (2) cat and 2-cat."""
 HEADERS = ("name", "names", "class", "classes", "class_name", "class_names", "classname", "label", "labels")
 HEADERS += ("category", "categories", "breed", "species")
+FOLDERS = (*HEADERS, "folder", "folders", "directory", "wnid")
+"""Headers of a column of folders."""
 COMMENTS = ("#", "//")
 HIDDEN = "-1"
 """What stands for the label that an image has not got."""
@@ -78,6 +80,42 @@ def read_class_map(path: Path) -> list[str]:
     except (ValueError, csv.Error) as error:
         raise InputError(f"--data.class_map {path} cannot be read: {error}") from error
     return names
+
+
+def read_renaming(path: Path) -> dict[str, str]:
+    """Return the class of each folder that a class map gives another name; empty for a map of names and numbers.
+
+    Args:
+        path: JSON: an object from folders to classes; or .csv or .tsv: a column of folders and one of classes.
+
+    Raises:
+        InputError: it cannot be read, or names a folder twice.
+    """
+    kind = Path(path).suffix.lower()
+    if kind != ".json" and kind not in DELIMITERS:
+        return {}
+    try:
+        pairs = _pairs_in(_read_text(path), kind)
+        body = pairs[1:] or pairs  # the first row may be a header
+        if any(all(pair[column].isdecimal() for pair in body) for column in range(2)):
+            return {}
+        if pairs[0][0].lower() in FOLDERS and pairs[0][1].lower() in HEADERS:
+            del pairs[0]
+        if twice := [folder for folder, count in Counter(folder for folder, _ in pairs).items() if count > 1]:
+            raise ValueError(f"it has the folder {twice[0]!r:.60} twice; give each folder one class")
+        return {_checked_name(folder): _checked_name(name) for folder, name in pairs}
+    except (ValueError, csv.Error) as error:
+        raise InputError(f"--data.class_map {path} cannot be read: {error}") from error
+
+
+def _pairs_in(text: str, kind: str) -> list[tuple[str, str]]:
+    """Return the rows of a table of two columns, or of an object of texts; of anything else none."""
+    if kind == ".json":
+        found = strict_json.loads(text)
+        is_renaming = isinstance(found, dict) and all(isinstance(name, str) for name in found.values())
+        return list(found.items()) if is_renaming else []
+    rows = [row for row in csv.reader(text_lines(text), delimiter=DELIMITERS[kind], strict=True) if any(row)]
+    return [(row[0].strip(), row[1].strip()) for row in rows] if {len(row) for row in rows} == {2} else []
 
 
 def _checked_name(text: str) -> str:

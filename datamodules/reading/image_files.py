@@ -25,12 +25,16 @@ class ImageFiles:
         root: folder that the names start from.
         names: paths of the files under root.
         labels: one class per file.
+        scored_classes: classes on which the images are scored; None: all.
     """
 
-    def __init__(self, root: Path, names: Iterable[str], labels: Sequence[int]) -> None:
+    def __init__(
+        self, root: Path, names: Iterable[str], labels: Sequence[int], scored_classes: np.ndarray | None = None
+    ) -> None:
         self.root = root
         self.keys = Strings(names)
         self.labels = np.asarray(labels, dtype=np.int64)
+        self.scored_classes = scored_classes
 
     def __len__(self) -> int:
         return len(self.labels)

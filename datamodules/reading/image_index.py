@@ -115,11 +115,13 @@ class IndexedImages:
     Args:
         index: where they lie.
         labels: one class per image.
+        scored_classes: classes on which the images are scored; None: all.
     """
 
-    def __init__(self, index: NamedImages, labels: np.ndarray) -> None:
+    def __init__(self, index: NamedImages, labels: np.ndarray, scored_classes: np.ndarray | None = None) -> None:
         self.keys = index
         self.labels = labels
+        self.scored_classes = scored_classes
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -16,9 +16,10 @@ import numpy as np
 
 from datamodules.reading.shared_sequences import Ragged
 
-LABEL_SETS = ("1k", "google", "fall11", "miil-p", "miil-p-winter21")
+LABEL_SETS = ("1k", "google", "fall11", "miil-p", "miil-p-winter21", "a", "r")
 """Published label sets. google: 21,843 classes, those of the released weights; fall11: the 21,841 of them that have
-images; miil-p and miil-p-winter21: the 11,221 and 10,450 with enough images in either release."""
+images; miil-p and miil-p-winter21: the 11,221 and 10,450 with enough images in either release; a and r: the 200 of 1k
+that ImageNet-A and ImageNet-R have."""
 WNID = re.compile(r"n\d{8}")
 ASSETS = files("datamodules.assets")
 

@@ -60,7 +60,7 @@ class ClassTables(Callback):
             folder = Path(self.checkpoint).parent if self.checkpoint else Path()
         if folder is None or not wanted:
             return
-        names = [str(name) for name in model.class_names or range(len(summed.counts.support))]
+        names = [str(name) for name in model.scored_names(split) or range(len(summed.counts.support))]
         try:
             for name, content in _contents(summed, names, wanted):
                 path = folder / f"{verb}.{name}"

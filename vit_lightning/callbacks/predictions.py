@@ -111,6 +111,8 @@ class Predictions(Callback):
         has_classes = model.hparams.get("num_classes") != 0
         if not has_classes and self.features is None:
             raise InputError("the net has no classes; give --features FILE for what it sees, or fine-tune it first")
+        if self.features is not None and _members(model):
+            raise InputError(f"--features {self.features} are of one net; give one --ckpt_path")
         if isinstance(model, ShowsFeatures):
             model.wants_features = self.features is not None
         elif self.features is not None:
@@ -184,8 +186,11 @@ class Predictions(Callback):
                 part.close()
 
     def _columns(self, trainer: Trainer, model: LightningModule) -> Columns:
-        classes = model.hparams.num_classes
-        names = distinct(model.class_names) if model.class_names else list(map(str, range(classes)))
+        shifted = getattr(model, "shifted", None)  # of our models
+        known, classes = model.class_names, model.hparams.num_classes
+        if shifted is not None:
+            known, classes = shifted.names, len(shifted.names)
+        names = distinct(known) if known else list(map(str, range(classes)))
         top = None if self.top is None else min(self.top, classes)
         return Columns(names, top, getattr(trainer.datamodule, "num_classes", None) is not None)
 
@@ -249,7 +254,7 @@ def _digest(trainer: Trainer, model: LightningModule, checkpoint: str | None, to
     for name in ("augment", "image_size", "channels", "window", "mean", "std"):
         facts.append((name, str(getattr(data, name, None))))
     facts.append(str(Path(getattr(data, "root", None) or "").resolve()))
-    for source in (checkpoint, getattr(model, "weights", None)):
+    for source in (checkpoint, getattr(model, "weights", None), *_members(model)):
         path = Path(source or "")
         stat = path.stat() if source and path.is_file() else None
         facts.append((str(path.resolve() if stat else source), stat and (stat.st_size, stat.st_mtime_ns)))
@@ -257,3 +262,9 @@ def _digest(trainer: Trainer, model: LightningModule, checkpoint: str | None, to
     for key in keys_of(data.predict_set) if isinstance(data, PredictsFrom) else ():
         digest.update(f"{key}\n".encode(errors="surrogateescape"))
     return digest.hexdigest()[:8]
+
+
+def _members(model: LightningModule) -> list[str]:
+    """Return where the further nets of an ensemble come from."""
+    members = getattr(getattr(model, "answering", None), "members", None)
+    return members.paths if members else []

@@ -3,6 +3,8 @@
 import re
 import time
 from collections import Counter
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -88,7 +90,9 @@ class ScoreTable(Callback):
             if model.hparams.num_classes <= TOP:
                 values.pop("top5", None)  # it says nothing there
             counted = {key: model.scores[split][key].counted for key in values if key in model.scores[split]}
-            shown = score_table(name, values, counted, model.further_sets, self._several)
+            named = model.answering.names if isinstance(model, Classifier) else {}
+            members = {key: str(near(called)) for key, called in named.items()}
+            shown = score_table(name, values, counted, model.further_sets, self._several, members)
             images = sum({key: counted[key] for key in ("loss", *model.further_sets) if key in counted}.values())
         else:
             shown, images = foreign_table(name, values, self._images), self._images.total()
@@ -108,7 +112,12 @@ class ScoreTable(Callback):
 
 
 def score_table(
-    name: str, values: dict[str, float], counted: dict[str, int], further: list[str], several: bool
+    name: str,
+    values: dict[str, float],
+    counted: dict[str, int],
+    further: list[str],
+    several: bool,
+    members: Mapping[str, str] = MappingProxyType({}),
 ) -> Table:
     """Return the scores of our models.
 
@@ -118,15 +127,17 @@ def score_table(
         counted: Images that have a label, by score.
         further: Names of the further sets, whose score is their top-1 accuracy.
         several: Whether images have several labels.
+        members: What each net of an ensemble is called, by the name of its score, its top-1 accuracy.
     """
     main = [key for key in SCORES if key in values and key not in further]
     shown = _table("set", "images", *(SCORES[key].name_for(several) for key in main))
     cells = [SCORES[key].said(values[key]) for key in main]
     shown.add_row(name, f"{counted[main[0]]:,}" if main else "", *cells)
-    for key in (key for key in further if key in values):
+    for key in (key for key in (*members, *further) if key in values):
         score, top1 = score_of(key), SCORES["top1"]
+        called = f"  {members[key]}" if key in members else score.short if score else key
         cells = [top1.said(values[key]) if column == "top1" else "" for column in main]
-        shown.add_row(score.short if score else key, f"{counted[key]:,}", *cells)
+        shown.add_row(called, f"{counted[key]:,}", *cells)
     return shown
 
 

@@ -100,6 +100,7 @@ USUAL = {
         "Data": (*SCORING["Data"], "data.per_class"),
         "Run": DEVICES,
     },
+    "average": SCORING | {"Net": ("model.weights",)},
     "benchmark": {
         **{group: GROUPS[group] for group in ("Experiment", "Net")},
         "Data": ("data.root", "data.image_size", "data.batch_size", "data.num_workers"),
@@ -109,7 +110,7 @@ USUAL = {
     "prepare": {"Experiment": GROUPS["Experiment"], "Data": ("data.root", "data.num_workers", "data.on_error")},
 }
 """Groups of usual flags by run verb, beside its own."""
-SCORING_VERBS = ("validate", "test", "predict", "probe")
+SCORING_VERBS = ("validate", "test", "predict", "probe", "average")
 """Verbs that take a trained net as their first word."""
 COLUMN = 34
 

@@ -12,7 +12,7 @@ from vit_lightning.errors import InputError
 from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoint_names import is_sharded
 
-SCORING = ("validate", "test", "predict", "probe")
+SCORING = ("validate", "test", "predict", "probe", "average")
 NAMING = ("fit", *SCORING)
 """Verbs that take a run or a checkpoint as their first word."""
 OF_THE_MACHINE = ("accelerator", "devices", "num_nodes", "strategy", "precision")
@@ -56,6 +56,24 @@ def named_run(line: CommandLine) -> NamedRun | None:
         raise InputError(f"{word} and --ckpt_path {wanted} both name a checkpoint; give one of them, or last, or best")
     name = wanted or ("last" if line.verb == "fit" else None)
     return NamedRun(path.resolve(), folders.trained_checkpoint(path, name), is_folder=True)
+
+
+def take_members(line: CommandLine) -> list[str]:
+    """Take the further nets of an ensemble off the line: more words behind a verb, or more --ckpt_path."""
+    if line.verb not in ("validate", "test", "predict", "average"):
+        return []
+    plain = [argument for argument in line.arguments[1:] if not argument.flag]
+    words = [] if line.verb == "predict" else plain[1:]
+    typed = [argument for argument in line.arguments if argument.flag == "--ckpt_path" and argument.value][1:]
+    further = [*words, *typed]
+    line.arguments = [argument for argument in line.arguments if not any(argument is one for one in further)]
+    return [str(argument.value) for argument in further]
+
+
+def checkpoint_named(word: str) -> Path:
+    """Return the checkpoint that a further word names: itself, or that of its run folder."""
+    path = Path(word).expanduser()
+    return folders.trained_checkpoint(path) if folders.is_run(path) else path
 
 
 def _not_a_run(path: Path) -> str:

@@ -16,6 +16,7 @@ from lightning.pytorch.plugins.io import TorchCheckpointIO
 from vit_lightning.callbacks.defaults import Setting, default_callbacks
 from vit_lightning.callbacks.early_stopping import EarlyStopping
 from vit_lightning.callbacks.monitors import MONITORING, resolve
+from vit_lightning.classifier import Classifier
 from vit_lightning.cli import launched
 from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.cli.arithmetic import default_precision
@@ -34,11 +35,13 @@ from vit_lightning.cli.help import OUR_SENTENCES
 from vit_lightning.cli.named_run import (
     SCORING,
     check_name,
+    checkpoint_named,
     config_of,
     experiment_name,
     named_run,
     settings_of,
     take_files,
+    take_members,
 )
 from vit_lightning.cli.named_weights import PROGRAM, probabilities_of, take_weights
 from vit_lightning.cli.parser import ViTParser
@@ -53,17 +56,20 @@ from vit_lightning.cli.precedence import (
     take_facts_of_weights,
     take_net,
     take_published,
+    take_whole_head,
 )
 from vit_lightning.cli.verb_trainer import OWN_VERBS, VerbTrainer
 from vit_lightning.cli.warnings_filter import silence
 from vit_lightning.contracts import KnowsRun
 from vit_lightning.errors import InputError
+from vit_lightning.models.config import as_pair
 from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoints import CheckpointFiles, LastCheckpoint
 from vit_lightning.runs.lock import locked
 from vit_lightning.runs.loggers import MetricsCSV, tensorboards
 from vit_lightning.runs.record import RunRecord
 from vit_lightning.training.construction import nets_built_by_trainers
+from vit_lightning.training.members import Members
 from vit_lightning.training.recipe import RecipeModel
 from vit_lightning.training.resume import check_image_size
 
@@ -135,6 +141,9 @@ class ViTCLI(LightningCLI):
         So flags beat YAML, YAML beats the checkpoint, and the checkpoint beats the code.
         """
         verb, line = self.line.verb, self.line
+        self.members = take_members(line)
+        if self.members and verb == "average":
+            line.set("--members", json.dumps(self.members, ensure_ascii=False))
         has_weights = take_weights(line)
         run = None if has_weights else named_run(line)
         if run is not None or has_weights:
@@ -241,6 +250,20 @@ class ViTCLI(LightningCLI):
             check_image_size(self.model.config, self.model.hparams, self.trained["hyper_parameters"])
         elif self.subcommand == "predict" and isinstance(self.model, RecipeModel):
             take_facts_of_weights(self.model)
+        if self.subcommand in ("validate", "test", "predict") and isinstance(self.model, RecipeModel):
+            take_whole_head(self.model, self.datamodule, self.trained)
+        if self.members and self.subcommand != "average":
+            self._take_members()
+
+    def _take_members(self) -> None:
+        """Let further checkpoints answer beside the first."""
+        if not isinstance(self.model, Classifier):
+            raise InputError(f"an ensemble is of Classifiers, not of {type(self.model).__name__}; give one checkpoint")
+        size = self.model.hparams["image_size"]
+        if size is None:
+            take_facts_of_weights(self.model)
+        paths = [checkpoint_named(word) for word in self.members]
+        self.model.answering.members = Members(paths, as_pair(self.model.hparams["image_size"]))
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """Add the run folder, the loggers and the default callbacks."""

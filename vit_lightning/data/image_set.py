@@ -30,6 +30,7 @@ class ImageSet(Protocol):
     - `blocks`, an int array `(n,)` that says in which block each record lies, for a set that is slow to read at random.
       With it, training goes through some blocks at a time.
     - `label_at(index)`, which returns the label of a record without reading its image.
+    - `scored_classes`, the classes on which its images are scored, in their order; without it, all.
     - `announce(numbers)`, which is called in the main process with the records that come soon, so that the set may
       fetch them.
     """
@@ -116,6 +117,11 @@ def _check_member(images: Any, member: str, found: Any, what: str) -> None:
 def blocks_of(images: Any) -> np.ndarray | None:
     """Return the block that each record lies in, None for a set without blocks."""
     return getattr(images, "blocks", None)
+
+
+def scored_classes_of(images: Any) -> np.ndarray | None:
+    """Return the classes on which a set's images are scored, None where these are all."""
+    return getattr(images, "scored_classes", None)
 
 
 def announce(images: Any, numbers: np.ndarray) -> None:

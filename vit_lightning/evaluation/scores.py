@@ -66,6 +66,10 @@ SCORES = {
         Score("real", "max", "top-1 accuracy, ReaL labels", needs="further set", short="ReaL labels"),
         Score("v2", "max", "top-1 accuracy, ImageNet-V2", needs="further set", short="ImageNet-V2"),
         Score("objectnet", "max", "top-1 accuracy, ObjectNet", needs="further set", short="ObjectNet"),
+        Score("a", "max", "top-1 accuracy, ImageNet-A", needs="further set", short="ImageNet-A"),
+        Score("r", "max", "top-1 accuracy, ImageNet-R", needs="further set", short="ImageNet-R"),
+        Score("sketch", "max", "top-1 accuracy, ImageNet-Sketch", needs="further set", short="ImageNet-Sketch"),
+        Score("w", "max", "top-1 accuracy, ImageNet-W", needs="further set", short="ImageNet-W"),
         *(
             Score(f"fewshot{shots}", "max", f"{shots}-shot accuracy", needs="features", short=f"{shots}-shot")
             for shots in (1, 5, 10, 25)

@@ -22,6 +22,9 @@ class TakesFacts(Protocol):
     assumed: set[str]
     """Which of window, mean and std nobody has stated yet."""
 
+    shifted: Any
+    """What scores data that have some of the net's classes alone; None: they have all."""
+
     @property
     def fixed(self) -> Collection[str]:
         """Hyper-parameters that a checkpoint's tensors depend on."""
@@ -46,6 +49,8 @@ def take_facts(model: TakesFacts, data: Any) -> None:
         found = name == "window" and ours is None and getattr(data, "finds_window", False)
         if found:
             theirs = data.found_window
+        if name == "num_classes" and model.shifted is not None:
+            continue
         if theirs is None or name not in (*NORMALISATION, *pixels, *model.fixed):
             continue
         if ours is None or name in model.assumed:

@@ -31,6 +31,7 @@ from vit_lightning.training.data_facts import NORMALISATION, PIXELS, take_facts,
 from vit_lightning.training.fp8 import Fp8Training
 from vit_lightning.training.metrics import check_scores
 from vit_lightning.training.optim import Optim, Schedule, parameter_groups
+from vit_lightning.training.scored_classes import ScoredClasses
 
 CENTRE = (0.5,)
 """Mean and standard deviation of a channel that map [0, 1] to the paper's [-1, 1]."""
@@ -62,6 +63,8 @@ class RecipeModel(LightningModule, metaclass=Completed):
     std: Tensor
     scores: Any
     """Metrics by split and name, which the subclass makes with `split_metrics`."""
+    shifted: ScoredClasses | None = None
+    """What scores data that have some of the net's classes alone."""
     weights: str | None = None
     """Where the net's first weights come from, if from elsewhere."""
 

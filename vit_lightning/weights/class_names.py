@@ -51,6 +51,28 @@ def check_order(ours: Sequence[str], theirs: Sequence[str]) -> str | None:
     return None
 
 
+def numbers_of(ours: Sequence[str], theirs: Sequence[str]) -> list[int] | None:
+    """Return which of a head's classes each of the data's is; None if one is none of them, or may be several.
+
+    Args:
+        ours: names of the data's classes.
+        theirs: names of the head's classes; those that share a synonym with ours stand for the same class.
+    """
+    numbers = {name: number for number, name in enumerate(theirs)}
+    count = Counter(theirs)
+    synonyms = [_synonyms(name) for name in theirs] if not {*ours} <= {*theirs} else []
+    found = []
+    for name in ours:
+        own = _synonyms(name)
+        alike = [number for number, known in enumerate(synonyms) if known & own]
+        exact = [numbers[name]] if count[name] == 1 else []
+        chosen = exact or alike
+        if len(chosen) != 1:
+            return None
+        found += chosen
+    return found if len({*found}) == len(found) else None
+
+
 def distinct(names: Sequence[str]) -> list[str]:
     """Return class names as keys: names that several classes have also show the number of the class."""
     count = Counter(names)

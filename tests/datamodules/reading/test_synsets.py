@@ -8,7 +8,15 @@ from datamodules.reading import synsets
 
 @pytest.mark.parametrize(
     ("label_set", "size"),
-    [("1k", 1000), ("google", 21_843), ("fall11", 21_841), ("miil-p", 11_221), ("miil-p-winter21", 10_450)],
+    [
+        ("1k", 1000),
+        ("google", 21_843),
+        ("fall11", 21_841),
+        ("miil-p", 11_221),
+        ("miil-p-winter21", 10_450),
+        ("a", 200),
+        ("r", 200),
+    ],
 )
 def test_sizes(label_set, size):
     ids = synsets.wnids(label_set)
@@ -106,3 +114,10 @@ def test_kits_lists(kit):
     for line in (folder / "imagenet_synset_to_lemma.txt").read_text().splitlines():
         wnid, text = line.split("\t")
         assert synsets.words(wnid) == text
+
+
+@pytest.mark.parametrize("name", ["a", "r"])
+def test_the_classes_of_the_shifted_sets_are_the_published_ones(kit, name):
+    ids = synsets.wnids("1k")
+    numbers = (kit / f"imagenet-meta/imagenet_{name}_indices.txt").read_text().split()
+    assert synsets.wnids(name) == [ids[int(number)] for number in numbers]

@@ -1,0 +1,137 @@
+"""Several nets as one: ensembles in test and predict, and the mean with mirror images, beside each net alone."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from datamodules.folder import ImageFolder
+from vit_lightning.classifier import Classifier
+
+CLASSES = ["bird", "car", "cat"]
+WORDS = ("--data", "ImageFolder", "--data.root", "set", "--data.image_size", 8, "--data.batch_size", 4)
+WORDS += ("--trainer.accelerator", "cpu", "--data.num_workers", 0)
+
+
+def net(seed: int, loss: str = "softmax", classes: int = 3, **facts) -> Classifier:
+    torch.manual_seed(seed)
+    model = Classifier(net={"variant": "mu/8"}, num_classes=classes, image_size=8, loss=loss, **facts)
+    for parameter in model.net.parameters():
+        torch.nn.init.normal_(parameter, std=0.2)
+    return model.eval()
+
+
+def save(path: str, model: Classifier, names: list[str] = CLASSES) -> None:
+    facts = {"hyper_parameters": dict(model.hparams), "pytorch-lightning_version": "2.6.0", "class_names": names}
+    torch.save({"state_dict": model.state_dict(), "model": "vit_lightning.classifier.Classifier"} | facts, path)
+
+
+@pytest.fixture
+def nets(app, tmp_path):
+    """Three nets of other weights, one of which normalises otherwise, and 31 images of their classes."""
+    for number in range(31):
+        for split in ("train", "test"):
+            path = tmp_path / "set" / split / CLASSES[number % 3] / f"{number}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            pixels = np.random.default_rng(number).integers(0, 256, (11, 9, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(path)
+    for seed in range(3):
+        save(f"{seed}.ckpt", net(seed, mean=(0.1 * seed + 0.4,) * 3))
+    return app
+
+
+def images() -> tuple[torch.Tensor, torch.Tensor]:
+    data = ImageFolder(root=Path("set"), image_size=8, batch_size=31, num_workers=0)
+    data.setup("test")
+    return next(iter(data.test_dataloader()))
+
+
+def shares(model: Classifier, pixels: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        logits = model(pixels)
+    return logits.softmax(-1) if model.hparams.loss == "softmax" else logits.sigmoid()
+
+
+def top1(probabilities: torch.Tensor, labels: torch.Tensor) -> float:
+    return float((probabilities.argmax(-1) == labels).float().mean())
+
+
+def rows(out: str) -> dict[str, float]:
+    found = {}
+    for line in out.splitlines():
+        if match := re.match(r"\s*(test|without flip|\S+\.ckpt)\s+31\s.*?(?:\d\s+)?([\d.]+) %", line):
+            found[match[1]] = float(match[2]) / 100
+    return found
+
+
+@pytest.mark.parametrize("flip", [False, True])
+def test_an_ensemble_is_scored_beside_each_of_its_members(nets, flip):
+    words = ("--ckpt_path", "0.ckpt", "--ckpt_path", "1.ckpt", "--ckpt_path", "2.ckpt")
+    done = nets("test", *WORDS, *words, *(("--model.flip", "true") if flip else ()))
+    assert done.code == 0, done.err
+    pixels, labels = images()
+    models = [net(seed, mean=(0.1 * seed + 0.4,) * 3) for seed in range(3)]
+    alone = [shares(model, pixels) for model in models]
+    views = alone + ([shares(model, pixels.flip(-1)) for model in models] if flip else [])
+    expected = {f"{seed}.ckpt": top1(each, labels) for seed, each in enumerate(alone)}
+    expected["test"] = top1(torch.stack(views).mean(0), labels)
+    assert rows(done.out) == pytest.approx(expected, abs=1e-4)
+    best = max(expected[f"{seed}.ckpt"] for seed in range(3))
+    assert f"the mean answer is {100 * (expected['test'] - best):+.2f} points of top-1 from its best member" in done.out
+    again = nets("test", "0.ckpt", "1.ckpt", "2.ckpt", *WORDS, *(("--model.flip", "true") if flip else ()))
+    assert rows(again.out) == rows(done.out), again.err
+
+
+def test_a_flip_is_scored_beside_the_net_without_it(nets):
+    done = nets("test", "1.ckpt", *WORDS, "--model.flip", "true")
+    assert done.code == 0, done.err
+    pixels, labels = images()
+    model = net(1, mean=(0.5,) * 3)
+    plain, mirrored = shares(model, pixels), shares(model, pixels.flip(-1))
+    expected = {"without flip": top1(plain, labels), "test": top1((plain + mirrored) / 2, labels)}
+    assert rows(done.out) == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("loss", ["softmax", "sigmoid"])
+def test_predict_gives_the_mean_probabilities(nets, loss):
+    for seed in range(2):
+        save(f"{seed}.ckpt", net(seed, loss))
+    words = ("--ckpt_path", "0.ckpt", "--ckpt_path", "1.ckpt", "--model.flip", "true", "--top", "all")
+    done = nets("predict", *WORDS, *words, "--out", "x.jsonl")
+    assert done.code == 0, done.err
+    pixels, _ = images()
+    views = [shares(net(seed, loss), each) for seed in range(2) for each in (pixels, pixels.flip(-1))]
+    found = [list(json.loads(line)["probabilities"].values()) for line in Path("x.jsonl").read_text().splitlines()]
+    assert torch.allclose(torch.tensor(found), torch.stack(views).mean(0), atol=1e-5)
+
+
+def test_run_folders_are_members_too(nets, tmp_path):
+    words = ("--model.net.variant", "mu/8", "--trainer.max_epochs", 1, "--name", "x")
+    for seed in (0, 1):
+        assert nets("fit", *WORDS, *words, "--seed_everything", seed).code == 0
+    done = nets("test", "runs/x/0", "runs/x/1")
+    assert done.code == 0, done.err
+    assert re.search(r"runs/x/0/checkpoints/best\.ckpt +31", done.out)
+    assert re.search(r"runs/x/1/checkpoints/best\.ckpt +31", done.out)
+    assert "test/member2" in json.loads(Path("runs/x/0/test.json").read_text())["scores"]
+
+
+def test_nets_of_other_answers_are_refused(nets):
+    save("classes.ckpt", net(0, classes=4), ["a", "b", "c", "d"])
+    save("names.ckpt", net(0), ["bird", "cat", "car"])
+    save("loss.ckpt", net(0, "sigmoid"))
+    for name, said in (
+        ("classes.ckpt", "classes.ckpt has other classes than the first net, 4 where that has 3"),
+        ("names.ckpt", "names.ckpt has other class names than the first net"),
+        ("loss.ckpt", "loss.ckpt has other loss than the first net, sigmoid where that has softmax"),
+        ("nowhere.ckpt", "no weights at 'nowhere.ckpt'"),
+    ):
+        done = nets("test", *WORDS, "--ckpt_path", "0.ckpt", "--ckpt_path", name)
+        assert done.code == 1 and said in done.err.splitlines()[-1], done.err
+    words = ("--ckpt_path", "0.ckpt", "--ckpt_path", "1.ckpt", "--features", "f.npz")
+    done = nets("predict", *WORDS, *words)
+    assert done.code == 1 and "--features f.npz are of one net" in done.err and not Path("f.npz").exists()
