@@ -426,6 +426,8 @@ class Classifier(RecipeModel):
                 "once, in the order of the labels"
             )
         self.class_names = names or self.class_names
+        if self.shifted and stage == "predict":
+            rank_zero_info(f"the data has some of the net's classes, and predictions are among these: {self.shifted}")
         self.further_sets = list(data.further_sets) if isinstance(data, ImageData) else []
         known = self.scored_names("test")
         self.scored_classes = parts_of(data, self.further_sets, known, len(known) or self.hparams.num_classes)

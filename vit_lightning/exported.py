@@ -48,6 +48,27 @@ class ExportedProgram(LightningModule):
         if not self.hparams["num_classes"]:
             self.wants_features = False  # it has features to show
 
+    def setup(self, stage: str) -> None:
+        """Refuse data of other classes or sizes, whose labels or images would be taken for something else.
+
+        Raises:
+            InputError: naming what differs.
+        """
+        data = self.trainer.datamodule  # type: ignore[attr-defined]  # set by Lightning from outside
+        names = list(getattr(data, "class_names", ()))
+        self.class_names = self.class_names or names
+        if names and (names != self.class_names or len(names) != self.hparams["num_classes"]):
+            raise InputError(
+                f"the data has other classes than {self.weights}, or another order of them; give data of the same "
+                "classes, or --data Images"
+            )
+        size = getattr(data, "size", None) if getattr(data, "image_size", None) else None
+        if size is not None and tuple(size) != self.hparams["image_size"]:
+            height, width = self.hparams["image_size"]
+            raise InputError(
+                f"{self.weights} takes images of {height} x {width}; give --data.image_size [{height},{width}]"
+            )
+
     def _classes(self) -> int:
         if self.facts["output"]["holds"] == "features":
             return 0

@@ -355,3 +355,46 @@ def test_an_onnx_program_of_others_is_refused(app, tmp_path):
     picture(tmp_path / "a.png", 0)
     done = app("predict", "x.onnx", "a.png", *CPU)
     assert done.code == 1 and "x.onnx does not say what it takes and gives" in done.err
+
+
+def test_an_onnx_program_is_held_against_the_data(labelled, tmp_path):
+    from vit_lightning.commands.export import export
+
+    export("net.ckpt", tmp_path / "onnx", "onnx")
+    words = ("onnx", *SET[1:])
+    assert labelled("predict", *SET, "--out", "a.jsonl", "--top", "all").code == 0
+    done = labelled("predict", *words, "--out", "b.jsonl", "--top", "all")
+    assert done.code == 0, done.err
+    for one, other in zip(lines("a.jsonl"), lines("b.jsonl"), strict=True):
+        assert (one["image"], one["label"]) == (other["image"], other["label"])
+        assert other["probabilities"] == pytest.approx(one["probabilities"], abs=1e-5)
+    done = labelled("predict", *words, "--data.image_size", 16)
+    assert done.code == 1 and "onnx/model.onnx takes images of 8 x 8" in done.err
+    (tmp_path / "set/train/bird").rename(tmp_path / "set/train/zebra")
+    (tmp_path / "set/test/bird").rename(tmp_path / "set/test/zebra")
+    done = labelled("predict", *words)
+    assert done.code == 1 and "the data has other classes than onnx/model.onnx" in done.err
+
+
+def test_a_head_of_zeros_predicts_nothing(app, tmp_path):
+    from vit_lightning.commands.convert import convert
+
+    model = Classifier(net={"variant": "mu/8"}, num_classes=3, image_size=8)
+    save(model, tmp_path / "net.ckpt", CLASSES)
+    checkpoint = torch.load("net.ckpt", weights_only=True)
+    checkpoint["state_dict"]["net.head.weight"].zero_()
+    torch.save(checkpoint, "net.ckpt")
+    convert("net.ckpt", tmp_path / "net.npz", "npz")
+    picture(tmp_path / "a.png", 0)
+    done = app("predict", "net.npz", "a.png", *CPU)
+    assert done.code == 1 and "the head of net.npz is all zeros" in done.err
+    done = app("predict", "net.npz", "a.png", *CPU, "--features", "f.npz")
+    assert done.code == 0 and np.load("f.npz")["features"].shape[0] == 1, done.err
+    assert not list(Path().glob("predictions*"))
+
+
+def test_features_of_some_batches_have_as_many_keys(labelled):
+    done = labelled("predict", *SET, "--features", "f.npz", "--trainer.limit_predict_batches", 2)
+    assert done.code == 0, done.err
+    found = np.load("f.npz")
+    assert found["features"].shape[0] == len(found["keys"]) == 4

@@ -76,7 +76,8 @@ class FeaturePart:
         """
         made = path.with_name(f".{path.name}.part")
         try:
-            (_write_npz if path.suffix == ".npz" else _write_parquet)(made, self._blocks(), keys, self.width)
+            names = [str(keys[number]) for number in range(self.images)]  # a run may have left out the last images
+            (_write_npz if path.suffix == ".npz" else _write_parquet)(made, self._blocks(), names, self.width)
             made.replace(path)
         except OSError as error:
             raise unwritable(path, error) or error from error
@@ -104,7 +105,7 @@ class FeaturePart:
                 yield read.reshape(-1, self.width)
 
 
-def _write_npz(path: Path, blocks: Iterator[np.ndarray], keys: Sequence[Any], width: int) -> None:
+def _write_npz(path: Path, blocks: Iterator[np.ndarray], keys: Sequence[str], width: int) -> None:
     """Write arrays `features` `(n, d)` and `keys` `(n,)`, which numpy loads without pickles."""
     header = {"descr": "<f4", "fortran_order": False, "shape": (len(keys), width)}
     with zipfile.ZipFile(path, "w") as archive:
@@ -113,10 +114,10 @@ def _write_npz(path: Path, blocks: Iterator[np.ndarray], keys: Sequence[Any], wi
             for block in blocks:
                 member.write(block.tobytes())
         with archive.open("keys.npy", "w", force_zip64=True) as member:
-            np.lib.format.write_array(member, np.array(list(map(str, keys)), dtype=np.str_), allow_pickle=False)
+            np.lib.format.write_array(member, np.array(keys, dtype=np.str_), allow_pickle=False)
 
 
-def _write_parquet(path: Path, blocks: Iterator[np.ndarray], keys: Sequence[Any], width: int) -> None:
+def _write_parquet(path: Path, blocks: Iterator[np.ndarray], keys: Sequence[str], width: int) -> None:
     """Write columns `key` and `features`, a list of d numbers."""
     import pyarrow as pa
     import pyarrow.parquet as parquet
@@ -125,7 +126,7 @@ def _write_parquet(path: Path, blocks: Iterator[np.ndarray], keys: Sequence[Any]
     done = 0
     with parquet.ParquetWriter(path, schema) as writer:
         for block in blocks:
-            names = [as_utf8(str(keys[number])) for number in range(done, done + len(block))]
+            names = list(map(as_utf8, keys[done : done + len(block)]))
             numbers = pa.FixedSizeListArray.from_arrays(pa.array(block.reshape(-1), pa.float32()), width)
             writer.write_table(pa.Table.from_arrays([pa.array(names, pa.string()), numbers], schema=schema))
             done += len(block)

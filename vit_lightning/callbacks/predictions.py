@@ -9,7 +9,7 @@ from einops import rearrange
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import BasePredictionWriter
 from lightning.pytorch.utilities import rank_zero_info
-from torch import Tensor
+from torch import Tensor, nn
 
 from vit_lightning.callbacks import feature_files, prediction_files
 from vit_lightning.callbacks.feature_files import FeaturePart
@@ -21,6 +21,7 @@ from vit_lightning.errors import InputError
 from vit_lightning.files import check_place
 from vit_lightning.terminal import counted
 from vit_lightning.weights.class_names import distinct
+from vit_lightning.weights.load import is_empty
 
 FEW = 10
 """Images whose best class is also printed."""
@@ -128,6 +129,22 @@ class Predictions(Callback):
             self._file = PartFile(self.path.with_suffix(f".{digest}.part{suffix}"))
         if self.features is not None:
             self._features = FeaturePart(self.features.with_suffix(f".{digest}.part"))
+
+    def on_predict_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Refuse a head of zeros, as some published weights have, which tells no classes apart."""
+        head = getattr(getattr(pl_module, "net", None), "head", None)
+        has_classes = pl_module.hparams.get("num_classes") != 0
+        if not (has_classes and getattr(pl_module, "weights", None) and isinstance(head, nn.Module) and is_empty(head)):
+            return
+        if self.features is None:
+            raise InputError(
+                f"the head of {pl_module.weights} is all zeros, so that it tells no classes apart; give --features "
+                "FILE for what it sees, or fine-tune it first"
+            )
+        if self._file is not None:
+            self._file.keep(0)
+            self._file.close()
+            self._file = None
 
     def on_predict_batch_end(
         self,
