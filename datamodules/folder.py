@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
+from torch import nn
 
 from datamodules.reading import folder_layouts, folder_links
 from datamodules.reading.class_map import read_class_map, read_renaming
@@ -58,9 +59,11 @@ class ImageFolder(DividedData):
         super().__init__(root=root, **kwargs)
         self.class_map = class_map
         self.also = also or {}
-        scores = {name for name, score in SCORES.items() if score.needs != "further set"}
-        if wrong := next((name for name in self.also if not name.isidentifier() or name in scores), None):
-            raise InputError(f"--data.also {wrong!r}: give a name of letters and digits that is no score's")
+        if wrong := next((name for name in self.also if not _may_be_scored(name)), None):
+            raise InputError(
+                f"--data.also {wrong!r} may be no set's name, as those of scores or with other signs than letters and "
+                "digits; give it another"
+            )
 
     @property
     def num_classes(self) -> int:
@@ -205,6 +208,12 @@ class ImageFolder(DividedData):
                 self.notice(f"{entry.path} is a link to {os.readlink(entry)}, which is missing, and is left out")
         names = sorted(entry.name for entry in entries if entry.is_dir() and entry.name != UNLABELLED)
         return [name for name in names if not with_images or any(map(is_image, files_below(folder, name)))]
+
+
+def _may_be_scored(name: str) -> bool:
+    """Tell whether a further set may be called so, beside scores and members of ensembles, in a model's metrics."""
+    taken = name in SCORES and SCORES[name].needs != "further set"
+    return name.isidentifier() and not (taken or name.startswith("member") or hasattr(nn.ModuleDict, name))
 
 
 def _unlabelled(folder: Path) -> ImageFiles | None:

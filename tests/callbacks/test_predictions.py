@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -358,6 +359,28 @@ def test_the_rows_of_two_devices_come_in_turns(tmp_path):
     own, theirs = ["1", "", "3"], ["3", "1", ""]
     assert [row[1] for row in found[1:]] == [own[0], theirs[0], own[1], theirs[1], own[2]]
     assert [row[0] for row in found[1:]] == list("abcde")
+
+
+def test_features_of_two_devices_come_in_turns_and_keep_their_images(tmp_path):
+    images = Images("abcde")
+    loaders = SimpleNamespace(dataset=images, batch_sampler=None)
+    trainer = SimpleNamespace(is_global_zero=True, datamodule=images, predict_dataloaders=loaders, callbacks=[])
+    trainer.world_size, trainer.precision = 2, "32-true"
+    trainer.strategy = SimpleNamespace(broadcast=lambda value: value)
+    settings = type("Settings", (dict,), {"num_classes": 4})()
+    model = SimpleNamespace(hparams=settings, class_names=None, wants_features=False)
+    model.all_gather = lambda column: torch.stack([column, column.roll(1, 0)])
+    callback = Predictions(tmp_path / "predictions.csv", features=tmp_path / "f.npz")
+    callback.setup(trainer, model, "predict")
+    assert model.wants_features
+    own = torch.tensor([[1.0, 2], [3, 4], [5, 6]])
+    batch = (None, torch.tensor([0, BROKEN, 0]))
+    callback.on_predict_batch_end(trainer, model, (torch.tensor(BEST), own), batch, 0)
+    callback.on_predict_epoch_end(trainer, model)
+    with np.load(tmp_path / "f.npz") as found:
+        assert found["keys"].tolist() == list("abcde")
+        expected = np.array([[1, 2], [5, 6], [np.nan, np.nan], [1, 2], [5, 6]], dtype=np.float32)
+        assert np.array_equal(found["features"], expected, equal_nan=True)
 
 
 def test_a_set_without_a_readable_image_has_failed(tmp_path):

@@ -125,6 +125,10 @@ WRONG = {
     "a folder twice": (("--data.root", "night", "--data.class_map", "x.csv"), "has the folder 'cat' twice"),
     "no folder": (("--data.root", "night", "--data.also", "{day: nowhere}"), "--data.also day: there is no folder"),
     "a score's name": (("--data.root", "night", "--data.also", "{top1: night}"), "--data.also 'top1'"),
+    **{
+        f"a set called {name}": (("--data.root", "night", "--data.also", f"{{{name}: night}}"), f"--data.also '{name}'")
+        for name in ("train", "member1", "a-b", "keys")
+    },
     "a further unknown class": (("--data.root", "night", "--data.also", "{day: odd/test}"), "the class folder 'horse'"),
 }
 
