@@ -30,7 +30,7 @@ FIRST_PAGE = [command for command in COMMANDS if "-c experiments/digits.yaml" in
 READING_PATH = re.findall(r"^\| `(\S+)` \| (\d+) \|", README, flags=re.M)
 WITH_OWN_FLAGS = ("CIFAR10", "ImageNet1k", "Images", "Manifest", "Parquet", "Shards", "VTAB", "WebShards")
 """Data whose flags the README names beside those that all data have."""
-NEEDED = {"prepare": ("--out", "shards")}
+NEEDED = {"prepare": ("--out", "shards"), "average": ("--out", "soup.ckpt")}
 FILE_VERBS = named("file")
 
 
@@ -141,7 +141,7 @@ def test_every_flag_that_is_named_exists(app, verbs):
     spoken = [code for code in INLINE if code.startswith("--") or code.split()[0] in verbs]
     flags = {flag for code in spoken for flag in re.findall(r"--([\w.]+)", code)}
     known = {"data.help", "help", "ckpt_path"}
-    for verb in ("fit", "predict", "probe", "benchmark", "doctor", "prepare"):
+    for verb in ("fit", "predict", "probe", "average", "benchmark", "doctor", "prepare"):
         known |= flags_of(app, verb, *NEEDED.get(verb, ()))
     for data in WITH_OWN_FLAGS:
         known |= flags_of(app, "fit", "--data", data, "--data.root", ".")

@@ -159,7 +159,7 @@ def usage(verb: str) -> str:
     needed = [_metavar(verb, flag) for flag in _own(verb)[1].values() if flag.required]
     run = ["[RUN_FOLDER | CHECKPOINT]"] if verb == "fit" else []
     run = ["[RUN_FOLDER | CHECKPOINT | WEIGHTS]"] if verb in SCORING_VERBS else run
-    images = ["[IMAGE ...]"] if verb == "predict" else []
+    images = {"predict": ["[IMAGE ...]"], "average": ["[CHECKPOINT ...]"]}.get(verb, [])
     experiment = [*run, *images, "[-c EXPERIMENT.yaml ...]"] if verb in named("run") else []
     return " ".join([f"usage: {PROGRAM} {verb}", *experiment, *needed, "[--flag value ...]"])
 
