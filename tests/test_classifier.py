@@ -1,7 +1,6 @@
 """The model's losses, metrics and freezing, held against hand-computed values."""
 
 import math
-from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -405,22 +404,6 @@ def test_a_prediction_of_no_number_is_told(loss):
     expected = RANKS.exp() / RANKS.exp().sum() if loss == "softmax" else 1 / (1 + (-RANKS).exp())
     torch.testing.assert_close(found[:1], expected)
     assert found[1, 3].isnan()
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs", "said"),
-    [
-        (["a", "b", "c"], ["a", "b", "c"], None),
-        ([], ["a", "b", "c"], None),
-        (["a", "b", "c"], [], None),
-        (["a", "c", "b"], ["a", "b", "c"], "class 1 is 'c' in the data but 'b' in the checkpoint"),
-        (["a", "b"], ["a", "b", "c"], "the data has 2 classes, the checkpoint 3"),
-        (["a", "b", "c", "d"], ["a", "b", "c"], "the data has 4 classes, the checkpoint 3"),
-    ],
-)
-def test_classes_are_those_that_were_trained_in_their_order(ours, theirs, said):
-    with nullcontext() if said is None else pytest.raises(InputError, match=said):
-        classifier()._match_class_names(ours, theirs, "checkpoint")
 
 
 def test_a_checkpoint_tells_its_classes_and_where_its_weights_came_from(monkeypatch):

@@ -93,8 +93,6 @@ class MaskedPatch(RecipeModel):
         self.target = target
         self.scores = split_metrics(SCORES[name] for name in (("loss", "top1") if target in CELLS else ("loss",)))
 
-    # The net ---------------------------------------------------------------------------------------------------------
-
     def build_net(self) -> Net:
         """Add what masking needs beside the net, and freeze what only a classifier calls."""
         _check(self.config, self.target)  # once more: the data may have told the channels since
@@ -144,8 +142,6 @@ class MaskedPatch(RecipeModel):
         if self.target in CELLS:
             return colour_classes(images, patch, CELLS[self.target])
         return rearrange(self.normalise(images), "b c (y p) (x q) -> b (y x) (p q c)", p=patch, q=patch)
-
-    # Steps -----------------------------------------------------------------------------------------------------------
 
     @property
     def objective(self) -> str:
