@@ -1,20 +1,21 @@
 """Classifier: a net, its loss, its metrics and its recipe as a LightningModule."""
 
 from dataclasses import asdict, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 from torch import Tensor
-from torch.nn import functional as F
 
 from vit_lightning.data.subsets import ClassCounts
 from vit_lightning.errors import InputError
 from vit_lightning.models import Net, NetConfig, resolve
 from vit_lightning.models.finite import check_finite
+from vit_lightning.models.lora import Lora, check_precise
 from vit_lightning.models.timm_net import at_random
-from vit_lightning.training import imbalance
+from vit_lightning.training import imbalance, losses
 from vit_lightning.training.averaging import Averaging
+from vit_lightning.training.freezing import check_tuning, freeze, hold_still
 from vit_lightning.training.imbalance import ImbalanceLoss, StepTotals
 from vit_lightning.training.optim import Optim, Schedule
 from vit_lightning.training.scored_model import ScoredModel
@@ -39,8 +40,8 @@ class Classifier(ScoredModel):
             pre-trains with sigmoid and --model.net.head_bias -10.
         label_smoothing: Share of the target spread over all classes (0: off). With sigmoid it is the distance of the
             targets from 1 and 0. Labels are smoothed once, before MixUp and CutMix. Targets from the data are not.
-        class_weights: Weights of the classes in the training loss, in the order of their names, which is divided by the
-            weights of the batch; balanced: images / (classes * images of the class). With sigmoid, they weigh the
+        class_weights: Weights of the classes in the training loss, in the order of their names. The loss is divided by
+            the weights of the batch. balanced: images / (classes * images of the class). With sigmoid, they weigh the
             images that show a class (pos_weight); balanced: the others / those.
         focal_gamma: Exponent by which the focal loss counts what the net is sure of less (0: off; Lin et al., 2017).
         logit_adjustment: Factor of the classes' log shares of the training images, which training adds to the logits
@@ -52,11 +53,13 @@ class Classifier(ScoredModel):
             weights say their names; reset: a new one at zero, as the paper fine-tunes.
         weights_resampling: How positions get to another grid: bilinear is the paper's, bicubic suits DINOv2.
         weights_adapt: Also fit the weights' first layer to another patch size or number of channels.
-        freeze_trunk: Train the head alone, on the features of a net in evaluation mode (linear probe).
-        recompute: Recompute the activations of every block in the backward pass, which saves memory and costs a forward
-            pass (activation checkpointing).
-        compile: Compile the net with torch.compile, in place: the keys of checkpoints do not change.
-        cuda_graph: Replay the training step as CUDA graphs, which launches a small net's step several times faster. One
+        freeze_trunk: Train the head alone (linear probe). The net before it is in evaluation mode.
+        bias_only: Train biases and the head alone (BitFit). Zaken et al., arXiv 2106.10199.
+        lora: Low-rank updates of the blocks' kernels, which are trained beside the head in place of the net.
+        recompute: Recompute the activations of every block in the backward pass (activation checkpointing). It saves
+            memory and costs a forward pass.
+        compile: Compile the net with torch.compile, in place. The keys of checkpoints do not change.
+        cuda_graph: Replay the training step as CUDA graphs. They launch a small net's step several times faster. One
             holds loss and gradients, another the step of adam, adamw or muon. On one GPU, or on several with DDP. auto:
             where nothing hinders it; true: or else an error.
         fp8: Train with products in fp8 (delayed scaling). It pays from a width of 1,024 on. Its loss over a whole run
@@ -75,6 +78,7 @@ class Classifier(ScoredModel):
         std: Channel standard deviations of images in [0, 1]; None: 0.5.
     """
 
+    fixed: ClassVar[tuple[str, ...]] = ("num_classes", "image_size", "lora.rank", "lora.alpha")
     monitor = ("val/top1", "max")
     """Metric and direction by which the best checkpoint is chosen."""
 
@@ -95,6 +99,8 @@ class Classifier(ScoredModel):
         weights_resampling: Literal["bilinear", "bicubic"] = "bilinear",
         weights_adapt: bool = False,
         freeze_trunk: bool = False,
+        bias_only: bool = False,
+        lora: Lora = Lora(),
         recompute: bool = False,
         compile: bool = False,
         cuda_graph: bool | Literal["auto"] = "auto",
@@ -133,6 +139,8 @@ class Classifier(ScoredModel):
             weights_resampling=weights_resampling,
             weights_adapt=weights_adapt,
             freeze_trunk=freeze_trunk,
+            bias_only=bias_only,
+            lora=asdict(lora) if isinstance(lora, Lora) else asdict(Lora(**lora)),
             recompute=recompute,
             compile=compile,
             cuda_graph=cuda_graph,
@@ -146,6 +154,7 @@ class Classifier(ScoredModel):
             mean=mean,
             std=std,
         )
+        check_tuning(self.hparams)
         self.weights = weights
         self.class_names: list[str] = []
         self.head_names: list[str] = []  # classes of the head that came from weights
@@ -156,7 +165,7 @@ class Classifier(ScoredModel):
         self.make_scores(threshold)
 
     def build_net(self) -> Net:
-        """Fill the new net with weights if there are any, and freeze its trunk for a linear probe."""
+        """Fill the new net with weights if there are any, and freeze what the recipe does not train."""
         opened = open_weights(self.weights, self.hparams.weights_raw, self.chosen) if self.weights else None
         if opened is not None and self.chosen.variant is None:
             theirs = opened.config(self.chosen.heads)
@@ -167,9 +176,7 @@ class Classifier(ScoredModel):
         net = super().build_net()
         if opened is not None:
             self._take_weights(net, opened)
-        if self.hparams.freeze_trunk:
-            net.requires_grad_(False)
-            net.head.requires_grad_(True)
+        freeze(net, self.hparams)
         return net
 
     def _take_weights(self, net: Net, opened: OpenedWeights) -> None:
@@ -205,6 +212,7 @@ class Classifier(ScoredModel):
 
     def on_fit_start(self) -> None:
         super().on_fit_start()
+        check_precise(self.net)
         self.step_totals = StepTotals()
         if self.imbalance_loss is not None:
             self.imbalance_loss = self.imbalance_loss.to(self.device)
@@ -263,32 +271,14 @@ class Classifier(ScoredModel):
 
     def smooth(self, targets: Tensor) -> Tensor:
         """Smoothed targets of one-hot ones (b, classes), for what mixes labels before the loss sees them."""
-        smoothing = self.hparams.label_smoothing
-        if not smoothing:
-            return targets
-        if self.hparams.loss == "softmax":
-            return targets * (1 - smoothing) + smoothing / targets.shape[-1]
-        return targets * (1 - 2 * smoothing) + smoothing
+        return losses.smoothed(self.hparams.loss, targets, self.hparams.label_smoothing)
 
     def loss(self, logits: Tensor, labels: Tensor, smoothing: float = 0.0, reduction: str = "mean") -> Tensor:
-        """Loss over the batch; labels are class indices (b), smoothed here, or finished targets (b, classes).
-
-        Sigmoid cross-entropy is summed over classes (big_vision's sigmoid_xent). Padding records count nothing.
-        """
-        logits = logits.float()
-        if self.hparams.loss == "softmax":
-            smoothing = smoothing if labels.ndim == 1 else 0.0
-            return F.cross_entropy(logits, labels, label_smoothing=smoothing, reduction=reduction)
-        if labels.ndim == 1:
-            classes = torch.arange(logits.shape[-1], device=labels.device)
-            labels = torch.where(labels[:, None] == classes, 1 - smoothing, smoothing)
-        # Not binary_cross_entropy_with_logits: its log(1 + exp(-10)) in fp32 is off by 1 %, times 21,843 classes.
-        losses = (F.softplus(logits) - labels * logits).sum(-1)
-        return losses.mean() if reduction == "mean" else losses
+        """Loss over the batch; labels are class indices (b), smoothed here, or finished targets (b, classes)."""
+        return losses.cross_entropy(self.hparams.loss, logits, labels, smoothing, reduction)
 
     def on_train_epoch_start(self) -> None:
-        if self.hparams.freeze_trunk:
-            self.net.eval()
+        hold_still(self.net, self.hparams)
 
     def setup(self, stage: str) -> None:
         super().setup(stage)

@@ -70,12 +70,20 @@ def plan_lines(trainer: Trainer, model: LightningModule, folder: Path | None = N
 
 
 def _net_line(model: LightningModule) -> str:
-    parameters = sum(parameter.numel() for parameter in model.parameters())
+    parameters = _parameters(model)
     if not isinstance(model, RecipeTrained):
-        return f"net      {type(model).__name__}, {parameters:,} parameters"
+        return f"net      {type(model).__name__}, {parameters}"
     cost = 2 * macs(model.config, model.hparams.image_size, model.hparams.num_classes) / 1e9
     name = described(model.config.variant, vars(model.config))
-    return f"net      {name}, {parameters:,} parameters, {cost:.3g} GFLOPs per image forward"
+    return f"net      {name}, {parameters}, {cost:.3g} GFLOPs per image forward"
+
+
+def _parameters(model: LightningModule) -> str:
+    """How many parameters there are, and how many of them learn if not all do."""
+    total = sum(parameter.numel() for parameter in model.parameters())
+    trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    split = f" ({trained:,} trained, {total - trained:,} frozen)" if trained < total else ""
+    return f"{total:,} parameters{split}"
 
 
 def _data_lines(trainer: Trainer) -> list[str]:

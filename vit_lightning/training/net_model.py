@@ -154,8 +154,11 @@ class NetModel(LightningModule, metaclass=Completed):
 
     @property
     def sharded_precision(self) -> MixedPrecisionPolicy:
-        """In bf16-mixed, weights travel and compute in bf16; they are kept, and their gradients summed, in fp32."""
-        if self.trainer.precision != "bf16-mixed":
+        """In bf16-mixed, weights travel and compute in bf16; they are kept, and their gradients summed, in fp32.
+
+        Those of low-rank updates travel in fp32, in which the updates are added to the kernels.
+        """
+        if self.trainer.precision != "bf16-mixed" or self.hparams.get("lora", {}).get("rank"):
             return MixedPrecisionPolicy()
         return MixedPrecisionPolicy(torch.bfloat16, reduce_dtype=torch.float32, cast_forward_inputs=False)
 
