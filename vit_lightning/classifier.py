@@ -218,8 +218,9 @@ class Classifier(ScoredModel):
             self.imbalance_loss = self.imbalance_loss.to(self.device)
 
     def on_train_start(self) -> None:
-        """Warn of a net that begins at random although its variant names weights."""
+        """Hold still what is frozen, and warn of a net that begins at random although its variant names weights."""
         super().on_train_start()
+        hold_still(self.net, self.hparams)  # no hook follows where a run resumes inside an epoch
         said = at_random(self.config.variant, "Classifier(weights={!r}) begins with them")
         if said and not self.weights and not self.trainer.ckpt_path:
             rank_zero_warn(said)

@@ -12,6 +12,7 @@ from vit_lightning.compute.peaks import device_name
 from vit_lightning.contracts import ImageData, RecipeTrained
 from vit_lightning.models.variants import described
 from vit_lightning.terminal import counted, near
+from vit_lightning.training.freezing import is_partial
 from vit_lightning.training.optim import decay_line
 
 
@@ -53,6 +54,8 @@ def plan_lines(trainer: Trainer, model: LightningModule, folder: Path | None = N
     lines = [_net_line(model), *_data_lines(trainer), _steps_line(trainer, model), *data_facts(trainer, model)]
     lines.append(f"device   {device_name(trainer.strategy.root_device)}, precision {trainer.precision}")
     if isinstance(model, RecipeTrained):
+        if is_partial(model.hparams) and not model.weights and not trainer.ckpt_path:
+            lines.append("warning  most of the net is frozen as it begins, at random; give --model.weights")
         if model.device.type == "cuda":
             lines.append(f"engine   {model.engine}")
         lines.append(f"loss     {model.objective}")
