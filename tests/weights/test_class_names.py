@@ -1,9 +1,11 @@
 """The classes of a head that came from weights, held against those of the data."""
 
+from contextlib import nullcontext
+
 import pytest
 
 from vit_lightning.errors import InputError
-from vit_lightning.weights.class_names import check_order
+from vit_lightning.weights.class_names import check_equal, check_order
 
 
 @pytest.mark.parametrize(
@@ -37,3 +39,19 @@ def test_other_classes_or_another_order(ours, theirs, said):
 
 def test_ids_of_wordnet_and_words_cannot_be_compared():
     assert "cannot be compared" in (check_order(["n00000001", "n00000002"], ["cat", "dog"]) or "")
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "said"),
+    [
+        (["a", "b", "c"], ["a", "b", "c"], None),
+        ([], ["a", "b", "c"], None),
+        (["a", "b", "c"], [], None),
+        (["a", "c", "b"], ["a", "b", "c"], "class 1 is 'c' in the data but 'b' in the checkpoint"),
+        (["a", "b"], ["a", "b", "c"], "the data has 2 classes, the checkpoint 3"),
+        (["a", "b", "c", "d"], ["a", "b", "c"], "the data has 4 classes, the checkpoint 3"),
+    ],
+)
+def test_classes_are_those_that_were_trained_in_their_order(ours, theirs, said):
+    with nullcontext() if said is None else pytest.raises(InputError, match=said):
+        check_equal(ours, theirs, "checkpoint")

@@ -9,6 +9,26 @@ WNID = re.compile(r"n\d{8}")
 """WordNet's ids, by which folders of ImageNet are called."""
 
 
+def check_equal(ours: Sequence[str], theirs: Sequence[str], owner: str) -> None:
+    """Refuse data whose classes are not those of a checkpoint, or of a model; either may have no names.
+
+    Args:
+        ours: names of the data's classes.
+        theirs: names of the owner's.
+        owner: what has them, in words.
+
+    Raises:
+        InputError: naming the first class that differs.
+    """
+    if not ours or not theirs:
+        return
+    if len(ours) != len(theirs):
+        raise InputError(f"the data has {len(ours)} classes, the {owner} {len(theirs)}; use the data it saw")
+    for number, (name, other) in enumerate(zip(ours, theirs, strict=True)):
+        if name != other:
+            raise InputError(f"class {number} is {name!r} in the data but {other!r} in the {owner}")
+
+
 def check_order(ours: Sequence[str], theirs: Sequence[str]) -> str | None:
     """Refuse a head whose classes are not the data's, in their order.
 

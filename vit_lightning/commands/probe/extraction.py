@@ -155,6 +155,8 @@ class FrozenNet(LightningModule):
         """What features depend on beside the net's tensors."""
         model = self.model
         facts = {name: model.hparams[name] for name in ("net", *NORMALISATION)}
+        if model.hparams.get("lora", {}).get("rank"):  # its alpha is no tensor
+            facts["lora"] = model.hparams["lora"]
         return facts | {"size": self.data.data.size, "precision": str(self.trainer.precision)}
 
     def _read(self, split: str) -> bool:
