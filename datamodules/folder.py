@@ -115,7 +115,8 @@ class ImageFolder(DividedData):
         if is_flat := len(classes) > 1:
             found = {"train": self.root}
         train = found.get("train", self.root)
-        folder_layouts.check(train, classes or (self._class_folders(train) if found else []), is_flat)
+        known = () if self.class_map is None else read_class_map(self.class_map)
+        folder_layouts.check(train, classes or (self._class_folders(train) if found else []), is_flat, known)
         if is_flat:
             for name in sorted(set(others) - set(classes)):
                 self.notice(f"{self.root / name} holds no images and is left out")
@@ -143,6 +144,7 @@ class ImageFolder(DividedData):
         for label, name in enumerate(self.class_names):
             files = list(files_below(folder, name))
             pictures = [file for file in files if is_image(file)]
+            folder_layouts.check_inside(folder, name, pictures)
             if not pictures and split == "train":
                 rank_zero_info(f"class {name!r} has no images in {folder}; it keeps its number {label}")
             names += pictures

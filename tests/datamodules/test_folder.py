@@ -265,7 +265,7 @@ def test_fiftyones_unlabelled_images_are_left_out(tree):
             ["train/train/cat/a.jpg", "train/val/cat/b.jpg"],
             r"/train holds the folder train, .*; give --data\.root .*/train",
         ),
-        (["train2017/a.jpg", "val2017/a.jpg"], r"holds the folders train2017 and val2017, which are called as splits"),
+        (["train2017/a.jpg", "val2017/a.jpg"], r"holds the folders train2017 and val2017, which are called as parts"),
         (["train_images/a.jpg", "test_images/a.jpg"], r"for labels in a table give --data Manifest"),
         (["train/images/a.jpg", "train/labels/a.txt"], r"/train holds images and labels/\*\.txt, the boxes of YOLO's"),
         (["images/train/a.jpg", "labels/train/a.txt"], r"holds images and labels/\*\.txt, the boxes of YOLO's"),
