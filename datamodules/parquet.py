@@ -92,7 +92,12 @@ class Parquet(ImageDataModule):
         listed = [listed_classes(file, self._label) for file in files]
         unlisted = [file for file, names in zip(files, listed, strict=True) if not names]
         labels = [read_labels(file, self._label, self.multi_label) for file in unlisted]
-        return class_list(labels, filter(None, listed), files[0].parent)
+        return class_list(labels, filter(None, listed), files[0].parent, self.multi_label)
+
+    @cached_property
+    def _training(self) -> list[str]:
+        """The different labels of the training files."""
+        return sorted({name for labels in self._labels("train") for name in labels.names})
 
     def setup(self, stage: str) -> None:
         self.train_set = self._read("train")
@@ -179,7 +184,9 @@ class Parquet(ImageDataModule):
                 labels.check_complete(self._label)
             told = told or labels.listed or not set(labels.names) <= {"0", "1"}
             source = self.class_map or "train"
-            classes.append(match(labels, self.class_names, source, self.class_map is not None, split == "test"))
+            has_map = self.class_map is not None
+            training = () if has_map else self._training
+            classes.append(match(labels, self.class_names, source, has_map, split == "test", training))
             ends.append(labels.ends[1:] + ends[-1][-1])
         rows = Ragged(np.concatenate(classes), np.concatenate(ends))
         hidden = _hidden(rows)

@@ -46,6 +46,12 @@ def test_groups_that_are_one(root, pair):  # noqa: F811
         assert len({"0.png", "1.png"} & set(map(str, images.keys))) != 1
 
 
+def test_groups_whose_letters_differ_by_chance(root):  # noqa: F811
+    rows = [f"{number}.png,{'ab'[number % 2]},{group}" for number, group in enumerate(["aZ3x", "Az3X", "q", "r"])]
+    (root / "train.csv").write_text("\n".join(["path,label,patient", *rows]))
+    assert len(manifest(root, group_column="patient", val_fraction=0.3).train_set) == 3
+
+
 def test_an_ending_without_its_dot(root):  # noqa: F811
     (root / "train.csv").write_text("path,label\n0,a\n1,b\n")
     assert [manifest(root, image_ending="png").train_set[row][0].name for row in range(2)] == ["0.png", "1.png"]
