@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules.reading import array_cache, table_repeats
+from datamodules.reading import array_cache, table_links, table_repeats
 from datamodules.reading.array_cache import MappedStrings
 from datamodules.reading.class_map import WrongLabelsError, check_meaning, classes_in_text, read_class_map
 from datamodules.reading.divided_data import DividedData
@@ -169,11 +169,13 @@ class Manifest(DividedData):
 
     def _check_apart(self) -> None:
         """Refuse an image that two of the tables have, but for test images without labels, which serve predict."""
-        found = []
+        found, files = [], []
         for split, table in self.tables.items():
             if table is not None and (arrays := array_cache.load(self._file(split)))["has_labels"].all():
                 found.append(table_repeats.Listed(split, self.root / table, arrays["digests"], self._paths(split)))
+                files.append(table_links.Listed(split, self._labels(split), self._paths(split)))
         table_repeats.check_apart(found)
+        table_links.check(files)
 
     def _check_meaning(self) -> None:
         """Refuse numbers in one table that may be places among the names of another, or names."""

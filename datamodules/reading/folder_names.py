@@ -45,9 +45,10 @@ SIDE_WORDS = PLAIN_SIDES | {
     "target",
     "boxes",
     "unlabelled",
-    "extra",
 }
-AFFIXES = IMAGE_WORDS | SIDE_WORDS | PART_WORDS | {"sets", "data", "dataset", "folder", "dir"}
+BYSTANDERS = frozenset({"extra", "others", "rest"})
+"""What lies beside splits, and may be anything."""
+AFFIXES = IMAGE_WORDS | SIDE_WORDS | PART_WORDS | BYSTANDERS | {"sets", "data", "dataset", "folder", "dir"}
 """Words that say nothing more about a part of a set."""
 LETTERS = re.compile(r"[a-zA-Z]+|[^\W\d_a-zA-Z]+|\d+")
 HUMP = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -62,7 +63,8 @@ def parts_of_a_set(names: Sequence[str]) -> Sequence[str]:
     words = {name: _words(name) for name in names}
     parts = [name for name in names if _has_part(words[name])]
     asides = [name for name in names if name not in parts and is_side(name)]
-    if len(parts) > 1 and len(parts) + len(asides) == len(names) and len({_stem(words[name]) for name in parts}) == 1:
+    others = [name for name in names if name not in parts and (is_side(name) or _is_of(name, BYSTANDERS))]
+    if len(parts) > 1 and len(parts) + len(others) == len(names) and len({_stem(words[name]) for name in parts}) == 1:
         return parts[:2]
     images = [name for name in names if is_image_word(name)]
     if images and asides and len(images) + len(asides) == len(names):

@@ -76,6 +76,22 @@ def test_class_folders_that_look_alike(tmp_path, names, said, parent):
             ready(tmp_path)
 
 
+@pytest.mark.parametrize("parent", [".", "train"])
+def test_class_folders_whose_letters_differ_in_size(tmp_path, parent):
+    for number, name in enumerate(("Cat", "cat", "a", "A")):
+        put(tmp_path / parent / name / "0.jpg", number)
+    if len(list((tmp_path / parent).iterdir())) < 4:
+        pytest.skip("the file system takes both names for one")
+    with pytest.raises(
+        InputError, match=r"'Cat' and 'cat' differ in small and large letters alone; rename one, or lis"
+    ):
+        ready(tmp_path)
+    (tmp_path / "names.txt").write_text("Cat\ncat\na\nA\n")
+    assert ready(tmp_path, class_map=tmp_path / "names.txt").class_names == ["Cat", "cat", "a", "A"]
+    (tmp_path / parent / "cat").rename(tmp_path / "gone")
+    assert ready(tmp_path).class_names == ["A", "Cat", "a"]
+
+
 def test_case_c8_one_mapping_from_train(tree, caplog):
     (tree / "train/45").mkdir()
     with caplog.at_level("INFO"):

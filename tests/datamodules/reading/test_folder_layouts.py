@@ -36,6 +36,7 @@ REFUSED = [
     ("train2017 val2017 annotations", PARTS),
     ("train2017 test2017 unlabeled2017", PARTS),
     ("train2017 val2017 bus", PARTS),
+    ("train_1 train_2 extra", PARTS),
     ("bounding_box_train bounding_box_test query", PARTS),
     ("dog_train dog_test", PARTS),
     ("Training-Data Testing-Data", PARTS),
@@ -72,6 +73,7 @@ ACCEPTED = [
     ("train/dog_train train/test_tube", 2),
     ("\u732btrain \u72actest", 2),
     ("train/a/mask train/b/mask", 2),
+    ("train/a/images train/a/extra train/b/images", 2),
 ]
 
 
