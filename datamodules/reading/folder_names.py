@@ -21,7 +21,7 @@ OTHER_SPLITS = {
     "heldout": "test",
 }
 SPLIT_WORDS = SPLIT_OF | OTHER_SPLITS
-PART_WORDS = frozenset({"fold", "split", "set", "subset", "partition"})
+PART_WORDS = frozenset({"fold", "split", "set", "subset", "partition", "dataset", "batch", "chunk", "shard"})
 IMAGE_WORDS = frozenset(
     {"images", "image", "imgs", "img", "pictures", "photos", "jpegimages", "rgb", "inputs", "input"}
 )
@@ -48,7 +48,7 @@ SIDE_WORDS = PLAIN_SIDES | {
 }
 BYSTANDERS = frozenset({"extra", "others", "rest"})
 """What lies beside splits, and may be anything."""
-AFFIXES = IMAGE_WORDS | SIDE_WORDS | PART_WORDS | BYSTANDERS | {"sets", "data", "dataset", "folder", "dir"}
+AFFIXES = IMAGE_WORDS | SIDE_WORDS | PART_WORDS | BYSTANDERS | {"sets", "data", "folder", "dir"}
 """Words that say nothing more about a part of a set."""
 LETTERS = re.compile(r"[a-zA-Z]+|[^\W\d_a-zA-Z]+|\d+")
 HUMP = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -85,12 +85,12 @@ def split_alone(name: str) -> str | None:
 
 def is_side(name: str) -> bool:
     """Tell whether a name is that of what may lie beside images."""
-    return _is_of(name, SIDE_WORDS) or _is_of(name, {"ground", "truth"})
+    return _is_of(name, SIDE_WORDS) or is_plain_side(name)
 
 
 def is_plain_side(name: str) -> bool:
     """Tell whether a name is that of what lies beside images, and hardly of a class."""
-    return _is_of(name, PLAIN_SIDES) or _is_of(name, {"ground", "truth"})
+    return _is_of(name, PLAIN_SIDES) or _words(name) == ["ground", "truth"]
 
 
 def is_image_word(name: str) -> bool:
@@ -103,7 +103,7 @@ def may_be_class(name: str) -> bool:
     return not name.replace("-", "").replace("_", "").isdigit() and not _is_of(name, IMAGE_WORDS | SIDE_WORDS)
 
 
-def _is_of(name: str, known: frozenset[str] | set[str]) -> bool:
+def _is_of(name: str, known: frozenset[str]) -> bool:
     words = [word for word in _words(name) if not word.isdigit()]
     return bool(words) and set(words) <= known
 

@@ -213,3 +213,20 @@ def test_a_file_under_two_names_stays_in_one_split(root):
         data = ready(root, val_fraction=0.3, test_fraction=0.3, split_seed=seed)
         parts = [{str(key).removeprefix("./") for key in part.keys} for part in (data.train_set, data.val_set)]
         assert not parts[0] & parts[1]
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "said"),
+    [
+        ("file,label,split", ["0.png,b,train"], "split.csv has in row 1 0.png in class 'b', and"),
+        ("file,Class,split", ["0.png,b,train"], "correct the row, or remove the column class"),
+        ("file,class,split", ["0.png,a,train", "./0.png,a,val"], "split.csv has 0.png in two splits, in row 1 and in"),
+    ],
+)
+def test_doctor_reads_the_kept_split(app, root, header, rows, said):
+    write(root / "train.csv", "path,label", [f"{n}.png,{'ab'[n % 2]}" for n in range(20)])
+    write(root / "split.csv", header, [*rows, "1.png,b,train", "2.png,a,val"])
+    words = ("--data", "Manifest", "--data.root", root, "--data.split_file", root / "split.csv", "--data.image_size", 8)
+    words += ("--data.batch_size", 2, "--data.cache", root / "cache", "--model.net.variant", "mu/8")
+    done = app("doctor", *words, "--trainer.accelerator", "cpu")
+    assert done.code == 1 and said in done.out + done.err
