@@ -304,13 +304,13 @@ class Manifest(DividedData):
 
     def _numbers(self, split: str) -> np.ndarray:
         """Return the class of each name in a table."""
-        train = self.root / self.tables["train"]
-        source = f"{self.class_map or train} lacks"
+        train = self._labels("train")
+        source = f"{self.class_map or train.table} lacks"
         if self.split_column is not None and self.class_map is None:
-            source = f"the training images of {train} lack"
+            source = f"the training images of {train.table} lack"
         if self.multi_label:
             source += f"; labels are split at --data.separator {self.separator!r}"
-        training = self._labels("train").training() if self.class_map is None else None
+        training = None if self.class_map else [] if train.lists_classes else train.training()
         return self._labels(split).numbers(self.class_names, training, source, may_hide=split == "test")
 
 

@@ -9,7 +9,7 @@ from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import arrow_folders
 from datamodules.reading.class_map import check_meaning, read_class_map
-from datamodules.reading.label_text import check_told
+from datamodules.reading.label_text import check_told, is_whole
 from datamodules.reading.multihot import MultiHot
 from datamodules.reading.parquet_labels import (
     FileLabels,
@@ -96,8 +96,9 @@ class Parquet(ImageDataModule):
 
     @cached_property
     def _training(self) -> list[str]:
-        """The different labels of the training files."""
-        return sorted({name for labels in self._labels("train") for name in labels.names})
+        """The different labels of the training files; none where one of them lists its classes."""
+        files = self._labels("train")
+        return [] if any(file.listed for file in files) else sorted({name for file in files for name in file.names})
 
     def setup(self, stage: str) -> None:
         self.train_set = self._read("train")
@@ -185,7 +186,7 @@ class Parquet(ImageDataModule):
             told = told or labels.listed or not set(labels.names) <= {"0", "1"}
             source = self.class_map or "train"
             has_map = self.class_map is not None
-            training = () if has_map else self._training
+            training = self._training if not has_map and all(map(is_whole, self.class_names)) else ()
             classes.append(match(labels, self.class_names, source, has_map, split == "test", training))
             ends.append(labels.ends[1:] + ends[-1][-1])
         rows = Ragged(np.concatenate(classes), np.concatenate(ends))

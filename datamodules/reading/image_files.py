@@ -53,7 +53,7 @@ def files_below(root: Path, name: str) -> Iterator[str]:
 
 
 def numbered_files_below(root: Path, name: str) -> Iterator[tuple[str, int]]:
-    """Yield what `files_below` does, and the number that each file has in its file system, 0 for links to nothing.
+    """Yield what `files_below` does, with the number of each file in its file system, 0 for links to what is no file.
 
     Numbers of files are read with their names, and need no further look at plain files.
     """
@@ -76,7 +76,7 @@ def numbered_files_below(root: Path, name: str) -> Iterator[tuple[str, int]]:
 
 def _number(entry: os.DirEntry[str]) -> int:
     try:
-        return os.stat(entry.path).st_ino if entry.is_symlink() else entry.inode()
+        return entry.inode() if not entry.is_symlink() else entry.stat().st_ino if entry.is_file() else 0
     except OSError:
         return 0
 

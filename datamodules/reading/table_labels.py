@@ -37,6 +37,11 @@ class TableLabels:
         """Its different labels, in order."""
         return list(MappedStrings(self.file, "names"))
 
+    @property
+    def lists_classes(self) -> bool:
+        """Whether its metadata name the classes, with or without images."""
+        return len(MappedStrings(self.file, "listed")) > 0
+
     def training(self) -> list[str]:
         """Return the different labels of its training images, if it is a table of some."""
         if not self.is_divided or self.arrays["one_hot"]:

@@ -67,6 +67,21 @@ def test_one_split_counts_from_1_and_another_from_0(root, reader, split):  # noq
     read(root, reader, train=["2", "5"], **{split: ["0"]})  # classes without a training image
 
 
+@pytest.mark.parametrize("column", ["path", "image"])
+def test_classes_that_are_listed_may_lack_a_training_image(root, column):  # noqa: F811
+    info = {"info": {"features": {"label": {"names": ["0", "1", "2"], "_type": "ClassLabel"}}}}
+    for split, labels in (("train", [1, 2]), ("val", [0, 1])):
+        images = ["0.png", "1.png"] if split == "train" else ["2.png", "3.png"]
+        images = images if column == "path" else [picture(), picture()]
+        table = pa.table({column: images, "label": labels}).replace_schema_metadata({"huggingface": json.dumps(info)})
+        parquet.write_table(table, root / f"{split}.parquet")
+    if column == "path":
+        data = manifest(root, "train.parquet", val="val.parquet")
+    else:
+        data = setup(Parquet(root=root, image_size=8))
+    assert [data.val_set[row][1] for row in range(2)] == [0, 1]
+
+
 def test_one_table_whose_validation_counts_from_0(root):  # noqa: F811
     (root / "train.csv").write_text("path,label,fold\n0.png,1,train\n1.png,2,train\n2.png,0,val\n3.png,1,val\n")
     with pytest.raises(InputError, match=r"has the label '0' in row 3 \(2\.png\), which the training images .* lack; "):
