@@ -1,16 +1,18 @@
 """A tree of image files in which folders name the classes."""
 
 import os
+from array import array
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import folder_layouts, folder_links
 from datamodules.reading.class_map import read_class_map
 from datamodules.reading.divided_data import DividedData
-from datamodules.reading.image_files import ImageFiles, files_below, is_image
-from datamodules.reading.label_text import difference, look_alike, twins
+from datamodules.reading.image_files import ImageFiles, files_below, is_image, numbered_files_below
+from datamodules.reading.label_text import alike, difference, look_alike, twins
 from datamodules.reading.splits import KNOWN, split_folders
 from vit_lightning.data.images import is_hidden
 from vit_lightning.data.sampling import IGNORE
@@ -35,7 +37,8 @@ class ImageFolder(DividedData):
 
     The folders of train, sorted as text, are the classes 0, 1, 2, ... of every split. Hidden files and folders,
     FiftyOne's folder _unlabeled and files that are no images are ignored; an empty class folder of train keeps its
-    number. Linked folders are followed.
+    number. Linked folders are followed. Folders that are called as parts of a set are, such as trainA or masks, are an
+    error unless class_map lists them.
 
     Args:
         root: folder that holds train, and perhaps val and test; or the folders of the classes.
@@ -45,6 +48,7 @@ class ImageFolder(DividedData):
     def __init__(self, root: Path, class_map: Path | None = None, **kwargs) -> None:
         super().__init__(root=root, **kwargs)
         self.class_map = class_map
+        self._numbered: list[folder_links.Numbered] = []
 
     @property
     def num_classes(self) -> int:
@@ -63,8 +67,11 @@ class ImageFolder(DividedData):
                 "val/<class>/<image> and test/<class>/<image>, or two or more <class>/<image> alone"
                 f"{_tables(train or self.root)}; give --data.root{self._beside()}"
             )
-        if pair := twins(names):
-            raise InputError(f"{train} has two class folders for what may be one: {difference(*pair)}; rename one")
+        if pair := twins(names) or alike(name for name in names if len(name) > 1):  # a and A are letters
+            raise InputError(
+                f"{train} has two class folders for what may be one: {difference(*pair)}; rename one, or list both in "
+                "--data.class_map"
+            )
         return names
 
     def _refuse_one_class(self) -> None:
@@ -77,16 +84,12 @@ class ImageFolder(DividedData):
             )
 
     def setup(self, stage: str) -> None:
-        folder_links.check(
-            {
-                folder_links.Place(split, name): folder / name
-                for split, folder in self._folders.items()
-                for name in self._classes_in(folder)
-            }
-        )
+        self._numbered.clear()
         self.train_set = self._read("train")
         self.val_set = self._read("val")
         self.test_set = self._read("test", needs_labels=stage == "test")
+        if self._numbered:
+            folder_links.check(self._numbered)
         lacking = self.val_set is None, self.test_set is None
         if self.train_set is not None and (self._is_flat or self.wants_divided(lacking)):
             classes = self.train_set.labels.tolist()
@@ -115,7 +118,8 @@ class ImageFolder(DividedData):
         if is_flat := len(classes) > 1:
             found = {"train": self.root}
         train = found.get("train", self.root)
-        folder_layouts.check(train, classes or (self._class_folders(train) if found else []), is_flat)
+        known = () if self.class_map is None else read_class_map(self.class_map)
+        folder_layouts.check(train, classes or (self._class_folders(train) if found else []), is_flat, known)
         if is_flat:
             for name in sorted(set(others) - set(classes)):
                 self.notice(f"{self.root / name} holds no images and is left out")
@@ -138,11 +142,14 @@ class ImageFolder(DividedData):
                 f"({len(unknown)} such); add it there or remove it{look_alike(unknown[0], self.class_names)}"
             )
         if split == "test" and not found and not needs_labels:
-            return _unlabelled(folder)
+            return self._unlabelled(folder)
         names, labels, others = [], [], []
+        numbers = array("Q")
         for label, name in enumerate(self.class_names):
-            files = list(files_below(folder, name))
+            files = dict(numbered_files_below(folder, name))
             pictures = [file for file in files if is_image(file)]
+            numbers.extend(files[file] for file in pictures)
+            folder_layouts.check_inside(folder, name, pictures)
             if not pictures and split == "train":
                 rank_zero_info(f"class {name!r} has no images in {folder}; it keeps its number {label}")
             names += pictures
@@ -155,7 +162,19 @@ class ImageFolder(DividedData):
                 f"{folder} holds no <class>/<image>; images must lie in a folder named after their class"
                 f"{_tables(folder)}"
             )
-        return ImageFiles(folder, names, labels)
+        return self._kept(ImageFiles(folder, names, labels), numbers, split)
+
+    def _unlabelled(self, folder: Path) -> ImageFiles | None:
+        """Return the images of a test folder without classes."""
+        files = {file: number for file, number in numbered_files_below(folder, "") if is_image(file)}
+        rank_zero_info(f"{folder} has {len(files)} images and no class folders: they serve predict alone")
+        images = ImageFiles(folder, files, [IGNORE] * len(files))
+        return self._kept(images, array("Q", files.values()), "test") if files else None
+
+    def _kept(self, images: ImageFiles, numbers: array, split: str) -> ImageFiles:
+        """Keep what files the images of a split are, until all splits are compared."""
+        self._numbered.append(folder_links.Numbered(images, np.array(numbers, np.uint64), split == "train"))
+        return images
 
     def _classes_in(self, folder: Path) -> list[str]:
         return self._class_folders(folder, with_images=folder == self.root)
@@ -167,13 +186,6 @@ class ImageFolder(DividedData):
                 self.notice(f"{entry.path} is a link to {os.readlink(entry)}, which is missing, and is left out")
         names = sorted(entry.name for entry in entries if entry.is_dir() and entry.name != UNLABELLED)
         return [name for name in names if not with_images or any(map(is_image, files_below(folder, name)))]
-
-
-def _unlabelled(folder: Path) -> ImageFiles | None:
-    """Return the images of a folder without classes."""
-    names = [file for file in files_below(folder, "") if is_image(file)]
-    rank_zero_info(f"{folder} has {len(names)} images and no class folders: they serve predict alone")
-    return ImageFiles(folder, names, [IGNORE] * len(names)) if names else None
 
 
 def _tables(folder: Path) -> str:
