@@ -7,6 +7,7 @@ from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
+from vit_lightning.commands.sweep.task_table import TaskTable, task_table
 from vit_lightning.commands.sweep.words import (
     Words,
     axis_followed,
@@ -24,7 +25,7 @@ from vit_lightning.evaluation.scores import METRICS
 from vit_lightning.files import check_regular, looked_for_in
 from vit_lightning.yaml_files import AsWritten, kind, read_mapping
 
-KEYS = ("fit", "then", "over", "choose", "figure")
+KEYS = ("fit", "then", "over", "choose", "figure", "table")
 CHOOSE_KEYS = ("by", "over", "fit", "per")
 CHOOSING = ("val/", "best val/")
 """How the names of metrics of held-out images begin."""
@@ -79,6 +80,7 @@ class SweepPlan:
     """Placeholders that --set filled."""
     by: str | None = None
     """The metric by which the runs choose a setting, if they are for that."""
+    table: TaskTable | None = None
     choice: "Choice | None" = None
     """What is chosen before the cells run, if anything: they are then those of all settings, of which one is chosen."""
 
@@ -144,9 +146,10 @@ class _Reader:
         drawn = self.content.get("figure", [])
         verbs, own = {verb for verb, *_ in then}, {axis: labels[axis] for axis in over}
         figures = [_figure(item, own, verbs) for item in (drawn if isinstance(drawn, list) else [drawn])]
+        table = task_table(self.content["table"], own, verbs) if "table" in self.content else None
         cells = self._cells(self.name, axes, then)
         choice = self._choice(choose, over, settings, _spread(figures, over)) if choose else None
-        return SweepPlan(self.name, labels, cells, figures, frozenset(self.filled), choice=choice)
+        return SweepPlan(self.name, labels, cells, figures, frozenset(self.filled), table=table, choice=choice)
 
     def _cells(
         self, name: str, axes: dict[str, dict[str, Words]], then: list[list[str]], further: Words | None = None

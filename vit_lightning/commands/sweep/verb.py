@@ -8,12 +8,14 @@ from pathlib import Path
 
 from vit_lightning.commands.sweep.children import Children
 from vit_lightning.commands.sweep.choice import settled, undecided, unlogged
-from vit_lightning.commands.sweep.figure import check_installed, draw, missing_metric
+from vit_lightning.commands.sweep.figure import check_installed, draw, draw_groups, missing_metric
 from vit_lightning.commands.sweep.plan import Cell, SweepPlan, read_plan
 from vit_lightning.commands.sweep.progress import SweepProgress
 from vit_lightning.commands.sweep.results import SweepRow, main_metric, read_row, read_rows, table, write_results
 from vit_lightning.commands.sweep.run import Outcome, State, check_unchanged, check_words, command, is_finished, run
 from vit_lightning.commands.sweep.shards import dealt, shard_of
+from vit_lightning.commands.sweep.task_files import shown_task_table, write_task_table
+from vit_lightning.commands.sweep.task_scores import net_rows, split_facts
 from vit_lightning.errors import InputError, did_you_mean
 from vit_lightning.files import check_place, unwritable
 from vit_lightning.terminal import console, counted, report
@@ -47,7 +49,9 @@ def sweep(
         then: [test --ckpt_path last]
 
     The words under its fit are for those runs alone, which lie in RUNS/<plan>.choose. With per: [] one setting is
-    chosen for all tasks, by the mean of the metric.
+    chosen for all tasks, by the mean of the metric. A table by task has averages of groups, and published rows:
+
+        table: {tasks: task, y: test/top1, groups: {natural: [dtd, pets]}, published: vtab}    # also also, plans
 
     Each run has a folder of its own, RUNS/<plan>/rate=low,seed_everything=0, for its log and for
     <experiment>/0/checkpoints; another plan finds it as {RUNS}/<plan>/..., with the label of an axis as {rate}. The
@@ -99,6 +103,7 @@ def sweep(
     outcomes += _run(_left(second, mine, runs)[0], second, runs, children, jobs)
     outcomes += _waiting(choosing, mine, runs, "stopped" if children.received else "waiting")
     _write_tables_and_figures([*first, *second], runs, results)
+    _write_task_tables([settled(plan, runs) for plan in read if plan.table], runs, results)
     _exit(outcomes, children.received, runs)
 
 
@@ -161,6 +166,23 @@ def _write_tables_and_figures(plans: list[SweepPlan], runs: Path, results: Path)
             path = results / f"{plan.name}{f'-{number}' * (number > 1)}.svg"
             draw(figure, plan, rows[plan.name], path)
             report(f"figure   {path}")
+
+
+def _write_task_tables(plans: list[SweepPlan], runs: Path, results: Path) -> None:
+    """Write tables by task, those first from which others take a column."""
+    for plan in sorted(plans, key=lambda plan: bool(plan.table and plan.table.plans)):
+        second, first = read_rows(plan, runs), read_rows(plan.choice.plan, runs) if plan.choice else []
+        if not second:
+            continue
+        nets = net_rows(plan, second, results)
+        write_task_table(plan, nets, split_facts(plan, first, second, runs), results)
+        console().print(shown_task_table(plan, nets))
+        for row in nets:
+            if row.missing:
+                report(f"missing  {row.net}: {', '.join(row.missing)}")
+        report(f"table    {results / plan.name}.table.md, .csv, .json")
+        if drawn := draw_groups(plan, nets, results / f"{plan.name}.table.svg"):
+            report(drawn)
 
 
 def _exit(outcomes: list[Outcome], received: int | None, runs: Path) -> None:
