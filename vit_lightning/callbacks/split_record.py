@@ -27,9 +27,13 @@ class SplitRecord(Callback):
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
+        self.written = False
 
     @rank_zero_only
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        if self.written:
+            return
+        self.written = True
         data = trainer.datamodule  # type: ignore[attr-defined]  # set by Lightning from outside
         if isinstance(data, ImageDataModule) and not self.path.exists():
             sets = {"train": data.train_subset, "val": data.val_set, "test": data.test_set}

@@ -243,6 +243,28 @@ def test_killed_in_either_stage_it_comes_to_the_same_table(sweep):
     assert {name: rows(name) for name in ("tuned", "tuned.choose")} == whole
 
 
+def test_some_tasks_can_be_run_alone(sweep):
+    done = sweep("--only", "task=dogs", "seed_everything=4,5")
+    assert done.code == 0, done.err
+    assert "8 runs, 0 finished before" in done.out
+    assert {row["task"] for row in rows("tuned")} == {"dogs"} and not any("cats" in line for line in calls("fit"))
+    assert sweep().code == 0 and len(rows("tuned")) == 4 and len(calls("test")) == 4
+
+
+@pytest.mark.parametrize(
+    ("word", "sentence"),
+    [
+        ("tsk=dogs", "--only tsk=dogs: expected AXIS=LABEL,LABEL of task, seed_everything; did you mean task?"),
+        ("task", "--only task: expected AXIS=LABEL,LABEL of task, seed_everything"),
+        ("task=dogs,cat", "--only task=dogs,cat: the axis task has no label cat; did you mean cats?"),
+        ("rate=0.1", "--only rate=0.1: expected AXIS=LABEL,LABEL of task, seed_everything"),
+    ],
+)
+def test_what_no_run_has_cannot_be_run_alone(sweep, word, sentence):
+    done = sweep("--only", word)
+    assert done.code == 1 and done.err.startswith(f"error: {sentence}") and not Path("runs").exists()
+
+
 BAD = {
     "empty": ("choose: {}", "choose lacks by"),
     "nothing": ("choose:", "choose must hold a mapping such as"),

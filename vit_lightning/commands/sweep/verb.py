@@ -13,7 +13,7 @@ from vit_lightning.commands.sweep.plan import Cell, SweepPlan, read_plan
 from vit_lightning.commands.sweep.progress import SweepProgress
 from vit_lightning.commands.sweep.results import SweepRow, main_metric, read_row, read_rows, table, write_results
 from vit_lightning.commands.sweep.run import Outcome, State, check_unchanged, check_words, command, is_finished, run
-from vit_lightning.commands.sweep.shards import dealt, shard_of
+from vit_lightning.commands.sweep.shards import dealt, picked, shard_of
 from vit_lightning.commands.sweep.task_files import shown_task_table, write_task_table
 from vit_lightning.commands.sweep.task_scores import net_rows, split_facts
 from vit_lightning.errors import InputError, did_you_mean
@@ -25,6 +25,7 @@ def sweep(
     plans: list[str],
     jobs: int = 1,
     shard: str = "1/1",
+    only: list[str] | None = None,
     runs: Path = Path("runs"),
     results: Path = Path("results"),
     set: list[str] | None = None,
@@ -65,6 +66,7 @@ def sweep(
         plans: Plans.
         jobs: Runs at once; with several, each takes one of the GPUs that are visible.
         shard: i/n: of n parts of the runs, the i-th alone, for job arrays; every part writes what all have found.
+        only: AXIS=LABEL,LABEL ...: the runs with these labels alone, such as task=dtd,pets; others stay as they are.
         runs: Folder of the runs.
         results: Folder for tables and figures.
         set: NAME=VALUE ...: values of the plans' placeholders.
@@ -77,7 +79,7 @@ def sweep(
         if folder.exists() and not folder.is_dir():
             raise InputError(f"--{name} {folder} is a file; give a folder")
     read = _plans(plans, _given(set or []), runs)
-    mine = dealt(read, part, parts)
+    mine = dealt(read, part, parts) & picked(read, only or [])
     first = [plan.choice.plan if plan.choice else plan for plan in read]
     choosing = [plan for plan in read if plan.choice]
     left, finished = _left(first, mine, runs)
@@ -100,7 +102,8 @@ def sweep(
     children = Children(jobs)
     outcomes = _run(left, first, runs, children, jobs)
     second = [settled(plan, runs) for plan in choosing]
-    outcomes += _run(_left(second, mine, runs)[0], second, runs, children, jobs)
+    if second:
+        outcomes += _run(_left(second, mine, runs)[0], second, runs, children, jobs)
     outcomes += _waiting(choosing, mine, runs, "stopped" if children.received else "waiting")
     _write_tables_and_figures([*first, *second], runs, results)
     _write_task_tables([settled(plan, runs) for plan in read if plan.table], runs, results)
