@@ -1,5 +1,6 @@
 """VTAB over the tasks whose sets the kit holds in their original form, by the real commands, killed and resumed."""
 
+import inspect
 import json
 import os
 import signal
@@ -7,12 +8,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import yaml
 
+from datamodules.vtab import VTAB
+from datamodules.vtab.tasks import TASKS
 from tests.test_experiments import FOLDER
+from vit_lightning.commands.sweep.plan import read_plan
 
 ROOTS = {
     "dtd": "real",
@@ -38,6 +43,38 @@ def until(true: Callable[[], object]) -> None:
 
 def tables() -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in Path("results").glob("vtab.table.*")}
+
+
+def test_the_plan_has_the_benchmarks_tasks_in_its_groups():
+    plan = read_plan(FOLDER / "sweeps/vtab.yaml", {"VTAB": "v", "WEIGHTS": "w"}, Path("runs"))
+    groups: dict[str, list[str]] = {}
+    for task in TASKS.values():
+        groups.setdefault(task.group, []).append(task.name)
+    assert plan.table.groups == groups and plan.axes["task"] == list(TASKS)
+    assert all(cell.lines[0][cell.lines[0].index("--data.task") + 1] == cell.labels["task"] for cell in plan.cells)
+    assert len(plan.axes["seed_everything"]) == 3
+    assert all("train800" in cell.lines[0] for cell in plan.choice.plan.cells)
+    assert not any("--data.split" in line for cell in plan.cells for line in cell.lines)  # both by default
+    assert inspect.signature(VTAB).parameters["split"].default == "train800val200"
+
+
+def test_the_final_runs_of_transfer_hold_nothing_out():
+    plan = read_plan(FOLDER / "sweeps/transfer.yaml", dict.fromkeys(("IMAGENET", "DATA", "WEIGHTS"), "x"), Path("runs"))
+    for cell in plan.cells:
+        values = dict(pairwise(cell.lines[0]))
+        assert (values["--data.val_fraction"], values["--trainer.limit_val_batches"]) == ("0", "0")
+    for cell in plan.choice.plan.cells:
+        values = dict(pairwise(cell.lines[0]))  # the last one counts
+        assert float(values["--data.val_fraction"]) > 0 and values["--trainer.limit_val_batches"] == "1.0"
+        assert values.get("--data.also", "[]") == "[]"
+    rates = {
+        task: sorted(
+            {dict(pairwise(cell.lines[0]))["--model.optim.lr"] for cell in plan.cells if cell.labels["task"] == task}
+        )
+        for task in plan.axes["task"]
+    }
+    assert rates.pop("imagenet") == ["0.003", "0.01", "0.03", "0.06"]
+    assert all(found == ["0.001", "0.003", "0.01", "0.03"] for found in rates.values())
 
 
 @pytest.mark.slow
