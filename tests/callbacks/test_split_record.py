@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from vit_lightning.callbacks import split_record
+from datamodules.digits import Digits
 from vit_lightning.callbacks.split_record import split_facts
 
 
@@ -22,11 +22,6 @@ def test_the_hash_is_of_the_keys_in_order():
     assert facts["images"] == 3 and facts["sha256"] == hashlib.sha256(b"b\na\n\xff\n").hexdigest()
     assert split_facts(Images(keys=["a", "b", "\udcff"]), [])["sha256"] != facts["sha256"]
     assert split_facts(Images(), [])["sha256"] == hashlib.sha256(b"0\n1\n2\n").hexdigest()
-
-
-def test_a_large_set_is_not_hashed(monkeypatch):
-    monkeypatch.setattr(split_record, "HASHED", 2)
-    assert split_facts(Images(keys="abc"), [])["sha256"] is None
 
 
 @pytest.mark.parametrize(
@@ -43,10 +38,15 @@ def test_classes_without_an_image_are_named(labels, absent):
     assert split_facts(Images(**labels), ["x", "y", "z"])["absent_classes"] == absent
 
 
-def test_a_fit_leaves_the_record_in_its_folder(app):
+@pytest.mark.parametrize("published", [True, False])
+def test_a_fit_leaves_the_record_of_published_splits_in_its_folder(app, monkeypatch, published):
+    monkeypatch.setattr(Digits, "has_published_splits", published)
     words = "--model.net.variant mu/4 --data Digits --data.image_size 8 --data.num_workers 0 --trainer.accelerator cpu"
     done = app("fit", *words.split(), "--trainer.max_steps", 1, "--data.fraction", 0.5)
     assert done.code == 0, done.err
+    assert Path("runs/default/0/splits.json").exists() == published
+    if not published:
+        return
     facts = json.loads(Path("runs/default/0/splits.json").read_text())
     assert list(facts) == ["train", "val", "test"]
     assert all(len(facts[split]["sha256"]) == 64 and facts[split]["images"] > 50 for split in facts)

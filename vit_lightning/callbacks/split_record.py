@@ -13,13 +13,13 @@ from vit_lightning.data import ImageDataModule
 from vit_lightning.data.image_set import ImageSet, keys_of, labels_of
 from vit_lightning.files import write_atomically
 
-HASHED = 2_000_000
-"""Images of a set up to which their keys are hashed: a second per million."""
 FILE = "splits.json"
 
 
 class SplitRecord(Callback):
     """Write splits.json into the run folder: of each set its images, a hash of their keys, and the classes it lacks.
+
+    Only for data whose splits are published: other sets may have to read every image for its key.
 
     Args:
         folder: The run folder.
@@ -35,7 +35,7 @@ class SplitRecord(Callback):
             return
         self.written = True
         data = trainer.datamodule  # type: ignore[attr-defined]  # set by Lightning from outside
-        if isinstance(data, ImageDataModule) and not self.path.exists():
+        if isinstance(data, ImageDataModule) and data.has_published_splits and not self.path.exists():
             sets = {"train": data.train_subset, "val": data.val_set, "test": data.test_set}
             facts = {
                 split: split_facts(images, data.class_names) for split, images in sets.items() if images is not None
@@ -46,14 +46,12 @@ class SplitRecord(Callback):
 def split_facts(images: ImageSet, class_names: list[str]) -> dict[str, Any]:
     """Return the number of a set's images, a hash of their keys in order, and the names of the classes without any.
 
-    The hash is None above `HASHED` images, the classes where not every image has one class that is known beforehand.
+    The classes are None where not every image has one class that is known beforehand.
     """
-    facts: dict[str, Any] = {"images": len(images), "sha256": None, "absent_classes": None}
-    if len(images) <= HASHED:
-        digest = hashlib.sha256()
-        for key in keys_of(images):
-            digest.update(f"{key}\n".encode(errors="surrogateescape"))
-        facts["sha256"] = digest.hexdigest()
+    digest = hashlib.sha256()
+    for key in keys_of(images):
+        digest.update(f"{key}\n".encode(errors="surrogateescape"))
+    facts: dict[str, Any] = {"images": len(images), "sha256": digest.hexdigest(), "absent_classes": None}
     labels = labels_of(images)
     if labels is not None and labels.ndim == 1 and labels.dtype.kind in "iu":
         present = set(np.unique(labels).tolist())

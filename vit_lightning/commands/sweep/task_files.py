@@ -105,7 +105,7 @@ def _split(facts: dict | None) -> list[str]:
         return ["differs among the runs", "", ""]
     absent = facts["absent_classes"]
     names = "not known" if absent is None else f"{len(absent)}: {listing(absent)}" if absent else "none"
-    return [f"{facts['images']:,}", (facts["sha256"] or "not computed")[:16], names]
+    return [f"{facts['images']:,}", facts["sha256"][:16], names]
 
 
 def _lines(grid: list[list[str]]) -> str:
