@@ -42,17 +42,17 @@ def sweep(
           --seed_everything: [0, 1, 2]
         figure: {x: rate, y: test/top1, spread: seed_everything}    # also line, xscale, yscale, title; or a list
 
-    A plan may choose first, for each task in over: its runs hold images out, with the first seed, and the setting with
-    the best metric trains on all images with every seed. Their test looks at the test set once, after the last epoch:
+    With choose, a plan has two stages. The first trains every setting with images held out, with the first seed. The
+    second trains the best setting of each task on all images, with every seed, and tests it once, after the last epoch:
 
         choose: {by: val/top1, fit: --data.split train800, over: {--model.optim.lr: [0.01, 0.1]}}
         over: {task: {dtd: --data.task dtd, pets: --data.task pets}, --seed_everything: [0, 1, 2]}
         then: [test --ckpt_path last]
+        table: {tasks: task, y: test/top1, groups: {natural: [dtd, pets]}, published: vtab}
 
-    The words under its fit are for those runs alone, which lie in RUNS/<plan>.choose. With per: [] one setting is
-    chosen for all tasks, by the mean of the metric. A table by task has averages of groups, and published rows:
-
-        table: {tasks: task, y: test/top1, groups: {natural: [dtd, pets]}, published: vtab}    # also also, plans
+    The words of choose, fit go to the first stage alone, whose runs lie in RUNS/<plan>.choose. `per: []` under choose
+    takes one setting for all tasks, by the mean of the metric. A table has a column per task, averages of groups, and
+    published rows; `also: {real: imagenet test/real}` adds another metric, `plans: {vtab: vtab}` another plan's mean.
 
     Each run has a folder of its own, RUNS/<plan>/rate=low,seed_everything=0, for its log and for
     <experiment>/0/checkpoints; another plan finds it as {RUNS}/<plan>/..., with the label of an axis as {rate}. The
