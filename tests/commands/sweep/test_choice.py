@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -241,6 +242,20 @@ def test_killed_in_either_stage_it_comes_to_the_same_table(sweep):
         assert not Path("results/tuned.csv").exists()
     until(lambda: "elsewhere" not in (done := sweep("--set", "BASE=0.05")).err or done.code == 0)
     assert {name: rows(name) for name in ("tuned", "tuned.choose")} == whole
+
+
+def test_a_signal_in_the_first_stage_leaves_both_for_the_next_call(sweep):
+    def interrupt() -> None:
+        until(lambda: Path("calls.txt").exists() and calls("choose"))
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    done = sweep("--set", "BASE=60")
+    thread.join()
+    assert done.code == 130 and not calls("final")
+    assert "16 runs remain; the same command goes on with them" in done.err
+    assert sweep().code == 0 and len(rows("tuned")) == 4
 
 
 def test_some_tasks_can_be_run_alone(sweep):
