@@ -89,6 +89,8 @@ class ImageDataModule(LightningDataModule, ABC):
     train_set: ImageSet | None = None
     val_set: ImageSet | None = None
     test_set: ImageSet | None = None
+    has_published_splits: bool = False
+    """Whether the splits are published ones, whose keys are at hand: a run records which images they hold."""
 
     @property
     @abstractmethod
