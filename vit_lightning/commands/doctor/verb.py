@@ -22,6 +22,7 @@ from vit_lightning.commands.doctor.survey import Survey, survey
 from vit_lightning.contracts import RecipeTrained
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.images import is_hidden
+from vit_lightning.data.loaders import names_at_odds
 from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.errors import InputError
 from vit_lightning.files import check_place, write_atomically
@@ -30,6 +31,7 @@ from vit_lightning.predictor import Predictor
 from vit_lightning.terminal import progress
 from vit_lightning.weights.source import is_at_hand
 
+SETS = ("train_set", "val_set", "test_set")
 SPLITS = {"training": "train_subset", "validation": "val_set", "test": "test_set"}
 SEVERITIES = ("error", "warning", "note")
 SHOWN = 3
@@ -120,6 +122,8 @@ def _examine(trainer: Trainer, model: LightningModule, data: ImageDataModule) ->
             data.setup("test")
     except InputError as error:
         found.append(Finding("error", "data", str(error)))
+    if said := names_at_odds(data, *SETS, *data.further_sets):
+        found.append(Finding("error", "classes", said))
     texts = dict.fromkeys(map(str, data.faults))  # each set-up reports them
     found = [Finding("error", "data", text) for text in texts] + found
     form = PixelForm(data.channels)
