@@ -218,7 +218,9 @@ def class_numbers(labels: Iterable[str], class_names: Sequence[str], or_numbers:
 
 
 def check_order(class_names: Sequence[str], place: str) -> None:
-    """Refuse numbers as labels where the names of a class map are the same numbers in another order.
+    """Refuse numbers as labels where names of a class map are such numbers, and not in their places.
+
+    Names that are numbers alone, and not all places, as 1, 2, 3, are names.
 
     Args:
         class_names: the names in the map.
@@ -227,13 +229,14 @@ def check_order(class_names: Sequence[str], place: str) -> None:
     Raises:
         InputError: naming the first that means two classes.
     """
-    numbers = [whole_number(name) for name in class_names if is_whole(name)]
-    if numbers and not numbers_in_place(class_names) and {*numbers} == {*map(str, range(len(class_names)))}:
-        first = next(number for number, name in enumerate(numbers) if name != str(number))
+    numbers = {whole_number(name): number for number, name in enumerate(class_names) if is_whole(name)}
+    astray = [number for number in range(len(class_names)) if numbers.get(str(number), number) != number]
+    mixed = len(numbers) < len(class_names)
+    if astray and (mixed or numbers.keys() == {*map(str, range(len(class_names)))}):
         raise InputError(
             f"{place} has numbers as labels, and the classes of --data.class_map are numbers in another order: "
-            f"{first} may be the name of a class or the place of {numbers[first]}; order the map as 0, 1, 2, ..., or "
-            "give the classes other names"
+            f"{astray[0]} may be the name of a class or the place of {class_names[astray[0]]:.60}; order the map as "
+            "0, 1, 2, ..., or give the classes other names"
         )
 
 

@@ -5,7 +5,7 @@ A label is a number, and each set may number its classes by itself: a split with
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch.utils.data
@@ -99,6 +99,40 @@ def contradiction(owner: str, stated: Sequence[str], sets: Iterable[NamedSet]) -
                     "numbers its own classes; give all sets the same classes, in the order of the labels"
                 )
     return None
+
+
+class NamesClasses(Protocol):
+    """What a datamodule says about its classes."""
+
+    @property
+    def class_names(self) -> Sequence[str]: ...
+
+    @property
+    def stated_names(self) -> list[str]: ...
+
+    @property
+    def train_set(self) -> Any: ...
+
+    @property
+    def val_set(self) -> Any: ...
+
+    @property
+    def test_set(self) -> Any: ...
+
+
+def names_for_head(data: NamesClasses) -> tuple[list[str], str]:
+    """Return the classes to hold against those of a head, and what to call data that name none.
+
+    They are those that a datamodule states, else those that one of its sets carries, else its numbers as text.
+    """
+    numbers = list(data.class_names)
+    if data.stated_names or not numbers:
+        return numbers, ""
+    for images in (data.train_set, data.val_set, data.test_set):
+        for one in named_sets(images, ""):
+            if sorted(one.names) == list(range(len(numbers))):
+                return [", ".join(sorted(one.names[number])) for number in range(len(numbers))], ""
+    return numbers, type(data).__name__
 
 
 def _against_stated(owner: str, stated: Sequence[str], called: str, found: Names) -> str | None:
