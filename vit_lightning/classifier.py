@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vit_lightning.contracts import ImageData
+from vit_lightning.data import ImageDataModule
+from vit_lightning.data.carried_names import names_for_head
 from vit_lightning.data.subsets import ClassCounts
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation.scores import scores_with
@@ -22,8 +24,9 @@ from vit_lightning.training.metrics import WeightedMean, split_metrics
 from vit_lightning.training.optim import Optim, Schedule
 from vit_lightning.training.recipe import RecipeModel
 from vit_lightning.training.scoring import SplitScores, check_choice, monitored_names, possible_names
+from vit_lightning.training.seen_labels import check_labels, seen_labels
 from vit_lightning.weights import OpenedWeights, open_weights
-from vit_lightning.weights.class_names import check_order
+from vit_lightning.weights.class_names import check_named, check_order
 
 
 class Classifier(RecipeModel):
@@ -154,9 +157,12 @@ class Classifier(RecipeModel):
         self.weights = weights
         self.class_names: list[str] = []
         self.head_names: list[str] = []  # classes of the head that came from weights
+        self.data_names: list[str] = []  # classes of the data, which are held against them
+        self.nameless = ""  # data whose classes are numbers alone
         self.has_seen_labels = False
         self.imbalance_loss: ImbalanceLoss | None = None
         self.class_counts: ClassCounts | None = None
+        self.seen_labels: dict[str, Any] | None = None  # once a checkpoint keeps them
         self.step_totals = StepTotals()
         self.scores = split_metrics(scores_with("targets", "labels"))
         self.split_scores = nn.ModuleDict({split: SplitScores(threshold) for split in self.scores})
@@ -186,7 +192,9 @@ class Classifier(RecipeModel):
         report = opened.fill(net, self.hparams.weights_head, **options)
         check_finite(net.state_dict(), self.weights or "")
         self.head_names = report.class_names
-        self._match_head(self.class_names)
+        self._match_head()
+        if self.class_names and not self.head_names and self.hparams.weights_head == "keep":
+            report.notes.append("the file names no classes: those of its head are taken in the order of the data's")
         self.class_names = self.class_names or self.head_names
         if report.window is not None and self.hparams["window"] is None:
             low, high = report.window
@@ -377,9 +385,13 @@ class Classifier(RecipeModel):
     def setup(self, stage: str) -> None:
         super().setup(stage)
         self.has_seen_labels = False
+        self.seen_labels = None
         data = self.trainer.datamodule  # type: ignore[attr-defined]  # set by Lightning from outside
         names = list(getattr(data, "class_names", ()))  # those of any LightningDataModule
-        self._match_head(names)
+        self.data_names = names
+        if isinstance(data, ImageDataModule):
+            self.data_names, self.nameless = names_for_head(data)
+        self._match_head()
         if stage != "fit" and not self.head_names:
             self._match_class_names(names, self.class_names, "model")
         if names and len(names) != self.hparams.num_classes:
@@ -401,6 +413,10 @@ class Classifier(RecipeModel):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
         checkpoint["class_names"] = self.class_names
+        if self.seen_labels is None:
+            self.seen_labels = seen_labels(self.trainer.datamodule)  # type: ignore[attr-defined]
+        if self.seen_labels:
+            checkpoint["seen_labels"] = self.seen_labels
         checkpoint["weights"] = self.weights
         if self.class_counts is not None:
             checkpoint["class_counts"] = self.class_counts.per_class.tolist()
@@ -410,11 +426,15 @@ class Classifier(RecipeModel):
         trained = list(checkpoint.get("class_names") or [])
         self._match_class_names(self.class_names, trained, "checkpoint")
         self.class_names = self.class_names or trained
+        if self._trainer is not None:
+            check_labels(checkpoint.get("seen_labels") or {}, self._trainer)
         imbalance.report_counts(checkpoint.get("class_counts"), self.class_counts)
 
-    def _match_head(self, names: list[str]) -> None:
+    def _match_head(self) -> None:
         """Hold the data's classes against those of the head that came from weights."""
-        if said := check_order(names, self.head_names):
+        if self.nameless:
+            check_named(self.nameless, self.data_names, self.head_names)
+        elif said := check_order(self.data_names, self.head_names):
             rank_zero_warn(said)
 
     def _match_class_names(self, names: list[str], trained: list[str], owner: str) -> None:

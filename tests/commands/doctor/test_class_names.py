@@ -5,7 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
+
+from vit_lightning.classifier import Classifier
+from vit_lightning.models import NetConfig
 
 SOURCE = """
 from torch.utils.data import Subset
@@ -26,6 +30,12 @@ class Own(ImageDataModule):
 
 class Naming(Own):
     class_names = ("cat", "bee", "ant")
+
+
+class Nameless(Own):
+    def setup(self, stage):
+        super().setup(stage)
+        self.train_set = [self.train_set[number] for number in range(len(self.train_set))]
 """
 
 
@@ -35,10 +45,10 @@ def doctor(app, monkeypatch):
     Path("own_sets.py").write_text(SOURCE)
     monkeypatch.syspath_prepend(".")
 
-    def run(root: Path, kind: str = "Own") -> tuple[int, list[str]]:
+    def run(root: Path, kind: str = "Own", *further) -> tuple[int, list[str]]:
         flags = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--data.image_size", 16)
         flags += ("--data.batch_size", 4, "--data.num_workers", 0, "--json", "found.json")
-        done = app("doctor", *flags, "--data", f"own_sets.{kind}", "--data.root", root)
+        done = app("doctor", *flags, "--data", f"own_sets.{kind}", "--data.root", root, *further)
         found = json.loads(Path("found.json").read_text())["findings"]
         return done.code, [finding["text"] for finding in found if finding["severity"] == "error"]
 
@@ -68,3 +78,27 @@ def test_sets_that_number_their_own_classes(doctor, split):
 def test_a_module_whose_names_are_in_another_order(doctor):
     code, (error,) = doctor(sets(Path("none"), held=("ant",)), "Naming")
     assert code == 1 and "label 0 is 'cat' in class_names of Naming and 'ant' in the training set" in error
+
+
+def weights(*names: str) -> Path:
+    model = Classifier(net=NetConfig(variant="mu/8"), num_classes=len(names), image_size=16)
+    content = {"state_dict": model.state_dict(), "hyper_parameters": dict(model.hparams), "class_names": list(names)}
+    torch.save(content | {"pytorch-lightning_version": "2.5.0"}, "named.ckpt")
+    return Path("named.ckpt")
+
+
+@pytest.mark.parametrize(
+    ("kind", "names", "said"),
+    [
+        ("Own", ["ant", "bee", "cat"], None),
+        ("Own", ["cat", "bee", "ant"], "class 0 is 'ant' in the data but 'cat' in the weights"),
+        ("Nameless", ["0", "1", "2"], None),
+        ("Nameless", ["ant", "bee", "cat"], "Nameless names no classes, and the weights do (ant, bee, cat)"),
+    ],
+)
+def test_weights_with_names_and_a_module_without(doctor, kind, names, said):
+    code, errors = doctor(sets(Path("none"), held=("ant",)), kind, "--model.weights", weights(*names))
+    assert code == (said is not None), errors
+    assert (said or "") in "".join(errors)
+    again = "--model.weights", weights(*names), "--model.weights_head", "reset"
+    assert doctor(Path("none"), kind, *again) == (0, [])
