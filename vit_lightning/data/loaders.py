@@ -263,6 +263,7 @@ def _in_memory(data: LoadsImages, attribute: str, source: ImageSet, transform: T
     whole, key = _set(data, attribute), (attribute, data.in_memory, data.pixel_form)
     if data.in_memory_sets.get(key, (None, None))[0] is not whole:
         records = Records(source, *_settings(data, attribute, transform), data.pixel_form)
+        records.needs_class = needs_class(data)
         data.in_memory_sets[key] = whole, load_into_memory(records, data.in_memory, data.cores_per_device)
     return data.in_memory_sets[key][1]
 
@@ -276,6 +277,7 @@ def _settings(data: LoadsImages, attribute: str, transform: Transform) -> tuple[
 def _loader(
     data: LoadsImages, records: Records, sampler: TrainSampler | EvalSampler, drop_last: bool = False
 ) -> DataLoader:
+    records.needs_class = needs_class(data)
     settings = {"batch_size": data.batch_size, "sampler": sampler, "drop_last": drop_last}
     device = torch.device("cpu") if data.trainer is None else data.trainer.strategy.root_device
     batches_seen = partial(_batches_seen, data)
@@ -297,6 +299,12 @@ def _loader(
         worker_init_fn=shield_worker,
         generator=torch.Generator(),  # else starting an epoch would move the caller's random state
     )
+
+
+def needs_class(data: LoadsImages) -> bool:
+    """Tell whether the model takes one class per image, or shares of classes, and no image without any."""
+    model = None if data.trainer is None else getattr(data.trainer, "lightning_module", None)
+    return getattr(model, "hparams", {}).get("loss") == "softmax"
 
 
 def _shard(data: LoadsImages) -> dict[str, int]:

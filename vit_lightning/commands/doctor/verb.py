@@ -21,8 +21,9 @@ from vit_lightning.commands.doctor.rehearsal import Rehearsal, rehearse
 from vit_lightning.commands.doctor.survey import Survey, survey
 from vit_lightning.contracts import RecipeTrained
 from vit_lightning.data import ImageDataModule
+from vit_lightning.data.image_set import labels_of
 from vit_lightning.data.images import is_hidden
-from vit_lightning.data.loaders import names_at_odds
+from vit_lightning.data.loaders import names_at_odds, needs_class
 from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.errors import InputError
 from vit_lightning.files import check_place, write_atomically
@@ -137,8 +138,14 @@ def _examine(trainer: Trainer, model: LightningModule, data: ImageDataModule) ->
         if images is None or any(images is other for other in seen):  # validation and test are one set in some data
             continue
         seen.append(images)
+        try:
+            labels_of(images)
+        except InputError as error:
+            found.append(Finding("error", "labels", str(error)))
+            continue
         with progress(split, "looked at", len(images)) as advance:
-            surveys.append(survey(images, split, data.num_classes or 0, data.workers, advance, form))
+            facts = data.num_classes or 0, data.workers, advance, form, needs_class(data)
+            surveys.append(survey(images, split, *facts))
     return surveys, found
 
 
