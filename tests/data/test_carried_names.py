@@ -38,14 +38,16 @@ class Wrapped:
     """A set as many write one: that of another, varied, and perhaps with other labels."""
 
     def __init__(self, inner, shift: int = 0) -> None:
-        self.dataset = inner
+        self.photos = inner
+        self.kept = list(range(len(inner)))
+        self.itself = self
         self.shift = shift
 
     def __len__(self) -> int:
-        return len(self.dataset)
+        return len(self.photos)
 
     def __getitem__(self, index: int):
-        image, label = self.dataset[index]
+        image, label = self.photos[self.kept[index]]
         return image, label + self.shift
 
 
@@ -76,6 +78,11 @@ def tree(folder: Path, *classes: str) -> Path:
     return folder
 
 
+def _with_parent(images: Wrapped) -> Wrapped:
+    images.photos.parent = images
+    return images
+
+
 WAYS = {
     "as it is": lambda images: images,
     "torch's Subset": lambda images: TorchSubset(images, range(len(images))),
@@ -84,6 +91,8 @@ WAYS = {
     "ConcatDataset": lambda images: ConcatDataset([[], images]),
     "two layers": lambda images: TorchSubset(ConcatDataset([images]), [0, 1, 2]),
     "a wrapper": Wrapped,
+    "wrappers that know each other": lambda images: _with_parent(Wrapped(Wrapped(images))),
+    "wrappers": lambda images: Wrapped(TorchSubset(Wrapped(images), range(len(images)))),
 }
 
 

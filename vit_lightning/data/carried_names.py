@@ -13,6 +13,8 @@ import torch.utils.data
 from vit_lightning.data.image_set import label_of
 from vit_lightning.data.subsets import Subset
 
+NO_SETS = (str, bytes, list, tuple, dict, np.ndarray, torch.Tensor, range, type)
+"""What has items by number and is no set that names its classes."""
 LOOKED_AT = 4
 """Records by which a set is compared with the one that it wraps."""
 Names = Mapping[int, frozenset[str]]
@@ -26,22 +28,24 @@ class NamedSet(NamedTuple):
     names: Names
 
 
-def named_sets(images: Any, split: str) -> Iterator[NamedSet]:
+def named_sets(images: Any, split: str, around: tuple[Any, ...] = ()) -> Iterator[NamedSet]:
     """Yield a set, or those that it is made of, as far as they name their classes.
 
     Args:
         images: the set.
         split: what it is for, in messages.
+        around: the sets that it is a part of.
     """
     names = _names_of(images)
     if names:
         yield NamedSet(f"the {split} set ({_described(images)})", names)
         return
-    for part in _parts(images):
-        yield from named_sets(part, split)
+    around = (*around, images)
+    for part in _parts(images, around):
+        yield from named_sets(part, split, around)
 
 
-def _parts(images: Any) -> Sequence[Any]:
+def _parts(images: Any, around: tuple[Any, ...]) -> Sequence[Any]:
     """Return the sets that a set without names of its own is made of, whose labels it yields as they are."""
     if isinstance(images, torch.utils.data.Subset):
         return [images.dataset]
@@ -49,18 +53,23 @@ def _parts(images: Any) -> Sequence[Any]:
         return [images.source]
     if isinstance(images, torch.utils.data.ConcatDataset):
         return images.datasets
-    inner = [getattr(images, name, None) for name in ("dataset", "subset")]
-    return [part for part in inner if _is_set(part) and next(named_sets(part, ""), None) and _hands_on(images, part)]
+    inner = [part for part in getattr(images, "__dict__", {}).values() if _may_be_wrapped(part, images)]
+    inner = [part for part in inner if not any(part is one for one in around)]
+    return [part for part in inner if next(named_sets(part, "", around), None) and _hands_on(images, part)]
 
 
-def _is_set(part: Any) -> bool:
-    return hasattr(part, "__len__") and hasattr(part, "__getitem__")
+def _may_be_wrapped(part: Any, images: Any) -> bool:
+    """Tell whether an attribute of a set may be the set that it takes its records from."""
+    if isinstance(part, NO_SETS) or not (hasattr(part, "__len__") and hasattr(part, "__getitem__")):
+        return False
+    try:
+        return len(part) == len(images)
+    except (TypeError, NotImplementedError):  # what has no length of its own, in spite of the method
+        return False
 
 
 def _hands_on(images: Any, part: Any) -> bool:
     """Tell by some records whether a set of another library's or the user's yields the labels of the one inside it."""
-    if not len(part) or len(images) != len(part):
-        return False
     some = np.unique(np.linspace(0, len(part) - 1, LOOKED_AT).astype(int)).tolist()
     try:
         return all(np.array_equal(label_of(images, index), label_of(part, index)) for index in some)
@@ -176,12 +185,12 @@ def _ambiguous(names: Names) -> set[str]:
 
 
 def _names_of(images: Any) -> Names | None:
-    """Return the names that a set carries itself: class_to_idx, classes, or features of Hugging Face's kind."""
+    """Return the names that a set carries: class_to_idx, classes, class_names, or features of Hugging Face's kind."""
     numbers = getattr(images, "class_to_idx", None)
     pairs: Iterable[tuple[str, Any]] = ()
     if isinstance(numbers, Mapping) and all(_is_whole(number) for number in numbers.values()):
         pairs = ((name, int(number)) for name, number in numbers.items() if isinstance(name, str))
-    elif (classes := _class_list(getattr(images, "classes", None))) is not None:
+    elif (classes := _class_list(getattr(images, "classes", getattr(images, "class_names", None)))) is not None:
         pairs = ((name, number) for number, some in enumerate(classes) for name in some)
     elif (features := _features(images)) is not None:
         pairs = ((name, number) for number, name in enumerate(features))
