@@ -71,8 +71,9 @@ def own(train, val=None) -> Own:
     return data
 
 
-def resumed(then: ImageDataModule, now: ImageDataModule, verb: TrainerFn = TrainerFn.FITTING) -> None:
-    check_labels(seen_labels(then), SimpleNamespace(datamodule=now, state=SimpleNamespace(fn=verb)))
+def resumed(then: ImageDataModule | dict, now: ImageDataModule, verb: TrainerFn = TrainerFn.FITTING) -> None:
+    kept = then if isinstance(then, dict) else seen_labels(then)
+    check_labels(kept, SimpleNamespace(datamodule=now, state=SimpleNamespace(fn=verb)))
 
 
 @pytest.fixture
@@ -131,10 +132,36 @@ def test_whole_paths_that_moved_go_on(folder):
 
 def test_exchanged_folders(folder):
     then = images(folder)
-    for old, new in (("train", "x"), ("val", "train"), ("x", "val")):
-        (folder / old).rename(folder / new)
+    exchange(folder)
     with pytest.raises(InputError, match=r"cat/2.png is a validation image, and was trained on .*\(6 such\): put that"):
         resumed(then, images(folder))
+
+
+def test_exchanged_folders_of_the_same_names(folder):
+    for split, name in (("train", "cat"), ("train", "dog")):
+        for number in (2, 3, 4):
+            (folder / split / name / f"{number}.png").unlink()
+    then = seen_labels(images(folder))
+    resumed(then, images(folder))
+    shutil.copytree(folder, folder.parent / "more")
+    shutil.copy(folder / "train/cat/0.png", folder.parent / "more/val/cat/2.png")
+    Image.new("RGB", (8, 8)).save(folder.parent / "more/train/cat/0.png")
+    resumed(then, images(folder.parent / "more"))  # other files, none of which changed places under its name
+    exchange(folder)
+    with pytest.raises(InputError, match="validation images are those that were trained on before the checkpoint"):
+        resumed(then, images(folder))
+
+
+def exchange(folder: Path) -> None:
+    for old, new in (("train", "x"), ("val", "train"), ("x", "val")):
+        (folder / old).rename(folder / new)
+
+
+def test_exchanged_sets_without_names():
+    train, val = Listed([0, 1, 2, 1]), Listed([1, 1])
+    resumed(own(train, val), own(train, val))
+    with pytest.raises(InputError, match="validation images are those that were trained on"):
+        resumed(own(train, val), own(val, train))
 
 
 def test_exchanged_classes(folder):
@@ -234,6 +261,7 @@ def test_older_checkpoints_and_data_that_tell_nothing_go_on():
         {"class_names": {}, "train_set": 3},
         {"train_set": {"images": 1, "names": 3, "labels": torch.zeros(1).long(), "all_names": "", "all_labels": ""}},
         {"train_set": {"images": 1, "names": None, "labels": torch.zeros(1), "all_names": "", "all_labels": ""}},
+        {"train_set": dict.fromkeys(module.PARTS)},
     ],
 )
 def test_what_is_damaged_is_said(then):

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from hashlib import blake2b
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -19,16 +19,22 @@ from torch import Tensor
 
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.carried_names import NamedSet, contradiction, named_sets
-from vit_lightning.data.image_set import keys_of, labels_of
+from vit_lightning.data.image_set import blocks_of, keys_of, labels_of, record_of
+from vit_lightning.data.images import read
 from vit_lightning.data.loaders import SPLITS
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
+from vit_lightning.seeds import seeded
 
 SAMPLE = 4096
 """Images of a set whose labels are kept one by one; of larger sets the others are in a digest."""
 MOST_NAMED = 2**19
 """Images of a set up to which all names are looked at, which takes a second or two; beyond, their order stands."""
+OPENED = 8
+"""Images of a set whose files are looked at, so that folders that were exchanged are seen where names are the same."""
+PARTS = {"images", "names", "labels", "all_names", "all_labels", "contents"}
+"""What a checkpoint keeps of a set."""
 USED_BY = {"fit": ("train_set", "val_set"), "validate": ("val_set",), "test": ("test_set",)}
 """Sets whose labels a verb reads."""
 ANEW = "put that back, or begin a new run, whose --model.weights may be this checkpoint"
@@ -76,6 +82,23 @@ class SeenSet:
         found = np.searchsorted(there, names).clip(max=len(there) - 1)
         return np.where((there[found] == names) & (times[found] == 1), first[found], -1)
 
+    @cached_property
+    def contents(self) -> dict[int, int]:
+        """A hash of the file of some images, by the hash of their name; of images that are files or encoded alone."""
+        if self.names is None or blocks_of(self.images) is not None:  # what has blocks is slow to read, as from afar
+            return {}
+        found = {}
+        with seeded(0):  # a foreign set may draw
+            for place in self.sample[:OPENED].tolist():
+                if (content := _content(self.images, place)) is not None:
+                    found[int(self.names[place])] = content
+        return found
+
+    def content_of(self, name: int) -> int | None:
+        """Return the hash of the file of an image, by the hash of its name; None: it is not here."""
+        place = int(self.places_of(np.array([name]))[0])
+        return None if place < 0 else _content(self.images, place)
+
     def kept(self) -> dict[str, Any]:
         """Return what a checkpoint keeps, in plain types and tensors."""
         names, listed = self.names, labels_of(self.images)
@@ -85,6 +108,7 @@ class SeenSet:
             "labels": torch.from_numpy(self.labels(self.sample)),
             "all_names": "" if names is None else _digest(names),
             "all_labels": "" if listed is None or listed.ndim != 1 else _digest(listed.astype(np.int64)),
+            "contents": self.contents,
         }
 
 
@@ -143,7 +167,9 @@ def _is_sound(then: Any) -> bool:
     if not isinstance(names, Mapping) or not all(isinstance(some, list) for some in names.values()):
         return False
     for kept in sets:
-        if not isinstance(kept, Mapping) or not kept.keys() >= {"images", "names", "labels", "all_names", "all_labels"}:
+        if not isinstance(kept, Mapping) or not kept.keys() >= PARTS:
+            return False
+        if not isinstance(kept["images"], int) or not isinstance(kept["contents"], Mapping):
             return False
         lists = [kept["labels"], *([] if kept["names"] is None else [kept["names"]])]
         if not all(isinstance(some, Tensor) and some.ndim == 1 and some.dtype == torch.int64 for some in lists):
@@ -161,7 +187,8 @@ def _check_set(then: Mapping[str, Any], now: SeenSet, split: str, class_names: l
     if all(here[what] == then[what] for what in ("images", "all_names", "all_labels")) and here["all_labels"]:
         return
     by_name = names is not None and then["names"] is not None
-    if by_name or (same_size and names is None and then["names"] is None):
+    by_place = same_size and names is None and then["names"] is None and len(then["labels"]) == len(now.sample)
+    if by_name or by_place:
         places = now.places_of(then["names"].numpy()) if by_name else now.sample
         known = places >= 0
         before, after = then["labels"].numpy()[known], now.labels(places[known])
@@ -184,6 +211,8 @@ def _check_set(then: Mapping[str, Any], now: SeenSet, split: str, class_names: l
 def _check_apart(then: Mapping[str, Any], train: SeenSet, val: SeenSet) -> None:
     """Refuse images that were trained on and now validate; names are those inside each split's own folder."""
     trained, validated = (_names_in(then, name) for name in USED_BY["fit"])
+    if _are_exchanged(then, train, val):
+        raise InputError(f"validation images are those that were trained on before the checkpoint was written: {ANEW}")
     if trained is None or train.names is None or val.names is None:
         return
     if validated is not None:
@@ -197,6 +226,18 @@ def _check_apart(then: Mapping[str, Any], train: SeenSet, val: SeenSet) -> None:
             f"{keys_of(val.images)[place]} is a validation image, and was trained on before the checkpoint was written "
             f"({len(moved)} such): {ANEW}"
         )
+
+
+def _are_exchanged(then: Mapping[str, Any], train: SeenSet, val: SeenSet) -> bool:
+    """Tell whether two sets have changed places, where names do not tell it."""
+    before = [(then[name]["images"], then[name]["all_labels"]) for name in USED_BY["fit"] if name in then]
+    now = [(kept["images"], kept["all_labels"]) for kept in (train.kept(), val.kept())]
+    if train.names is None and before == now[::-1] and before[0] != before[-1]:
+        return True
+    if train.names is None or val.names is None:
+        return False
+    files = then["train_set"]["contents"].items()
+    return any(content == val.content_of(name) != train.content_of(name) for name, content in files)
 
 
 def _names_in(then: Mapping[str, Any], name: str) -> np.ndarray | None:
@@ -218,6 +259,16 @@ def _label_reader(images: Any) -> Callable[[int], Any] | None:
         inner = _label_reader(images.source)
         return None if inner is None else lambda place: inner(int(images.indices[place]))
     return getattr(images, "label_at", None)
+
+
+def _content(images: Any, place: int) -> int | None:
+    """Return a hash of the file of an image, None of any other image."""
+    try:
+        image = record_of(images, place)[0]
+        data = read(image, name="") if isinstance(image, str | Path) else image
+    except Exception:  # whoever loads the image says why it cannot be read
+        return None
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), signed=True) if isinstance(data, bytes) else None
 
 
 def _lie_in_records(keys: Any) -> bool:
