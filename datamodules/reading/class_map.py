@@ -218,9 +218,9 @@ def class_numbers(labels: Iterable[str], class_names: Sequence[str], or_numbers:
 
 
 def check_order(class_names: Sequence[str], place: str) -> None:
-    """Refuse numbers as labels where names of a class map are such numbers, and not in their places.
+    """Refuse numbers as labels where names of a class map are the numbers of their places in another order.
 
-    Names that are numbers alone, and not all places, as 1, 2, 3, are names.
+    Other numbers, as 1, 2, 3 in the places 0, 1, 2, are names.
 
     Args:
         class_names: the names in the map.
@@ -229,14 +229,13 @@ def check_order(class_names: Sequence[str], place: str) -> None:
     Raises:
         InputError: naming the first that means two classes.
     """
-    numbers = {whole_number(name): number for number, name in enumerate(class_names) if is_whole(name)}
-    astray = [number for number in range(len(class_names)) if numbers.get(str(number), number) != number]
-    mixed = len(numbers) < len(class_names)
-    if astray and (mixed or numbers.keys() == {*map(str, range(len(class_names)))}):
+    numbers = {number: whole_number(name) for number, name in enumerate(class_names) if is_whole(name)}
+    astray = [number for number, name in numbers.items() if name != str(number)]
+    if astray and {*numbers.values()} == {*map(str, numbers)}:
         raise InputError(
             f"{place} has numbers as labels, and the classes of --data.class_map are numbers in another order: "
-            f"{astray[0]} may be the name of a class or the place of {class_names[astray[0]]:.60}; order the map as "
-            "0, 1, 2, ..., or give the classes other names"
+            f"{astray[0]} may be the name of a class or the place of {numbers[astray[0]]}; order the map as 0, 1, 2, "
+            "..., or give the classes other names"
         )
 
 
