@@ -426,8 +426,7 @@ class Classifier(RecipeModel):
         trained = list(checkpoint.get("class_names") or [])
         self._match_class_names(self.class_names, trained, "checkpoint")
         self.class_names = self.class_names or trained
-        if self._trainer is not None:
-            check_labels(checkpoint.get("seen_labels") or {}, self._trainer)
+        check_labels(checkpoint.get("seen_labels") or {}, self)
         imbalance.report_counts(checkpoint.get("class_counts"), self.class_counts)
 
     def _match_head(self) -> None:

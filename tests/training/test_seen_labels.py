@@ -73,7 +73,11 @@ def own(train, val=None) -> Own:
 
 def resumed(then: ImageDataModule | dict, now: ImageDataModule, verb: TrainerFn = TrainerFn.FITTING) -> None:
     kept = then if isinstance(then, dict) else seen_labels(then)
-    check_labels(kept, SimpleNamespace(datamodule=now, state=SimpleNamespace(fn=verb)))
+    check_labels(kept, model_with(now, verb))
+
+
+def model_with(data: ImageDataModule, verb: TrainerFn = TrainerFn.FITTING) -> SimpleNamespace:
+    return SimpleNamespace(_trainer=SimpleNamespace(datamodule=data, state=SimpleNamespace(fn=verb)))
 
 
 @pytest.fixture
@@ -245,8 +249,8 @@ def test_sets_that_name_their_classes_in_another_order_than_in_training(verb):
 
 
 def test_older_checkpoints_and_data_that_tell_nothing_go_on():
-    trainer = SimpleNamespace(datamodule=own(Listed([0])), state=SimpleNamespace(fn=TrainerFn.FITTING))
-    check_labels({}, trainer)
+    check_labels({}, model_with(own(Listed([0]))))
+    check_labels(seen_labels(own(Listed([0]))), SimpleNamespace(_trainer=None))
     plain = own([(b"", 0)], [(b"", 1)])
     assert seen_labels(plain) == {} and seen_labels(None) == {}
     resumed(plain, own(Listed([0])))
@@ -266,7 +270,7 @@ def test_older_checkpoints_and_data_that_tell_nothing_go_on():
 )
 def test_what_is_damaged_is_said(then):
     with pytest.raises(InputError, match="the checkpoint is damaged: its seen_labels"):
-        check_labels(then, SimpleNamespace(datamodule=own(Listed([0])), state=SimpleNamespace(fn=TrainerFn.FITTING)))
+        check_labels(then, model_with(own(Listed([0]))))
 
 
 def test_a_run_that_is_resumed_on_swapped_labels(app, folder):

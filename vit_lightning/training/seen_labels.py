@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from lightning.pytorch import Trainer
+from lightning.pytorch import LightningModule
 from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor
 
@@ -128,18 +128,21 @@ def seen_labels(data: Any) -> dict[str, Any]:
     return {"class_names": names, **kept} if names else kept
 
 
-def check_labels(then: Mapping[str, Any], trainer: Trainer) -> None:
+def check_labels(then: Mapping[str, Any], model: LightningModule) -> None:
     """Hold the labels of a run against those that its checkpoint was trained with.
 
     Args:
         then: from `seen_labels`, of the checkpoint; empty: it is older.
-        trainer: the trainer of the run, whose data are set up.
+        model: the model, whose trainer has set up the data of the run; a model without a trainer has none.
 
     Raises:
         InputError: a label means another class, an image has another label, or a trained one validates.
     """
     if not _is_sound(then):
         raise InputError("the checkpoint is damaged: its seen_labels are not those of a set; give another checkpoint")
+    trainer = model._trainer  # the attribute without the underscore raises where there is none
+    if trainer is None:
+        return
     data, verb = trainer.datamodule, trainer.state.fn  # type: ignore[attr-defined]
     used = USED_BY.get(str(verb and verb.value), ())
     if not then or not used or not isinstance(data, ImageDataModule):
