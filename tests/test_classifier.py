@@ -271,8 +271,8 @@ def warnings(out: str) -> list[str]:
     [
         ("[1, 1, 0]", (), True),
         ("[1, 1, 0]", ("--data.augment.mixup_alpha", 0.2), True),
-        ("[0, 0, 0]", (), True),
         ("[1, 1, 0]", ("--model.loss", "sigmoid"), False),
+        ("[0, 0, 0]", ("--model.loss", "sigmoid"), False),
         ("[0.3, 0.7, 0]", (), False),  # one class, of which a teacher is not sure
     ],
 )
@@ -283,6 +283,14 @@ def test_softmax_over_several_classes_is_a_warning(app, tmp_path, monkeypatch, l
     done = app("fit", *TINY, *data, "--data.num_workers", 0, *words, "--trainer.fast_dev_run", "true")
     assert done.code == 0, done.err
     assert ("give --model.loss sigmoid" in "".join(warnings(done.out))) == warned
+
+
+def test_softmax_over_no_class_is_an_error(app, tmp_path, monkeypatch):
+    (tmp_path / "several.py").write_text(SEVERAL)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    data = ("--data", "several.Several", "--data.label", "[0, 0, 0]", "--data.image_size", 16, "--data.batch_size", 4)
+    done = app("fit", *TINY, *data, "--data.num_workers", 0, "--trainer.fast_dev_run", "true")
+    assert done.code == 1 and "training image 0 has a label of zeros, and softmax expects a class" in done.err
 
 
 def test_mixed_labels_of_one_class_are_no_warning(app):

@@ -7,6 +7,8 @@ import torch
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 from torch import Tensor
 
+from vit_lightning.data import ImageDataModule
+from vit_lightning.data.carried_names import names_for_head
 from vit_lightning.data.subsets import ClassCounts
 from vit_lightning.errors import InputError
 from vit_lightning.models import Net, NetConfig, resolve
@@ -20,8 +22,9 @@ from vit_lightning.training.imbalance import ImbalanceLoss, StepTotals
 from vit_lightning.training.optim import Optim, Schedule
 from vit_lightning.training.scored_model import ScoredModel
 from vit_lightning.training.scoring import check_choice
+from vit_lightning.training.seen_labels import check_labels, seen_labels
 from vit_lightning.weights import OpenedWeights, open_weights
-from vit_lightning.weights.class_names import check_equal, check_order
+from vit_lightning.weights.class_names import check_equal, check_named, check_order
 
 
 class Classifier(ScoredModel):
@@ -158,9 +161,12 @@ class Classifier(ScoredModel):
         self.weights = weights
         self.class_names: list[str] = []
         self.head_names: list[str] = []  # classes of the head that came from weights
+        self.data_names: list[str] = []  # classes of the data, which are held against them
+        self.nameless = ""  # data whose classes are numbers alone
         self.has_seen_labels = False
         self.imbalance_loss: ImbalanceLoss | None = None
         self.class_counts: ClassCounts | None = None
+        self.seen_labels: dict[str, Any] | None = None  # once a checkpoint keeps them
         self.step_totals = StepTotals()
         self.make_scores(threshold)
 
@@ -185,7 +191,9 @@ class Classifier(ScoredModel):
         report = opened.fill(net, self.hparams.weights_head, **options)
         check_finite(net.state_dict(), self.weights or "")
         self.head_names = report.class_names
-        self._match_head(self.class_names)
+        self._match_head()
+        if self.class_names and not self.head_names and self.hparams.weights_head == "keep":
+            report.notes.append("the file names no classes: those of its head are taken in the order of the data's")
         self.class_names = self.class_names or self.head_names
         if report.window is not None and self.hparams["window"] is None:
             low, high = report.window
@@ -284,9 +292,13 @@ class Classifier(ScoredModel):
     def setup(self, stage: str) -> None:
         super().setup(stage)
         self.has_seen_labels = False
+        self.seen_labels = None
         data = self.trainer.datamodule  # type: ignore[attr-defined]  # set by Lightning from outside
         names = list(getattr(data, "class_names", ()))  # those of any LightningDataModule
-        self._match_head(names)
+        self.data_names = names
+        if isinstance(data, ImageDataModule):
+            self.data_names, self.nameless = names_for_head(data)
+        self._match_head()
         if stage != "fit" and not self.head_names:
             check_equal(names, self.class_names, "model")
         if names and len(names) != self.hparams.num_classes:
@@ -302,6 +314,10 @@ class Classifier(ScoredModel):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
         checkpoint["class_names"] = self.class_names
+        if self.seen_labels is None:
+            self.seen_labels = seen_labels(self.trainer.datamodule)  # type: ignore[attr-defined]
+        if self.seen_labels:
+            checkpoint["seen_labels"] = self.seen_labels
         checkpoint["weights"] = self.weights
         if self.class_counts is not None:
             checkpoint["class_counts"] = self.class_counts.per_class.tolist()
@@ -311,11 +327,14 @@ class Classifier(ScoredModel):
         trained = list(checkpoint.get("class_names") or [])
         check_equal(self.class_names, trained, "checkpoint")
         self.class_names = self.class_names or trained
+        check_labels(checkpoint.get("seen_labels") or {}, self)
         imbalance.report_counts(checkpoint.get("class_counts"), self.class_counts)
 
-    def _match_head(self, names: list[str]) -> None:
+    def _match_head(self) -> None:
         """Hold the data's classes against those of the head that came from weights."""
-        if said := check_order(names, self.head_names):
+        if self.nameless:
+            check_named(self.nameless, self.data_names, self.head_names)
+        elif said := check_order(self.data_names, self.head_names):
             rank_zero_warn(said)
 
 

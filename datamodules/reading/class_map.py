@@ -261,7 +261,9 @@ def class_numbers(labels: Iterable[str], class_names: Sequence[str], or_numbers:
 
 
 def check_order(class_names: Sequence[str], place: str) -> None:
-    """Refuse numbers as labels where the names of a class map are the same numbers in another order.
+    """Refuse numbers as labels where names of a class map are the numbers of their places in another order.
+
+    Other numbers, as 1, 2, 3 in the places 0, 1, 2, are names.
 
     Args:
         class_names: the names in the map.
@@ -270,13 +272,13 @@ def check_order(class_names: Sequence[str], place: str) -> None:
     Raises:
         InputError: naming the first that means two classes.
     """
-    numbers = [whole_number(name) for name in class_names if is_whole(name)]
-    if numbers and not numbers_in_place(class_names) and {*numbers} == {*map(str, range(len(class_names)))}:
-        first = next(number for number, name in enumerate(numbers) if name != str(number))
+    numbers = {number: whole_number(name) for number, name in enumerate(class_names) if is_whole(name)}
+    astray = [number for number, name in numbers.items() if name != str(number)]
+    if astray and {*numbers.values()} == {*map(str, numbers)}:
         raise InputError(
             f"{place} has numbers as labels, and the classes of --data.class_map are numbers in another order: "
-            f"{first} may be the name of a class or the place of {numbers[first]}; order the map as 0, 1, 2, ..., or "
-            "give the classes other names"
+            f"{astray[0]} may be the name of a class or the place of {numbers[astray[0]]}; order the map as 0, 1, 2, "
+            "..., or give the classes other names"
         )
 
 

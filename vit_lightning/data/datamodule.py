@@ -314,6 +314,11 @@ class ImageDataModule(LightningDataModule, ABC):
         devices = 1 if self.trainer is None else self.trainer.num_devices
         return max(1, cores() // devices)
 
+    @property
+    def stated_names(self) -> list[str]:
+        """The class names that a subclass states; none where it leaves them to be numbers."""
+        return [] if type(self).class_names is ImageDataModule.class_names else list(self.class_names)
+
     def overrides(self, name: str) -> bool:
         """Tell whether a method is not that of this class."""
         return getattr(getattr(self, name), "__func__", None) is not getattr(ImageDataModule, name)
