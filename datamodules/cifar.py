@@ -51,6 +51,7 @@ class CIFAR10(ImageDataModule):
 
     archive: ClassVar = datasets.CIFAR10
     num_classes = 10
+    has_published_splits = True
     layout = "cifar-10-batches-py/{data_batch_1 ... data_batch_5,test_batch,batches.meta}"
     class_names: ClassVar = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 

@@ -1,6 +1,8 @@
 """A tree of image files in which folders name the classes."""
 
 import os
+from array import array
+from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
 
@@ -11,8 +13,8 @@ from torch import nn
 from datamodules.reading import folder_layouts, folder_links
 from datamodules.reading.class_map import read_class_map, read_renaming
 from datamodules.reading.divided_data import DividedData
-from datamodules.reading.image_files import ImageFiles, files_below, is_image
-from datamodules.reading.label_text import difference, look_alike, twins
+from datamodules.reading.image_files import ImageFiles, files_below, is_image, numbered_files_below
+from datamodules.reading.label_text import alike, difference, look_alike, twins
 from datamodules.reading.splits import KNOWN, split_folders
 from vit_lightning.data.images import is_hidden
 from vit_lightning.data.sampling import IGNORE
@@ -39,7 +41,8 @@ class ImageFolder(DividedData):
 
     The folders of train, sorted as text, are the classes 0, 1, 2, ... of every split. Hidden files and folders,
     FiftyOne's folder _unlabeled and files that are no images are ignored; an empty class folder of train keeps its
-    number. Linked folders are followed.
+    number. Linked folders are followed. Folders that are called as parts of a set are, such as trainA or masks, are an
+    error unless class_map lists them.
 
     A trained net is scored on images of some of its classes, by name: on these classes alone. Then train is not
     needed.
@@ -59,6 +62,7 @@ class ImageFolder(DividedData):
         super().__init__(root=root, **kwargs)
         self.class_map = class_map
         self.also = also or {}
+        self._numbered: list[folder_links.Numbered] = []
         if wrong := next((name for name in self.also if not _may_be_scored(name)), None):
             raise InputError(
                 f"--data.also {wrong!r} may be no set's name, as those of scores or with other signs than letters and "
@@ -82,9 +86,13 @@ class ImageFolder(DividedData):
                 "val/<class>/<image> and test/<class>/<image>, or two or more <class>/<image> alone"
                 f"{_tables(train or self.root)}; give --data.root{self._beside()}"
             )
-        if pair := twins(names):
-            raise InputError(f"{train} has two class folders for what may be one: {difference(*pair)}; rename one")
-        return list(dict.fromkeys(self._class_of(name) for name in names))
+        classes = list(dict.fromkeys(map(self._class_of, names)))
+        if pair := twins(classes) or alike(name for name in classes if len(name) > 1):  # a and A are letters
+            raise InputError(
+                f"{train} has two class folders for what may be one: {difference(*pair)}; rename one, or list both in "
+                "--data.class_map"
+            )
+        return classes
 
     @cached_property
     def _renamed(self) -> dict[str, str]:
@@ -93,6 +101,11 @@ class ImageFolder(DividedData):
 
     def _class_of(self, folder: str) -> str:
         return self._renamed.get(folder, folder)
+
+    @cached_property
+    def _listed(self) -> Collection[str]:
+        """Folders that class_map lists, which are classes whatever they are called."""
+        return () if self.class_map is None else self._renamed or read_class_map(self.class_map)
 
     def _refuse_one_class(self) -> None:
         """Say that classes lie in root itself, but too few."""
@@ -104,17 +117,13 @@ class ImageFolder(DividedData):
             )
 
     def setup(self, stage: str) -> None:
-        folder_links.check(
-            {
-                folder_links.Place(split, name): folder / name
-                for split, folder in self._folders.items()
-                for name in self._classes_in(folder)
-            }
-        )
+        self._numbered.clear()
         self.train_set = self._read("train")
         self.val_set = self._read("val")
         self.test_set = self._read("test", needs_labels=stage == "test")
         self.further_sets = {name: self._further(name, Path(folder)) for name, folder in self.also.items()}
+        if self._numbered:
+            folder_links.check(self._numbered)
         lacking = self.val_set is None, self.test_set is None
         if self.train_set is not None and (self._is_flat or self.wants_divided(lacking)):
             classes = self.train_set.labels.tolist()
@@ -143,7 +152,7 @@ class ImageFolder(DividedData):
         if is_flat := len(classes) > 1:
             found = {"train": self.root}
         train = found.get("train") or next(iter(found.values()), self.root)
-        folder_layouts.check(train, classes or (self._class_folders(train) if found else []), is_flat)
+        folder_layouts.check(train, classes or (self._class_folders(train) if found else []), is_flat, self._listed)
         if is_flat:
             for name in sorted(set(others) - set(classes)):
                 self.notice(f"{self.root / name} holds no images and is left out")
@@ -158,7 +167,9 @@ class ImageFolder(DividedData):
         """Return the images of a further folder, scored on the classes that it has."""
         if not folder.is_dir():
             raise InputError(f"--data.also {name}: there is no folder {folder}{looked_for_in(folder)}")
-        return self._labelled(folder, self._class_folders(folder, with_images=True), "test", scored_on_found=True)
+        classes = self._class_folders(folder, with_images=True)
+        folder_layouts.check(folder, classes, is_flat=True, known=self._listed)
+        return self._labelled(folder, classes, "test", scored_on_found=True)
 
     def _read(self, split: str, needs_labels: bool = True) -> ImageFiles | None:
         folder = self._folders.get(split)
@@ -166,7 +177,7 @@ class ImageFolder(DividedData):
             return None
         found = self._classes_in(folder)
         if split == "test" and not found and not needs_labels:
-            return _unlabelled(folder)
+            return self._unlabelled(folder)
         return self._labelled(folder, found, split)
 
     def _labelled(self, folder: Path, found: list[str], split: str, scored_on_found: bool = False) -> ImageFiles:
@@ -181,9 +192,15 @@ class ImageFolder(DividedData):
         for each in found:
             folders[self._class_of(each)].append(each)
         names, labels, others = [], [], []
+        numbers = array("Q")
         for label, (name, of_class) in enumerate(folders.items()):
-            files = [file for each in of_class for file in files_below(folder, each)]
+            files = {}
+            for each in of_class:
+                below = dict(numbered_files_below(folder, each))
+                folder_layouts.check_inside(folder, each, filter(is_image, below))
+                files |= below
             pictures = [file for file in files if is_image(file)]
+            numbers.extend(files[file] for file in pictures)
             if not pictures and split == "train":
                 rank_zero_info(f"class {name!r} has no images in {folder}; it keeps its number {label}")
             names += pictures
@@ -196,7 +213,20 @@ class ImageFolder(DividedData):
                 f"{folder} holds no <class>/<image>; images must lie in a folder named after their class"
                 f"{_tables(folder)}"
             )
-        return ImageFiles(folder, names, labels, np.unique(labels) if scored_on_found else None)
+        scored_on = np.unique(labels) if scored_on_found else None
+        return self._kept(ImageFiles(folder, names, labels, scored_on), numbers, split)
+
+    def _unlabelled(self, folder: Path) -> ImageFiles | None:
+        """Return the images of a folder without classes."""
+        files = {file: number for file, number in numbered_files_below(folder, "") if is_image(file)}
+        rank_zero_info(f"{folder} has {len(files)} images and no class folders: they serve predict alone")
+        images = ImageFiles(folder, files, [IGNORE] * len(files))
+        return self._kept(images, array("Q", files.values()), "test") if files else None
+
+    def _kept(self, images: ImageFiles, numbers: array, split: str) -> ImageFiles:
+        """Keep what files the images of a split are, until all splits are compared."""
+        self._numbered.append(folder_links.Numbered(images, np.array(numbers, np.uint64), split == "train"))
+        return images
 
     def _classes_in(self, folder: Path) -> list[str]:
         return self._class_folders(folder, with_images=folder == self.root)
@@ -214,13 +244,6 @@ def _may_be_scored(name: str) -> bool:
     """Tell whether a further set may be called so, beside scores and members of ensembles, in a model's metrics."""
     taken = name in SCORES and SCORES[name].needs != "further set"
     return name.isidentifier() and not (taken or name.startswith("member") or hasattr(nn.ModuleDict, name))
-
-
-def _unlabelled(folder: Path) -> ImageFiles | None:
-    """Return the images of a folder without classes."""
-    names = [file for file in files_below(folder, "") if is_image(file)]
-    rank_zero_info(f"{folder} has {len(names)} images and no class folders: they serve predict alone")
-    return ImageFiles(folder, names, [IGNORE] * len(names)) if names else None
 
 
 def _tables(folder: Path) -> str:

@@ -73,6 +73,7 @@ class ImageNet1k(IndexedData):
     """
 
     num_classes = 1000
+    has_published_splits = True
 
     def __init__(
         self,

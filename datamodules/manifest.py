@@ -1,33 +1,24 @@
 """Images listed in tables: one row per image, with its path and its label or labels."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules.reading import array_cache, table_repeats
+from datamodules.reading import array_cache, table_links, table_repeats
 from datamodules.reading.array_cache import MappedStrings
-from datamodules.reading.class_map import (
-    WrongLabelsError,
-    check_meaning,
-    check_order,
-    class_numbers,
-    classes_in_text,
-    first_of,
-    is_hidden,
-    read_class_map,
-)
+from datamodules.reading.class_map import WrongLabelsError, check_meaning, classes_in_text, read_class_map
 from datamodules.reading.divided_data import DividedData
-from datamodules.reading.drawn_split import TEST, TRAIN, VAL, used_in
+from datamodules.reading.drawn_split import TEST, TRAIN, VAL
 from datamodules.reading.image_index import IndexedImages
-from datamodules.reading.label_text import check_told, joined, look_alike
+from datamodules.reading.label_text import MISSING, check_told, joined
 from datamodules.reading.multihot import MultiHot
 from datamodules.reading.shared_sequences import Ragged
 from datamodules.reading.splits import SPLITS
 from datamodules.reading.table_content import TableForm, content
+from datamodules.reading.table_labels import TableLabels
 from datamodules.reading.table_paths import Paths
 from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.sampling import IGNORE
@@ -35,8 +26,6 @@ from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 
 VERSION = "manifest 8"
-SEPARATORS = (",", ";", "|")
-"""Signs that stand between labels in text."""
 
 
 class Manifest(DividedData):
@@ -122,33 +111,17 @@ class Manifest(DividedData):
     def class_names(self) -> list[str]:
         if self.class_map is not None:
             return read_class_map(self.class_map)
+        table = self._labels("train")
         try:
-            names = classes_in_text(self._training_names())
-            self._check_separator(names)
-            return names
+            names = classes_in_text(table.training(), self.multi_label, self.separator)
         except WrongLabelsError as error:
-            raise self._wrong("train", error.labels, error.why) from error
-
-    def _check_separator(self, names: Collection[str]) -> None:
-        """Refuse labels that hold others with another sign between them; a blank is a part of names too often."""
-        if not self.multi_label:
-            return
-        if found := joined(names, [sign for sign in SEPARATORS if sign != self.separator]):
-            fix = f"give --data.separator {found[1]!r} if it holds several labels, else --data.class_map"
-            raise WrongLabelsError([found[0]], f", whose parts are labels of their own; {fix}")
-        if found := joined(names, [" "]):
+            raise table.wrong(error.labels, error.why) from error
+        if self.multi_label and (found := joined(names, [" "])):
             self.notice(
                 f"the label {found[0]!r} may be several, as each of its words is a label: --data.separator ' ' divides "
                 "them"
             )
-
-    def _training_names(self) -> list[str]:
-        """Return the different labels of the training table's training images."""
-        file = self._file("train")
-        names, arrays = list(MappedStrings(file, "names")), array_cache.load(file)
-        if self.split_column is None or arrays["one_hot"]:
-            return names
-        return [names[place] for place in used_in(arrays, TRAIN)]
+        return names
 
     def prepare_data(self) -> None:
         for split, table in self.tables.items():
@@ -157,11 +130,11 @@ class Manifest(DividedData):
 
     def setup(self, stage: str) -> None:
         self._name_other_tables()
+        self._check_meaning()
         self.train_set = self._read("train")
         self.val_set = self._read("val")
         self.test_set = self._read("test", needs_labels=stage == "test")
         self._check_apart()
-        self._check_meaning()
         kept = array_cache.load(self._file("train"))
         rows = np.arange(len(self.train_set))
         if self.split_column is not None:
@@ -196,11 +169,13 @@ class Manifest(DividedData):
 
     def _check_apart(self) -> None:
         """Refuse an image that two of the tables have, but for test images without labels, which serve predict."""
-        found = []
+        found, files = [], []
         for split, table in self.tables.items():
             if table is not None and (arrays := array_cache.load(self._file(split)))["has_labels"].all():
                 found.append(table_repeats.Listed(split, self.root / table, arrays["digests"], self._paths(split)))
+                files.append(table_links.Listed(split, self._labels(split), self._paths(split)))
         table_repeats.check_apart(found)
+        table_links.check(files)
 
     def _check_meaning(self) -> None:
         """Refuse numbers in one table that may be places among the names of another, or names."""
@@ -264,7 +239,13 @@ class Manifest(DividedData):
             multi_label=self.multi_label,
             separator=self.separator if self.multi_label else ";",
             is_test=split == "test",
+            missing=tuple(word for word in MISSING if word not in self._called_missing),
         )
+
+    @cached_property
+    def _called_missing(self) -> frozenset[str]:
+        """The names of the class map, in small letters: a class may be called none."""
+        return frozenset() if self.class_map is None else frozenset(map(str.lower, self.class_names))
 
     def _read(self, split: str, needs_labels: bool = True) -> ImageSet | None:
         if self.tables[split] is None:
@@ -281,7 +262,7 @@ class Manifest(DividedData):
             return self._unlabelled(
                 paths, table, needs_labels, "labels" if arrays["has_labels"] else "column of labels"
             )
-        numbers = self._numbers(names, rows, split)
+        numbers = self._numbers(split)
         if self.multi_label and split == "train" and not arrays["one_hot"]:
             check_told(str(table), names, rows.ends, self.num_classes)
         if not np.array_equal(numbers, np.arange(len(numbers))):
@@ -318,35 +299,19 @@ class Manifest(DividedData):
         rank_zero_info(f"{table} has no {what}: its images serve predict alone")
         return IndexedImages(paths, np.full(len(paths), IGNORE))
 
-    def _numbers(self, names: Sequence[str], rows: Ragged, split: str) -> np.ndarray:
-        """Return the class of each name in a table."""
-        if self.class_map is not None and array_cache.load(self._file(split))["numbered"].all():
-            check_order(self.class_names, str(self.root / self.tables[split]))
-        numbers = class_numbers(names, self.class_names, or_numbers=self.class_map is not None)
-        if split == "test" or self.split_column is not None:
-            hidden = np.array([is_hidden(name) for name in names], bool) & (numbers < 0)
-            if split == "train":
-                hidden[used_in(array_cache.load(self._file("train")), TRAIN, VAL)] = False
-            numbers[hidden] = IGNORE
-        named = zip(names, numbers.tolist(), strict=True)
-        unknown = {name for name, number in named if number < 0 and number != IGNORE}
-        if unknown & {names[place] for place in np.unique(rows.values)}:  # a column for each class may be empty
-            train = self.root / self.tables["train"]
-            source = f"{self.class_map or train} lacks"
-            if self.split_column is not None and self.class_map is None:
-                source = f"the training images of {train} lack"
-            split_at = f"; labels are split at --data.separator {self.separator!r}" if self.multi_label else ""
-            raise self._wrong(split, unknown, f", which {source}{split_at}", self.class_names)
-        return numbers
+    def _labels(self, split: str) -> TableLabels:
+        return TableLabels(self._file(split), self.root / self.tables[split], self.split_column is not None)
 
-    def _wrong(self, split: str, labels: Collection[str], why: str, known: Sequence[str] = ()) -> InputError:
-        """Say which is the first row with one of some labels that cannot be, and which known one it resembles."""
-        file = self._file(split)
-        arrays = array_cache.load(file)
-        rows = Ragged(arrays["labels.values"], arrays["labels.ends"])
-        row, label = first_of(labels, MappedStrings(file, "names"), rows)
-        place = f"{label!r:.60} in row {row + 1} ({MappedStrings(file, 'paths')[row]})"
-        return InputError(f"{self.root / self.tables[split]} has the label {place}{why}{look_alike(label, known)}")
+    def _numbers(self, split: str) -> np.ndarray:
+        """Return the class of each name in a table."""
+        train = self._labels("train")
+        source = f"{self.class_map or train.table} lacks"
+        if self.split_column is not None and self.class_map is None:
+            source = f"the training images of {train.table} lack"
+        if self.multi_label:
+            source += f"; labels are split at --data.separator {self.separator!r}"
+        training = None if self.class_map else [] if train.lists_classes else train.training()
+        return self._labels(split).numbers(self.class_names, training, source, may_hide=split == "test")
 
 
 class WebScale(Manifest):

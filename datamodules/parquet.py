@@ -9,7 +9,7 @@ from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import arrow_folders
 from datamodules.reading.class_map import check_meaning, read_class_map
-from datamodules.reading.label_text import check_told
+from datamodules.reading.label_text import check_told, is_whole
 from datamodules.reading.multihot import MultiHot
 from datamodules.reading.parquet_labels import (
     FileLabels,
@@ -92,7 +92,13 @@ class Parquet(ImageDataModule):
         listed = [listed_classes(file, self._label) for file in files]
         unlisted = [file for file, names in zip(files, listed, strict=True) if not names]
         labels = [read_labels(file, self._label, self.multi_label) for file in unlisted]
-        return class_list(labels, filter(None, listed), files[0].parent)
+        return class_list(labels, filter(None, listed), files[0].parent, self.multi_label)
+
+    @cached_property
+    def _training(self) -> list[str]:
+        """The different labels of the training files; none where one of them lists its classes."""
+        files = self._labels("train")
+        return [] if any(file.listed for file in files) else sorted({name for file in files for name in file.names})
 
     def setup(self, stage: str) -> None:
         self.train_set = self._read("train")
@@ -179,7 +185,9 @@ class Parquet(ImageDataModule):
                 labels.check_complete(self._label)
             told = told or labels.listed or not set(labels.names) <= {"0", "1"}
             source = self.class_map or "train"
-            classes.append(match(labels, self.class_names, source, self.class_map is not None, split == "test"))
+            has_map = self.class_map is not None
+            training = self._training if not has_map and all(map(is_whole, self.class_names)) else ()
+            classes.append(match(labels, self.class_names, source, has_map, split == "test", training))
             ends.append(labels.ends[1:] + ends[-1][-1])
         rows = Ragged(np.concatenate(classes), np.concatenate(ends))
         hidden = _hidden(rows)

@@ -13,7 +13,7 @@ from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading.chunk_labels import check_labels, read_labels
 from datamodules.reading.chunk_records import ChunkRecords
-from datamodules.reading.class_map import read_class_map
+from datamodules.reading.class_map import check_order, read_class_map
 from datamodules.reading.damaged_files import reading, reason
 from datamodules.reading.remote_files import RemoteFile, RemoteFiles, cache_folder, content, is_remote, sha256
 from datamodules.reading.shared_sequences import Ragged
@@ -82,6 +82,8 @@ class Shards(ImageDataModule):
                 raise InputError(
                     f"--data.class_map {self.class_map} and {self.address}/manifest.json differ in classes; drop it"
                 )
+            if "classes" not in self._manifest:
+                check_order(names, self.address)
             return names
         if "classes" not in self._manifest:
             self._check_whole()

@@ -10,10 +10,12 @@ import numpy as np
 
 from datamodules.reading import array_cache
 from datamodules.reading.class_map import (
+    FROM_ZERO,
     WrongLabelsError,
     check_order,
     class_numbers,
     classes_in_text,
+    counted_from_zero,
     first_of,
     read_class_map,
 )
@@ -112,7 +114,7 @@ class WebShards(ImageDataModule):
             empty = InputError(f"{self.address}/{self.patterns['train']} hold no samples; give other --data.train")
             raise next(iter(self._damage["train"]), empty)
         try:
-            return classes_in_text(names)
+            return classes_in_text(names, self.form.multi_label)
         except WrongLabelsError as error:
             raise self._wrong("train", error.labels, error.why) from error
 
@@ -136,6 +138,10 @@ class WebShards(ImageDataModule):
         if (numbers < 0).any():
             unknown = {name for name, number in zip(names, numbers.tolist(), strict=True) if number < 0}
             raise self._wrong(split, unknown, f", which {self.class_map or 'train'} lacks", self.class_names)
+        if self.class_map is None:
+            training = list(array_cache.MappedStrings(self._indexed("train")[1], "names"))
+            if zero := counted_from_zero(names, training):
+                raise self._wrong(split, zero, f", which train lacks{FROM_ZERO}")
         arrays = array_cache.load(file)
         if self.form.multi_label:
             labels = Ragged(numbers[arrays["labels.values"]], arrays["labels.ends"])

@@ -1,18 +1,15 @@
 """The model's losses, metrics and freezing, held against hand-computed values."""
 
 import math
-from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 from vit_lightning.classifier import Classifier
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig
-from vit_lightning.training.metrics import WeightedMean
 from vit_lightning.training.optim import Optim, Schedule
 from vit_lightning.training.recipe import RecipeModel
 from vit_lightning.weights import load
@@ -90,34 +87,6 @@ def test_normalise_maps_bytes_and_floats_alike():
     torch.testing.assert_close(model.normalise(images.float() / 255), expected.float())
     black_and_white = torch.tensor([0, 255], dtype=torch.uint8).view(2, 1, 1, 1).expand(2, 3, 16, 16)
     assert classifier().normalise(black_and_white).unique().tolist() == [-1, 1]
-
-
-def test_metrics_skip_padding_and_are_exact(logits):
-    model = classifier()
-    model.net = nn.Identity()
-    model.normalise = lambda images: images
-    model._evaluate("val", logits, torch.tensor([0, 2, -100]))
-    model._evaluate("val", logits[:1], torch.tensor([1]))
-    scores = model.scores["val"]
-    log_p = logits.log_softmax(-1)
-    assert scores["loss"].compute().item() == pytest.approx(-(log_p[0, 0] + log_p[1, 2] + log_p[0, 1]).item() / 3)
-    assert scores["top1"].compute().item() == pytest.approx(1 / 3)
-    assert scores["top5"].compute().item() == 1.0
-
-
-def test_metrics_of_images_with_several_labels(logits):
-    model = classifier(loss="sigmoid")
-    model.net = nn.Identity()
-    model.normalise = lambda images: images
-    labels = torch.tensor([[1.0, 0, 0, 1], [1, 0, 1, 0], [-100, -100, -100, -100]])
-    model._evaluate("test", logits, labels)
-    assert model.scores["test"]["top1"].compute().item() == 0.5
-
-
-def test_predictions_are_probabilities(logits):
-    model = classifier(loss="sigmoid")
-    model.net, model.normalise = nn.Identity(), lambda images: images
-    torch.testing.assert_close(model.predict_step((logits, None), 0), 1 / (1 + (-logits).exp()))
 
 
 def test_a_linear_probe_trains_the_head_alone():
@@ -302,8 +271,8 @@ def warnings(out: str) -> list[str]:
     [
         ("[1, 1, 0]", (), True),
         ("[1, 1, 0]", ("--data.augment.mixup_alpha", 0.2), True),
-        ("[0, 0, 0]", (), True),
         ("[1, 1, 0]", ("--model.loss", "sigmoid"), False),
+        ("[0, 0, 0]", ("--model.loss", "sigmoid"), False),
         ("[0.3, 0.7, 0]", (), False),  # one class, of which a teacher is not sure
     ],
 )
@@ -316,111 +285,31 @@ def test_softmax_over_several_classes_is_a_warning(app, tmp_path, monkeypatch, l
     assert ("give --model.loss sigmoid" in "".join(warnings(done.out))) == warned
 
 
+def test_softmax_over_no_class_is_an_error(app, tmp_path, monkeypatch):
+    (tmp_path / "several.py").write_text(SEVERAL)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    data = ("--data", "several.Several", "--data.label", "[0, 0, 0]", "--data.image_size", 16, "--data.batch_size", 4)
+    done = app("fit", *TINY, *data, "--data.num_workers", 0, "--trainer.fast_dev_run", "true")
+    assert done.code == 1 and "training image 0 has a label of zeros, and softmax expects a class" in done.err
+
+
 def test_mixed_labels_of_one_class_are_no_warning(app):
     for name in ("mixup_alpha", "cutmix_alpha"):
         done = app("fit", *TINY, *SYNTHETIC, f"--data.augment.{name}", 1, "--trainer.fast_dev_run", "true")
         assert done.code == 0 and not warnings(done.out), done.err
 
 
-# Seven classes, of which two are not among the five best -------------------------------------------------------------
-
-RANKS = torch.tensor([[0.0, 3.0, 6.0, 1.0, 5.0, 2.0, 4.0]])
-"""From the best: the classes 2, 4, 6, 1, 5; then 3 and 0."""
-
-
-def evaluated(*batches: tuple, split: str = "val", **settings: object) -> tuple[Classifier, list[tuple]]:
-    model = classifier(num_classes=7, **settings)
-    model.net, model.normalise = nn.Identity(), lambda images: images
-    logged: list[tuple] = []
-    model.log = lambda name, metric, shown, **facts: logged.append((name, shown, tuple(facts.items())))
-    model._trainer = SimpleNamespace(datamodule=None)
-    model.setup("fit")
-    model.further_sets = ["real", "v2"]
-    for scores in model.scores.values():
-        scores.update({name: WeightedMean() for name in model.further_sets})
-    for batch in batches:
-        getattr(model, {"val": "validation_step", "test": "test_step"}[split])(batch[:2], 0, *batch[2:])
-    return model, logged
-
-
-@pytest.mark.parametrize("split", ["val", "test"])
-@pytest.mark.parametrize("loss", ["softmax", "sigmoid"])
-def test_top5_counts_the_five_best_and_top1_the_best(split, loss):
-    labels = torch.tensor([2, 5, 3, 0, 4, -100])
-    model, logged = evaluated((RANKS.expand(6, -1), labels), split=split, loss=loss)
-    scores = model.scores[split]
-    assert scores["top1"].compute().item() == pytest.approx(1 / 5)
-    assert scores["top5"].compute().item() == pytest.approx(3 / 5)
-    if loss == "softmax":
-        losses = -RANKS.log_softmax(-1)[0][labels[:5]]
-    else:
-        targets = F.one_hot(labels[:5], 7).float()
-        losses = F.binary_cross_entropy_with_logits(RANKS.expand(5, -1), targets, reduction="none").sum(-1)
-    assert scores["loss"].compute().item() == pytest.approx(losses.mean().item(), rel=1e-5)
-    facts = (("on_step", False), ("on_epoch", True), ("add_dataloader_idx", False))
-    assert logged == [(f"{split}/{name}", name == "top1", facts) for name in ("loss", "top1", "top5")]
-    other = model.scores["test" if split == "val" else "val"]
-    assert not any(score.update_called for score in other.values())
-
-
-def test_of_several_classes_one_hit_is_enough():
-    labels = torch.tensor(
-        [[0, 0, 1, 1, 0, 0, 0], [1, 0, 0, 1, 0, 0, 0], [1, 0, 0, 0, 0, 1, 0], [0.5, 0, 0.5, 0, 0, 0, 0]]
-    )
-    model, _ = evaluated((RANKS.expand(4, -1), labels.float()), loss="sigmoid")
-    assert model.scores["val"]["top1"].compute().item() == 1 / 4
-    assert model.scores["val"]["top5"].compute().item() == 2 / 4
-
-
-@pytest.mark.parametrize(("number", "name"), [(1, "real"), (2, "v2")])
-def test_each_further_set_has_its_own_score(number, name):
-    """Several labels may be right, as of ReaL; an image without one counts nothing."""
-    labels = torch.full((3, 7), 0.0)
-    labels[0, [2, 3]], labels[1, 3], labels[2] = 1, 1, -100
-    model, logged = evaluated((RANKS.expand(3, -1), labels, number))
-    assert model.scores["val"][name].compute().item() == 1 / 2
-    called = {each for each, score in model.scores["val"].items() if score.update_called}
-    assert called == {name} and [entry[0] for entry in logged] == [f"val/{name}"]
-
-
 def test_softmax_smooths_no_finished_target_and_gives_each_loss():
     model = classifier(num_classes=7, label_smoothing=0.1)
     targets = torch.full((2, 7), 1 / 7)
-    logits = torch.cat([RANKS, RANKS.flip(1)])
+    ranks = torch.tensor([[0.0, 3.0, 6.0, 1.0, 5.0, 2.0, 4.0]])
+    logits = torch.cat([ranks, ranks.flip(1)])
     expected = -(targets * logits.log_softmax(-1)).sum(-1)
     torch.testing.assert_close(model.loss(logits, targets, 0.1, reduction="none"), expected)
     model = classifier(num_classes=7, loss="sigmoid")
     expected = F.binary_cross_entropy_with_logits(logits, targets, reduction="none").sum(-1)
     torch.testing.assert_close(model.loss(logits, targets, 0.1, reduction="none"), expected)
     torch.testing.assert_close(model.loss(logits, targets, 0.1), expected.mean())
-
-
-@pytest.mark.parametrize("loss", ["softmax", "sigmoid"])
-def test_a_prediction_of_no_number_is_told(loss):
-    model = classifier(num_classes=7, loss=loss)
-    model.net, model.normalise = nn.Identity(), lambda images: images
-    bad = RANKS.clone()
-    bad[0, 3] = torch.inf
-    found = model.predict_step((torch.cat([RANKS, bad]), None), 0)
-    expected = RANKS.exp() / RANKS.exp().sum() if loss == "softmax" else 1 / (1 + (-RANKS).exp())
-    torch.testing.assert_close(found[:1], expected)
-    assert found[1, 3].isnan()
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs", "said"),
-    [
-        (["a", "b", "c"], ["a", "b", "c"], None),
-        ([], ["a", "b", "c"], None),
-        (["a", "b", "c"], [], None),
-        (["a", "c", "b"], ["a", "b", "c"], "class 1 is 'c' in the data but 'b' in the checkpoint"),
-        (["a", "b"], ["a", "b", "c"], "the data has 2 classes, the checkpoint 3"),
-        (["a", "b", "c", "d"], ["a", "b", "c"], "the data has 4 classes, the checkpoint 3"),
-    ],
-)
-def test_classes_are_those_that_were_trained_in_their_order(ours, theirs, said):
-    with nullcontext() if said is None else pytest.raises(InputError, match=said):
-        classifier()._match_class_names(ours, theirs, "checkpoint")
 
 
 def test_a_checkpoint_tells_its_classes_and_where_its_weights_came_from(monkeypatch):

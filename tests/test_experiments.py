@@ -154,12 +154,12 @@ def test_a_sweep_is_a_lab_note_that_the_table_lists(path):
 @pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.stem)
 def test_the_commands_of_a_sweep_parse(path):
     """Those of the first cell, and of the cells that differ from it in one label: every label once."""
-    cells = plan(path).cells
-    first = cells[0].labels.items()
-    for cell in (cell for cell in cells if len(cell.labels.items() - first) <= 1):
-        for _, *line in cell.lines:  # all verbs have the flags of fit
-            words = [str(FOLDER.parent / word) if word.startswith("experiments/") else word for word in line]
-            parser().parse_args(["fit", *words])
+    read = plan(path)
+    for cells in (read.cells, read.choice.plan.cells if read.choice else []):
+        for cell in (cell for cell in cells if len(cell.labels.items() - cells[0].labels.items()) <= 1):
+            for _, *line in cell.lines:  # all verbs have the flags of fit
+                words = [str(FOLDER.parent / word) if word.startswith("experiments/") else word for word in line]
+                parser().parse_args(["fit", *words])
 
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)

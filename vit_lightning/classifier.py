@@ -1,34 +1,33 @@
 """Classifier: a net, its loss, its metrics and its recipe as a LightningModule."""
 
 from dataclasses import asdict, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import Tensor
 
-from vit_lightning.contracts import ImageData
+from vit_lightning.data import ImageDataModule
+from vit_lightning.data.carried_names import names_for_head
 from vit_lightning.data.subsets import ClassCounts
 from vit_lightning.errors import InputError
-from vit_lightning.evaluation.scores import scores_with
 from vit_lightning.models import Net, NetConfig, TimmNet, resolve
 from vit_lightning.models.finite import check_finite
+from vit_lightning.models.lora import Lora, check_precise
 from vit_lightning.models.timm_net import at_random
-from vit_lightning.training import imbalance
+from vit_lightning.training import imbalance, losses
 from vit_lightning.training.averaging import Averaging
+from vit_lightning.training.freezing import check_tuning, freeze, hold_still
 from vit_lightning.training.imbalance import ImbalanceLoss, StepTotals
-from vit_lightning.training.members import Answering
-from vit_lightning.training.metrics import WeightedMean, split_metrics
 from vit_lightning.training.optim import Optim, Schedule
-from vit_lightning.training.recipe import RecipeModel
-from vit_lightning.training.scored_classes import ScoredClasses, parts_of
-from vit_lightning.training.scoring import SplitScores, check_choice, monitored_names, possible_names
+from vit_lightning.training.scored_model import ScoredModel
+from vit_lightning.training.scoring import check_choice
+from vit_lightning.training.seen_labels import check_labels, seen_labels
 from vit_lightning.weights import OpenedWeights, open_weights
-from vit_lightning.weights.class_names import check_order
+from vit_lightning.weights.class_names import check_equal, check_named, check_order
 
 
-class Classifier(RecipeModel):
+class Classifier(ScoredModel):
     """Train and evaluate an image classifier.
 
     Number of classes, image size, channels, window, mean and std come from the data; setting them here is an error on
@@ -44,8 +43,8 @@ class Classifier(RecipeModel):
             pre-trains with sigmoid and --model.net.head_bias -10.
         label_smoothing: Share of the target spread over all classes (0: off). With sigmoid it is the distance of the
             targets from 1 and 0. Labels are smoothed once, before MixUp and CutMix. Targets from the data are not.
-        class_weights: Weights of the classes in the training loss, in the order of their names, which is divided by the
-            weights of the batch; balanced: images / (classes * images of the class). With sigmoid, they weigh the
+        class_weights: Weights of the classes in the training loss, in the order of their names. The loss is divided by
+            the weights of the batch. balanced: images / (classes * images of the class). With sigmoid, they weigh the
             images that show a class (pos_weight); balanced: the others / those.
         focal_gamma: Exponent by which the focal loss counts what the net is sure of less (0: off; Lin et al., 2017).
         logit_adjustment: Factor of the classes' log shares of the training images, which training adds to the logits
@@ -57,11 +56,13 @@ class Classifier(RecipeModel):
             weights say their names; reset: a new one at zero, as the paper fine-tunes.
         weights_resampling: How positions get to another grid: bilinear is the paper's, bicubic suits DINOv2.
         weights_adapt: Also fit the weights' first layer to another patch size or number of channels.
-        freeze_trunk: Train the head alone, on the features of a net in evaluation mode (linear probe).
-        recompute: Recompute the activations of every block in the backward pass, which saves memory and costs a forward
-            pass (activation checkpointing).
-        compile: Compile the net with torch.compile, in place: the keys of checkpoints do not change.
-        cuda_graph: Replay the training step as CUDA graphs, which launches a small net's step several times faster. One
+        freeze_trunk: Train the head alone (linear probe). The net before it is in evaluation mode.
+        bias_only: Train biases and the head alone (BitFit). Zaken et al., arXiv 2106.10199.
+        lora: Low-rank updates of the blocks' kernels, which are trained beside the head in place of the net.
+        recompute: Recompute the activations of every block in the backward pass (activation checkpointing). It saves
+            memory and costs a forward pass.
+        compile: Compile the net with torch.compile, in place. The keys of checkpoints do not change.
+        cuda_graph: Replay the training step as CUDA graphs. They launch a small net's step several times faster. One
             holds loss and gradients, another the step of adam, adamw or muon. On one GPU, or on several with DDP. auto:
             where nothing hinders it; true: or else an error.
         fp8: Train with products in fp8 (delayed scaling). It pays from a width of 1,024 on. Its loss over a whole run
@@ -81,10 +82,9 @@ class Classifier(RecipeModel):
         std: Channel standard deviations of images in [0, 1]; None: 0.5.
     """
 
+    fixed: ClassVar[tuple[str, ...]] = ("num_classes", "image_size", "lora.rank", "lora.alpha")
     monitor = ("val/top1", "max")
     """Metric and direction by which the best checkpoint is chosen."""
-    split_scores: Any
-    """SplitScores by split: what is no mean over its images."""
 
     def __init__(
         self,
@@ -103,6 +103,8 @@ class Classifier(RecipeModel):
         weights_resampling: Literal["bilinear", "bicubic"] = "bilinear",
         weights_adapt: bool = False,
         freeze_trunk: bool = False,
+        bias_only: bool = False,
+        lora: Lora = Lora(),
         recompute: bool = False,
         compile: bool = False,
         cuda_graph: bool | Literal["auto"] = "auto",
@@ -142,6 +144,8 @@ class Classifier(RecipeModel):
             weights_resampling=weights_resampling,
             weights_adapt=weights_adapt,
             freeze_trunk=freeze_trunk,
+            bias_only=bias_only,
+            lora=asdict(lora) if isinstance(lora, Lora) else asdict(Lora(**lora)),
             recompute=recompute,
             compile=compile,
             cuda_graph=cuda_graph,
@@ -156,23 +160,22 @@ class Classifier(RecipeModel):
             mean=mean,
             std=std,
         )
+        check_tuning(self.hparams)
         self.weights = weights
         self.class_names: list[str] = []
         self.head_names: list[str] = []  # classes of the head that came from weights
+        self.data_names: list[str] = []  # classes of the data, which are held against them
+        self.nameless = ""  # data whose classes are numbers alone
         self.has_seen_labels = False
         self.wants_features = False
-        self.scored_classes: dict[tuple[str, int], ScoredClasses] = {}
-        self.answering = Answering(self)
         self.imbalance_loss: ImbalanceLoss | None = None
         self.class_counts: ClassCounts | None = None
+        self.seen_labels: dict[str, Any] | None = None  # once a checkpoint keeps them
         self.step_totals = StepTotals()
-        self.scores = split_metrics(scores_with("targets", "labels"))
-        self.split_scores = nn.ModuleDict({split: SplitScores(threshold) for split in self.scores})
-
-    # The net ---------------------------------------------------------------------------------------------------------
+        self.make_scores(threshold)
 
     def build_net(self) -> Net:
-        """Fill the new net with weights if there are any, and freeze its trunk for a linear probe."""
+        """Fill the new net with weights if there are any, and freeze what the recipe does not train."""
         opened = open_weights(self.weights, self.hparams.weights_raw, self.chosen) if self.weights else None
         if opened is not None and self.chosen.variant is None:
             theirs = opened.config(self.chosen.heads)
@@ -183,9 +186,7 @@ class Classifier(RecipeModel):
         net = super().build_net()
         if opened is not None:
             self._take_weights(net, opened)
-        if self.hparams.freeze_trunk:
-            net.requires_grad_(False)
-            net.head.requires_grad_(True)
+        freeze(net, self.hparams)
         return net
 
     def _take_weights(self, net: Net, opened: OpenedWeights) -> None:
@@ -194,7 +195,9 @@ class Classifier(RecipeModel):
         report = opened.fill(net, self.hparams.weights_head, **options)
         check_finite(net.state_dict(), self.weights or "")
         self.head_names = report.class_names
-        self._match_head(self.class_names)
+        self._match_head()
+        if self.class_names and not self.head_names and self.hparams.weights_head == "keep":
+            report.notes.append("the file names no classes: those of its head are taken in the order of the data's")
         self.class_names = self.class_names or self.head_names
         if report.window is not None and self.hparams["window"] is None:
             low, high = report.window
@@ -213,7 +216,9 @@ class Classifier(RecipeModel):
         """Logits (b, classes) of images (b, c, y, x), uint8 or float in [0, 1]; normalising happens here."""
         return self.net(self.normalise(images))
 
-    # Steps -----------------------------------------------------------------------------------------------------------
+    @property
+    def reads_features_alone(self) -> bool:
+        return type(self).forward is Classifier.forward and not isinstance(self.net, TimmNet)
 
     @property
     def objective(self) -> str:
@@ -223,13 +228,15 @@ class Classifier(RecipeModel):
 
     def on_fit_start(self) -> None:
         super().on_fit_start()
+        check_precise(self.net)
         self.step_totals = StepTotals()
         if self.imbalance_loss is not None:
             self.imbalance_loss = self.imbalance_loss.to(self.device)
 
     def on_train_start(self) -> None:
-        """Warn of a net that begins at random although its variant names weights."""
+        """Hold still what is frozen, and warn of a net that begins at random although its variant names weights."""
         super().on_train_start()
+        hold_still(self.net, self.hparams)  # no hook follows where a run resumes inside an epoch
         said = at_random(self.config.variant, "Classifier(weights={!r}) begins with them")
         if said and not self.weights and not self.trainer.ckpt_path:
             rank_zero_warn(said)
@@ -281,175 +288,45 @@ class Classifier(RecipeModel):
 
     def smooth(self, targets: Tensor) -> Tensor:
         """Smoothed targets of one-hot ones (b, classes), for what mixes labels before the loss sees them."""
-        smoothing = self.hparams.label_smoothing
-        if not smoothing:
-            return targets
-        if self.hparams.loss == "softmax":
-            return targets * (1 - smoothing) + smoothing / targets.shape[-1]
-        return targets * (1 - 2 * smoothing) + smoothing
-
-    def validation_step(self, batch: tuple[Tensor, Tensor], batch_idx: int, dataloader_idx: int = 0) -> None:
-        self._evaluate("val", *batch, dataloader_idx)
-
-    def test_step(self, batch: tuple[Tensor, Tensor], batch_idx: int, dataloader_idx: int = 0) -> None:
-        self._evaluate("test", *batch, dataloader_idx)
-
-    def predict_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor | tuple[Tensor, Tensor]:
-        """Class probabilities (b, classes); NaN where a logit is not finite, which sigmoid would hide.
-
-        Behind them, if wanted, the features (b, d) that the head reads.
-        """
-        if not self.wants_features:
-            return self._shares(self.answering(batch[0])[0])
-        features = self.net.features(self.normalise(batch[0]))
-        if not self.hparams.num_classes:
-            return features[:, :0], features
-        heads_alone = type(self).forward is Classifier.forward and not isinstance(self.net, TimmNet)
-        if self.answering.names or not heads_alone:
-            return self._shares(self.answering(batch[0])[0]), features
-        logits = self.net.head(features)
-        return self._shares(logits if self.shifted is None else self.shifted.logits(logits)), features
-
-    def _shares(self, logits: Tensor) -> Tensor:
-        shares = logits.softmax(-1) if self.hparams.loss == "softmax" else logits.sigmoid()
-        return shares.masked_fill(~logits.isfinite(), torch.nan)
+        return losses.smoothed(self.hparams.loss, targets, self.hparams.label_smoothing)
 
     def loss(self, logits: Tensor, labels: Tensor, smoothing: float = 0.0, reduction: str = "mean") -> Tensor:
-        """Loss over the batch; labels are class indices (b), smoothed here, or finished targets (b, classes).
-
-        Sigmoid cross-entropy is summed over classes (big_vision's sigmoid_xent). Padding records count nothing.
-        """
-        logits = logits.float()
-        if self.hparams.loss == "softmax":
-            smoothing = smoothing if labels.ndim == 1 else 0.0
-            return F.cross_entropy(logits, labels, label_smoothing=smoothing, reduction=reduction)
-        if labels.ndim == 1:
-            classes = torch.arange(logits.shape[-1], device=labels.device)
-            labels = torch.where(labels[:, None] == classes, 1 - smoothing, smoothing)
-        # Not binary_cross_entropy_with_logits: its log(1 + exp(-10)) in fp32 is off by 1 %, times 21,843 classes.
-        losses = (F.softplus(logits) - labels * logits).sum(-1)
-        return losses.mean() if reduction == "mean" else losses
-
-    def _evaluate(self, split: str, images: Tensor, labels: Tensor, number: int = 0) -> None:
-        """Update the exact, unsmoothed scores; a record whose label is negative is padding and counts nothing.
-
-        Of the data's further sets, whose numbers begin at 1, the score is the top-1 accuracy.
-        """
-        answers, alone = self.answering(images)
-        if (part := self.scored_classes.get((split, number))) is not None:
-            answers, alone = part.logits(answers), [part.logits(each) for each in alone]
-            labels = part.labels(labels)
-        scores, logits = self.scores[split], answers
-        valid = (labels if labels.ndim == 1 else labels[:, 0]) >= 0
-        labels = labels.clamp(min=0)
-        weight = valid.float()
-        ranked = logits.topk(min(5, logits.shape[-1]), dim=-1).indices
-        hits = ranked == labels[:, None] if labels.ndim == 1 else labels.gather(1, ranked) > 0.5
-        if number:
-            values = {self.further_sets[number - 1]: hits[:, 0].float()}
-        else:
-            losses = self.loss(logits, labels, reduction="none")
-            values = {"loss": losses, "top1": hits[:, 0].float(), "top5": hits.any(-1).float()}
-            self.split_scores[split].update(logits, labels, valid, ranked[:, 0], self.hparams.loss == "sigmoid")
-            for name, each in zip(self.answering.names, alone, strict=False):
-                best = each.argmax(-1)
-                values[name] = (best == labels if labels.ndim == 1 else _picked(labels, best) > 0.5).float()
-        for name, value in values.items():
-            scores[name].update(value, weight)
-            shown, metric = name == "top1", scores[name]
-            self.log(f"{split}/{name}", metric, shown, on_step=False, on_epoch=True, add_dataloader_idx=False)
-
-    def on_validation_epoch_start(self) -> None:
-        self.answering.begin()
-        self.split_scores["val"].begin()
-
-    def on_test_epoch_start(self) -> None:
-        self.answering.begin()
-        self.split_scores["test"].begin()
-
-    def on_predict_start(self) -> None:
-        self.answering.begin()
-
-    def on_validation_epoch_end(self) -> None:
-        super().on_validation_epoch_end()
-        if not self.trainer.sanity_checking:
-            self._log_split_scores("val", "validation")
-
-    def on_test_epoch_end(self) -> None:
-        super().on_test_epoch_end()
-        self._log_split_scores("test", "test")
-
-    def _log_split_scores(self, split: str, called: str) -> None:
-        """Log the scores that are no means over images, and note what they leave out; a fit says it if asked for."""
-        scores: SplitScores = self.split_scores[split]
-        if (summed := scores.sum_up()) is None:
-            return
-        for name, value in summed.values.items():
-            shown = name in scores.monitored or (name == "macro_f1" and bool(scores.several))
-            logged = torch.tensor(value, dtype=torch.float32, device=self.device)
-            # All processes have the value; Lightning warns of one that it does not reduce, and a mean would round.
-            self.log(f"{split}/{name}", logged, shown, sync_dist=True, reduce_fx="max")
-        part = self.scored_classes.get((split, 0)) or self.shifted
-        beside = self.answering.beside_best_member(split)
-        scores.notes = [*beside, *([str(part)] if part else []), *scores.explain(called)]
-        for said in scores.notes if scores.required and self.trainer.state.fn == "fit" else ():
-            if said not in self._said:
-                self._said.add(said)
-                rank_zero_info(said)
-
-    @property
-    def score_names(self) -> list[str]:
-        """Names of the scores that are logged of each split, or can be: which ones, the first labels tell."""
-        own, several = list(self.scores["val"]), self.split_scores["val"].several
-        return own + (possible_names() if several is None else self.split_scores["val"].names(several))
+        """Loss over the batch; labels are class indices (b), smoothed here, or finished targets (b, classes)."""
+        return losses.cross_entropy(self.hparams.loss, logits, labels, smoothing, reduction)
 
     def on_train_epoch_start(self) -> None:
-        if self.hparams.freeze_trunk:
-            self.net.eval()
-
-    # Checkpoints -----------------------------------------------------------------------------------------------------
+        hold_still(self.net, self.hparams)
 
     def setup(self, stage: str) -> None:
         data = self.trainer.datamodule  # type: ignore[attr-defined]  # set by Lightning from outside
         names = list(getattr(data, "class_names", ()))  # those of any LightningDataModule
-        known, self.scored_classes = self.class_names or self.head_names, {}
-        self.shifted = ScoredClasses.of_data(names, known) if stage != "fit" else None
-        names = known if self.shifted else names
+        self.data_names, self.nameless = names_for_head(data) if isinstance(data, ImageDataModule) else (names, "")
+        self.find_shifted(stage, [] if self.nameless else self.data_names, self.class_names or self.head_names)
+        if self.shifted is not None:
+            names = self.data_names = self.class_names or self.head_names
         super().setup(stage)
         self.has_seen_labels = False
-        self._match_head(names)
+        self.seen_labels = None
+        self._match_head()
         if stage != "fit" and not self.head_names:
-            self._match_class_names(names, self.class_names, "model")
+            check_equal(names, self.class_names, "model")
         if names and len(names) != self.hparams.num_classes:
             raise InputError(
                 f"the data has {len(names)} class_names, the net {self.hparams.num_classes} outputs; name each class "
                 "once, in the order of the labels"
             )
         self.class_names = names or self.class_names
-        if self.shifted and stage == "predict":
-            rank_zero_info(f"the data has some of the net's classes, and predictions are among these: {self.shifted}")
-        self.further_sets = list(data.further_sets) if isinstance(data, ImageData) else []
-        known = self.scored_names("test")
-        self.scored_classes = parts_of(data, self.further_sets, known, len(known) or self.hparams.num_classes)
-        fits = stage == "fit"
-        self.answering.prepare(fits)
-        for scores in self.scores.values():
-            names_of_sets = (*self.further_sets, *self.answering.names)
-            scores.update({name: WeightedMean() for name in names_of_sets if name not in scores})
-        if fits:
+        if stage == "fit":
             self.imbalance_loss, self.class_counts = imbalance.remedy(self.hparams, data)
-        monitored = monitored_names(getattr(self.trainer, "callbacks", ())) if fits else ()
-        for split_scores in self.split_scores.values():  # a ranking of classes that compete is not wanted unasked
-            split_scores.want(self.hparams.scores, monitored, costly=not fits and self.hparams.loss == "sigmoid")
-
-    def scored_names(self, split: str) -> list[str]:
-        """Names of the classes on which a split is scored; empty: nobody says them."""
-        part = self.scored_classes.get((split, 0)) or self.shifted
-        return part.names if part else self.class_names
+        self.ready_scores(stage)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
         checkpoint["class_names"] = self.class_names
+        if self.seen_labels is None:
+            self.seen_labels = seen_labels(self.trainer.datamodule)  # type: ignore[attr-defined]
+        if self.seen_labels:
+            checkpoint["seen_labels"] = self.seen_labels
         checkpoint["weights"] = self.weights
         if self.class_counts is not None:
             checkpoint["class_counts"] = self.class_counts.per_class.tolist()
@@ -457,28 +334,18 @@ class Classifier(RecipeModel):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_load_checkpoint(checkpoint)
         trained = list(checkpoint.get("class_names") or [])
-        self._match_class_names(self.class_names, trained, "checkpoint")
+        check_equal(self.class_names, trained, "checkpoint")
         self.class_names = self.class_names or trained
+        if self.shifted is None:  # else labels are numbers among other classes, and are matched by name
+            check_labels(checkpoint.get("seen_labels") or {}, self)
         imbalance.report_counts(checkpoint.get("class_counts"), self.class_counts)
 
-    def _match_head(self, names: list[str]) -> None:
+    def _match_head(self) -> None:
         """Hold the data's classes against those of the head that came from weights."""
-        if said := check_order(names, self.head_names):
+        if self.nameless:
+            check_named(self.nameless, self.data_names, self.head_names)
+        elif said := check_order(self.data_names, self.head_names):
             rank_zero_warn(said)
-
-    def _match_class_names(self, names: list[str], trained: list[str], owner: str) -> None:
-        """Classes are those of the checkpoint, or of the model; data that has classes of its own must have the same."""
-        if not names or not trained:
-            return
-        if len(names) != len(trained):
-            raise InputError(f"the data has {len(names)} classes, the {owner} {len(trained)}; use the data it saw")
-        for index, (ours, theirs) in enumerate(zip(names, trained, strict=True)):
-            if ours != theirs:
-                raise InputError(f"class {index} is {ours!r} in the data but {theirs!r} in the {owner}")
-
-
-def _picked(labels: Tensor, classes: Tensor) -> Tensor:
-    return labels.gather(1, classes[:, None])[:, 0]
 
 
 def _over(config: NetConfig, chosen: NetConfig) -> NetConfig:

@@ -45,10 +45,10 @@ class MaskedPatch(RecipeModel):
         target: What is predicted of a patch. mean_colour: its mean colour in 3 bits per channel, one of 512 classes
             (the paper's reported choice); mean_colour_4x4: that of each of its 4 x 4 parts; pixels: its normalised
             pixels, by mean squared error.
-        recompute: Recompute the activations of every block in the backward pass, which saves memory and costs a forward
-            pass (activation checkpointing).
-        compile: Compile the net with torch.compile, in place: the keys of checkpoints do not change.
-        cuda_graph: Replay the training step as CUDA graphs, which launches a small net's step several times faster. One
+        recompute: Recompute the activations of every block in the backward pass (activation checkpointing). It saves
+            memory and costs a forward pass.
+        compile: Compile the net with torch.compile, in place. The keys of checkpoints do not change.
+        cuda_graph: Replay the training step as CUDA graphs. They launch a small net's step several times faster. One
             holds loss and gradients, another the step of adam, adamw or muon. On one GPU, or on several with DDP. auto:
             where nothing hinders it; true: or else an error.
         fp8: Train with products in fp8 (delayed scaling). It pays from a width of 1,024 on. Its loss over a whole run
@@ -92,8 +92,6 @@ class MaskedPatch(RecipeModel):
         _check(self.config, target)
         self.target = target
         self.scores = split_metrics(SCORES[name] for name in (("loss", "top1") if target in CELLS else ("loss",)))
-
-    # The net ---------------------------------------------------------------------------------------------------------
 
     def build_net(self) -> Net:
         """Add what masking needs beside the net, and freeze what only a classifier calls."""
@@ -144,8 +142,6 @@ class MaskedPatch(RecipeModel):
         if self.target in CELLS:
             return colour_classes(images, patch, CELLS[self.target])
         return rearrange(self.normalise(images), "b c (y p) (x q) -> b (y x) (p q c)", p=patch, q=patch)
-
-    # Steps -----------------------------------------------------------------------------------------------------------
 
     @property
     def objective(self) -> str:

@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader
 
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.datamodule import Batch
+from vit_lightning.data.loaders import names_at_odds
 from vit_lightning.data.sampling import BROKEN, IGNORE
 
 
@@ -29,6 +30,8 @@ def check_datamodule(data: ImageDataModule) -> None:
     _check_classes(data)
     data.prepare_data()
     data.setup("predict" if data.num_classes is None else "fit")
+    said = names_at_odds(data, "train_set", "val_set", "test_set")
+    assert said is None, said
     if data.train_set is not None:
         _check_training(data)
     for split in ("val", "test"):

@@ -100,6 +100,9 @@ class ChunkRecords:
 class ChunkKeys(Sequence[str]):
     """Names of the records, which the chunks hold; where one is damaged or missing, its place."""
 
+    lie_in_records = True
+    """Looking at all of them would read all chunks."""
+
     def __init__(self, source: ChunkRecords) -> None:
         self.source = source
 

@@ -1,21 +1,30 @@
-"""Class lists: read from --data.class_map, made of whole numbers, and looked up by name."""
+"""Class lists: read from --data.class_map, made of labels, and looked up by name."""
 
 import csv
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from datamodules.reading import strict_json
+from datamodules.reading.class_map_forms import (
+    DELIMITERS,
+    names_in_json,
+    names_in_lines,
+    names_in_table,
+    renaming_in,
+)
 from datamodules.reading.damaged_files import read_whole
 from datamodules.reading.label_text import (
+    BETWEEN_LABELS,
+    BETWEEN_NAMES,
     MISSING,
     NUMBER,
+    alike,
     check_name,
     difference,
     is_whole,
+    joined,
     nested,
     text_lines,
     twins,
@@ -26,18 +35,8 @@ from vit_lightning.data.datamodule import MOST_CLASSES
 from vit_lightning.errors import InputError
 from vit_lightning.files import looked_for_in
 
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
 REFUSED = (".yaml", ".yml", ".jsonl", ".pbtxt", ".toml", ".xml")
-NUMBER_FIRST = re.compile(r"([0-9]+)[\s,:;|=]+(\S.*)")
-NUMBER_LAST = re.compile(r"(.*[^\s,:;|=])[\s,:;|=]+([0-9]+)")
-SEPARATED = re.compile(r"[,;:|=\t]")
-LISTED = re.compile(r"(\(?)([0-9]+)([.):-]+\s*)(\S.*)")
-"""Lines of a list, as 2. cat, 2) cat, (2) cat and 2-cat."""
-HEADERS = ("name", "names", "class", "classes", "class_name", "class_names", "classname", "label", "labels")
-HEADERS += ("category", "categories", "breed", "species")
-FOLDERS = (*HEADERS, "folder", "folders", "directory", "wnid")
-"""Headers of a column of folders."""
-COMMENTS = ("#", "//")
+FROM_ZERO = "; the numbers there begin at 1: count all from 0, or give --data.class_map"
 HIDDEN = "-1"
 """What stands for the label that an image has not got."""
 LONGEST = 10
@@ -69,9 +68,9 @@ def read_class_map(path: Path) -> list[str]:
             raise ValueError(f"{kind} is not read, but text with a name per line, .csv, .tsv and .json")
         text = _read_text(path)
         if kind in DELIMITERS:
-            names = _names_in_table(text, DELIMITERS[kind])
+            names = names_in_table(text, DELIMITERS[kind])
         else:
-            names = _names_in_json(text) if kind == ".json" else _names_in_lines(text)
+            names = names_in_json(text) if kind == ".json" else names_in_lines(text)
         names = list(map(_checked_name, names))
         if twice := [name for name, count in Counter(names).items() if count > 1]:
             raise ValueError(f"it has the name {twice[0]!r} twice; give each class a name of its own")
@@ -89,33 +88,20 @@ def read_renaming(path: Path) -> dict[str, str]:
         path: JSON: an object from folders to classes; or .csv or .tsv: a column of folders and one of classes.
 
     Raises:
-        InputError: it cannot be read, or names a folder twice.
+        InputError: it cannot be read, names a folder twice, or spells a class in two ways.
     """
     kind = Path(path).suffix.lower()
     if kind != ".json" and kind not in DELIMITERS:
         return {}
     try:
-        pairs = _pairs_in(_read_text(path), kind)
-        body = pairs[1:] or pairs  # the first row may be a header
-        if any(all(pair[column].isdecimal() for pair in body) for column in range(2)):
-            return {}
-        if pairs[0][0].lower() in FOLDERS and pairs[0][1].lower() in HEADERS:
-            del pairs[0]
+        pairs = renaming_in(_read_text(path), kind)
         if twice := [folder for folder, count in Counter(folder for folder, _ in pairs).items() if count > 1]:
             raise ValueError(f"it has the folder {twice[0]!r:.60} twice; give each folder one class")
+        if pair := twins((name for _, name in pairs), numbers=False):
+            raise ValueError(f"{difference(*pair)}; write both alike, or give each class a name of its own")
         return {_checked_name(folder): _checked_name(name) for folder, name in pairs}
     except (ValueError, csv.Error) as error:
         raise InputError(f"--data.class_map {path} cannot be read: {error}") from error
-
-
-def _pairs_in(text: str, kind: str) -> list[tuple[str, str]]:
-    """Return the rows of a table of two columns, or of an object of texts; of anything else none."""
-    if kind == ".json":
-        found = strict_json.loads(text)
-        is_renaming = isinstance(found, dict) and all(isinstance(name, str) for name in found.values())
-        return list(found.items()) if is_renaming else []
-    rows = [row for row in csv.reader(text_lines(text), delimiter=DELIMITERS[kind], strict=True) if any(row)]
-    return [(row[0].strip(), row[1].strip()) for row in rows] if {len(row) for row in rows} == {2} else []
 
 
 def _checked_name(text: str) -> str:
@@ -161,14 +147,30 @@ def classes_of(labels: Collection[str]) -> list[str]:
     return sorted(labels)
 
 
-def classes_in_text(labels: Collection[str]) -> list[str]:
+def classes_in_text(labels: Collection[str], multi_label: bool, separator: str | None = None) -> list[str]:
     """Return the classes of labels that stand in text, where a number among names may be the place of one of them.
 
+    Args:
+        labels: the different labels.
+        multi_label: whether an image may have several.
+        separator: what --data.separator is, None if there is no such flag.
+
     Raises:
-        WrongLabelsError: as `classes_of`; or some are whole numbers and some names, of which the fewer are named.
+        WrongLabelsError: as `classes_of`, `check_kinds` and `check_joined`.
     """
     classes = classes_of(labels)
-    numbers, names = ([label for label in classes if kind(label)] for kind in (is_whole, _is_word))
+    check_kinds(classes)
+    check_joined(classes, multi_label, separator)
+    return classes
+
+
+def check_kinds(labels: Collection[str]) -> None:
+    """Refuse whole numbers beside names.
+
+    Raises:
+        WrongLabelsError: naming the fewer.
+    """
+    numbers, names = ([label for label in labels if kind(label)] for kind in (is_whole, _is_word))
     few, many = sorted((numbers, names), key=len)
     if few:
         are = "numbers" if few is names else "names"
@@ -176,15 +178,40 @@ def classes_in_text(labels: Collection[str]) -> list[str]:
             few,
             f" where others are {are}, such as {min(many)!r:.60}; correct it, or give --data.class_map with all names",
         )
-    return classes
+
+
+def check_joined(labels: Collection[str], multi_label: bool, separator: str | None = None) -> None:
+    """Refuse a label that is made of others with a sign between them.
+
+    Args:
+        labels: the different labels.
+        multi_label: whether an image may have several.
+        separator: what --data.separator is, None if there is no such flag.
+
+    Raises:
+        WrongLabelsError: naming it and what to do.
+    """
+    if found := joined(labels, BETWEEN_LABELS + BETWEEN_NAMES * multi_label):
+        label, sign = found
+        fix = f"divide it at {sign!r} into a list" if multi_label else "give --data.multi_label true"
+        if multi_label and separator not in (None, sign):
+            fix = f"give --data.separator {sign!r}"
+        raise WrongLabelsError(
+            [label],
+            f", whose parts are labels of their own; {fix} if it holds several labels, else --data.class_map",
+        )
 
 
 def _is_word(label: str) -> bool:
     return NUMBER.fullmatch(label) is None
 
 
-def check_names(labels: Collection[str]) -> None:
+def check_names(labels: Collection[str], listed: Collection[str] = ()) -> None:
     """Refuse names of classes that are one name in two spellings, or stand for a missing one.
+
+    Args:
+        labels: those that stand in text.
+        listed: names of other classes, which a file's metadata list.
 
     Raises:
         WrongLabelsError: naming them.
@@ -193,8 +220,15 @@ def check_names(labels: Collection[str]) -> None:
         raise WrongLabelsError(
             hidden, ", which stands for a missing one; take out what has it, or give --data.class_map"
         )
-    if pair := twins(sorted(labels)):
+    both = sorted({*labels, *listed})
+    if pair := twins(both) or alike(name for name in both if len(name) > 1):  # a and A are letters
         raise WrongLabelsError(pair, f"; {difference(*pair)}; write both alike, or give --data.class_map")
+
+
+def counted_from_zero(labels: Iterable[str], training: Collection[str]) -> list[str]:
+    """Return the labels that are 0 where those of training begin at 1, and may be places counted from there."""
+    begins_at_1 = all(map(is_whole, training)) and "1" in (numbers := set(map(whole_number, training)))
+    return [label for label in labels if whole_number(label) == "0"] if begins_at_1 and "0" not in numbers else []
 
 
 def is_hidden(label: str) -> bool:
@@ -256,7 +290,9 @@ def class_numbers(labels: Iterable[str], class_names: Sequence[str], or_numbers:
 
 
 def check_order(class_names: Sequence[str], place: str) -> None:
-    """Refuse numbers as labels where the names of a class map are the same numbers in another order.
+    """Refuse numbers as labels where names of a class map are the numbers of their places in another order.
+
+    Other numbers, as 1, 2, 3 in the places 0, 1, 2, are names.
 
     Args:
         class_names: the names in the map.
@@ -265,13 +301,13 @@ def check_order(class_names: Sequence[str], place: str) -> None:
     Raises:
         InputError: naming the first that means two classes.
     """
-    numbers = [whole_number(name) for name in class_names if is_whole(name)]
-    if numbers and not numbers_in_place(class_names) and {*numbers} == {*map(str, range(len(class_names)))}:
-        first = next(number for number, name in enumerate(numbers) if name != str(number))
+    numbers = {number: whole_number(name) for number, name in enumerate(class_names) if is_whole(name)}
+    astray = [number for number, name in numbers.items() if name != str(number)]
+    if astray and {*numbers.values()} == {*map(str, numbers)}:
         raise InputError(
             f"{place} has numbers as labels, and the classes of --data.class_map are numbers in another order: "
-            f"{first} may be the name of a class or the place of {numbers[first]}; order the map as 0, 1, 2, ..., or "
-            "give the classes other names"
+            f"{astray[0]} may be the name of a class or the place of {numbers[astray[0]]}; order the map as 0, 1, 2, "
+            "..., or give the classes other names"
         )
 
 
@@ -313,100 +349,3 @@ def not_utf8(data: bytes) -> str:
     """Say what the beginning of a file that is no UTF-8 text shows, and what to do."""
     kind = " but UTF-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else ""
     return f"it is not UTF-8 text{kind}; save it as UTF-8"
-
-
-def _names_in_lines(text: str) -> list[str]:
-    lines = text_lines(text.rstrip())
-    if blank := next((number for number, line in enumerate(lines, start=1) if len(lines) > 1 and not line.strip()), 0):
-        raise ValueError(f"its line {blank} is blank, which leaves it open whether a class lacks its name; remove it")
-    lines = [line.strip() for line in lines if line]
-    found = _numbered_lines(lines)
-    if lines and SEPARATED.search(lines[0]):  # it may be a header
-        found = found or _numbered_lines(lines[1:])
-    if found or _listed_lines(lines):
-        raise ValueError(
-            f"its line {found or lines[0]!r:.60} holds a number and a name; write the names alone in the order of "
-            "their numbers, or both as .csv or .json"
-        )
-    _check_lines(lines)
-    return lines
-
-
-def _check_lines(lines: Sequence[str]) -> None:
-    """Refuse what is no line with a name: a comment, a header, an item of a list."""
-    if comment := next((line for line in lines if line.startswith(COMMENTS)), None):
-        raise ValueError(f"its line {comment!r:.60} may be a comment; remove it, or save a list of names as .json")
-    if lines and re.sub(r"[ _-]+", "_", lines[0].lower()) in HEADERS:
-        raise ValueError(f"its first line {lines[0]!r} may be a header; remove it, or save a list of names as .json")
-    is_item = all(line.startswith(("- ", "* ")) for line in lines)
-    is_quoted = all(re.fullmatch(r"""(["']).*\1,?""", line) for line in lines)
-    if lines and (is_item or is_quoted or (len(lines) > 1 and all(line.endswith(",") for line in lines[:-1]))):
-        raise ValueError(f"its line {lines[0]!r:.60} is an item of a list; write the name alone, or the list as .json")
-
-
-def _listed_lines(lines: Sequence[str]) -> bool:
-    """Tell whether all lines are items with consecutive numbers, which are no part of the names.
-
-    Names such as 001.Albatross, in the order of their numbers, mean the same either way.
-    """
-    found = [match for line in lines if (match := LISTED.fullmatch(line))]
-    numbers = [int(match[2]) for match in found]
-    if len(found) < len(lines) or sorted(numbers) != list(range(min(numbers, default=0), max(numbers, default=-1) + 1)):
-        return False
-    return numbers != sorted(numbers) or any(match[1] or match[3][-1].isspace() or ")" in match[3] for match in found)
-
-
-def _numbered_lines(lines: Sequence[str]) -> str:
-    """Return the first line if all of them hold a name and its number."""
-    for form, name, number in ((NUMBER_FIRST, 2, 1), (NUMBER_LAST, 1, 2)):
-        found = [match for line in lines if (match := form.fullmatch(line))]
-        numbers = sorted(int(match[number]) for match in found)
-        if not len(found) == len(lines) == len({match[name] for match in found}) == len(set(numbers)) > 0:
-            continue
-        in_turn = numbers[-1] - numbers[0] == len(numbers) - 1
-        if form is NUMBER_FIRST or in_turn or all(map(SEPARATED.search, lines)):
-            return lines[0]
-    return ""
-
-
-def _names_in_table(text: str, delimiter: str) -> list[str]:
-    """Return the names of a table with a column of names and one of numbers, in the order of the numbers."""
-    lines = (f"{line}\n" for line in text_lines(text))
-    rows = [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=delimiter, strict=True)]
-    rows = [row for row in rows if any(row)]
-    widths = {len(row) for row in rows}
-    if widths == {1}:
-        raise ValueError(
-            f"its first line {rows[0][0]!r:.60} may be a header; save the names alone as .txt without one, or add a "
-            "column of numbers"
-        )
-    if widths != {2}:
-        raise ValueError(
-            f"expected a column of names and one of numbers, without others, but it has {max(widths, default=0)} "
-            "columns"
-        )
-    rows = rows if any(map(str.isdecimal, rows[0])) else rows[1:]
-    numbered = [place for place in range(2) if rows and all(row[place].isdecimal() for row in rows)]
-    if len(numbered) != 1:
-        raise ValueError("expected a column of names and one of whole numbers")
-    return _in_order([(int(row[numbered[0]]), row[1 - numbered[0]]) for row in rows])
-
-
-def _names_in_json(text: str) -> list[str]:
-    found = strict_json.loads(text)
-    if isinstance(found, list) and all(isinstance(name, str) for name in found):
-        return found
-    if not isinstance(found, dict):
-        raise ValueError("expected a list of names, or an object of names and numbers")
-    if all(str(name).isdecimal() for name in found) and all(isinstance(name, str) for name in found.values()):
-        return _in_order([(int(number), name) for number, name in found.items()])
-    if all(type(number) is int for number in found.values()):
-        return _in_order([(number, name) for name, number in found.items()])
-    raise ValueError("expected an object of names and numbers")
-
-
-def _in_order(pairs: Sequence[tuple[int, str]]) -> list[str]:
-    """Return names in the order of their numbers."""
-    if sorted(number for number, _ in pairs) != list(range(len(pairs))):
-        raise ValueError(f"expected the numbers 0 to {len(pairs) - 1}, each once")
-    return [name for _, name in sorted(pairs)]

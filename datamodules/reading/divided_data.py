@@ -1,5 +1,6 @@
 """Data that are divided into training, validation and test images here, and never otherwise in a resumed run."""
 
+import posixpath
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,8 @@ class DividedData(ImageDataModule):
         test_fraction: share of the images drawn for the test, if no test set is given; unset: 0.15 of images without
             any split, else none.
         split_seed: number of the split that is drawn; unset: 0. It does not depend on the run's seed.
-        split_file: CSV with the columns file and split to use in place of drawing, such as split.csv in a run folder;
-            images that it does not list are left out.
+        split_file: CSV with the columns file and split to use in place of drawing, such as split.csv in a run folder; a
+            column class or label is compared with the images' own; images that it does not list are left out.
     """
 
     def __init__(
@@ -112,10 +113,13 @@ class DividedData(ImageDataModule):
                 for part, lacks in enumerate(lacking)
             )
             seed = self.split_seed or 0
-            splits = drawn_split.draw(groups or files, classes, (1 - val - test, val, test), seed)
+            splits = drawn_split.draw(
+                groups or list(map(posixpath.normpath, files)), classes, (1 - val - test, val, test), seed
+            )
             shares = val, test
             origin = f"drawn by class (val_fraction {val:g}, test_fraction {test:g}, split_seed {seed})"
         parts = self._parts(images, splits)
+        self._check_own(table, [parts[VAL], parts[TEST]])
         counts = tuple(int((splits == split).sum()) for split in (TRAIN, VAL, TEST))
         here = splits != LEFT_OUT
         listed = [file for file, kept in zip(files, here, strict=True) if kept]
@@ -192,6 +196,15 @@ class DividedData(ImageDataModule):
         if not len(places[TRAIN]):
             raise InputError(f"the split of the {len(splits)} images of {self.root} leaves no training images")
         return [Subset(images, some) if len(some) else None for some in places]
+
+    def _check_own(self, table: Path | None, parts: Sequence[Subset | None]) -> None:
+        """Refuse a table that puts training images where the data have images of their own."""
+        for name, part, own in zip(NAMES[1:], parts, (self.val_set, self.test_set), strict=True):
+            if part is not None and own is not None:
+                raise InputError(
+                    f"{table} puts {len(part)} training images in {name}, such as {keys_of(part)[0]}, and "
+                    f"{self.root} has {len(own)} {name} images of its own; remove these rows, or take the others away"
+                )
 
     def _keep(
         self, digest: str, counts: tuple[int, ...], val_fraction: float | None, test_fraction: float | None

@@ -13,12 +13,15 @@ from typing import NamedTuple
 import numpy as np
 
 from datamodules.reading.damaged_files import read_whole, reading
+from datamodules.reading.label_text import whole_number
 from datamodules.reading.splits import KNOWN, SPLIT_OF, SPLITS
 from vit_lightning.errors import InputError
 from vit_lightning.files import FORMULA, spreadsheet_cell, write_atomically
 
 NAMES = tuple(SPLITS)
 TRAIN, VAL, TEST = range(3)
+CLASS_COLUMNS = ("class", "classes", "class_name", "label", "labels", "label_name", "category")
+"""Columns of such a table that name the class of a file, in small letters."""
 LEFT_OUT = -1
 """Place of an image that a table does not list."""
 
@@ -102,10 +105,12 @@ class Kept(NamedTuple):
     """Name of its class; None: the table is silent about it."""
     row: int
     """Counted from 1."""
+    column: str = "class"
+    """What the column of classes is called."""
 
 
 def read(table: Path) -> dict[str, Kept]:
-    """Return what a table with the columns file and split, and perhaps class, says of each file.
+    """Return what a table with the columns file and split, and perhaps class or label, says of each file.
 
     Raises:
         InputError: naming the row that cannot be understood, or two that say different things of one file.
@@ -114,15 +119,19 @@ def read(table: Path) -> dict[str, Kept]:
     with reading(table):
         text = read_whole(table).decode("utf-8-sig", errors="surrogateescape")
         rows = csv.DictReader(io.StringIO(text, newline=""))
-        if twice := [name for name, count in Counter(rows.fieldnames or ()).items() if count > 1]:
+        rows.fieldnames = [name.strip().lower() for name in rows.fieldnames or ()]
+        if twice := [name for name, count in Counter(rows.fieldnames).items() if count > 1]:
             raise InputError(f"{table} has the column {twice[0]!r} twice; give each column a name of its own")
+        classes = [name for name in rows.fieldnames if name in CLASS_COLUMNS]
+        if len(classes) > 1:
+            raise InputError(f"{table} has the columns {' and '.join(classes)}, which may both name classes; keep one")
         for number, row in enumerate(rows, start=1):
-            file, split, label = (row.get(name) for name in ("file", "split", "class"))
+            file, split, label = (row.get(name) for name in ("file", "split", *(classes or ["class"])))
             if not file or not split:
                 raise InputError(f"{table} lacks file or split in row {number}; the columns file and split are needed")
             file = _from_cell(file)
             place = split_number(split, f"{table} has in row {number} ({file})")
-            kept = Kept(place, _from_cell(label) if label else None, number)
+            kept = Kept(place, _from_cell(label) if label else None, number, classes[0] if classes else "")
             first = found.setdefault(file, kept)
             for what, one, other in (("splits", first.split, kept.split), ("classes", first.label, kept.label)):
                 if one != other:
@@ -190,23 +199,31 @@ def by_table(
         )
     for file, label in zip(files, labels or (), strict=False):
         kept = listed.get(file)
-        if kept is not None and kept.label not in (None, label):
+        if kept is not None and kept.label is not None and not _is_same(kept.label, label):
             raise InputError(
                 f"{table} has in row {kept.row} {file} in class {kept.label!r:.60}, and {source} has it in class "
-                f"{label!r:.60}; " + ("begin a new run" if is_of_run else "correct the row, or remove the column class")
+                f"{label!r:.60}; "
+                + ("begin a new run" if is_of_run else f"correct the row, or remove the column {kept.column}")
             )
     return np.array([listed[file].split if file in listed else LEFT_OUT for file in files], np.int8), len(new)
+
+
+def _is_same(text: str, label: str) -> bool:
+    """Tell whether a table's text is the name of a class, or that number in the other form."""
+    return text == label or whole_number(text.strip()) == whole_number(label.strip())
 
 
 def _by_file(listed: Mapping[str, Kept], there: Collection[str], table: Path) -> dict[str, Kept]:
     """Return what a table says of each file by the file's own name, whichever slashes the table has."""
     found: dict[str, Kept] = {}
+    said: dict[str, Kept] = {}
     for name, kept in listed.items():
         plain = posixpath.normpath(name.replace("\\", "/"))
-        file = plain if name not in there and plain in there else name
-        first = found.setdefault(file, kept)
-        if first.split != kept.split:
-            raise InputError(f"{table} has {file} in two splits, in row {first.row} and in row {kept.row}")
+        found.setdefault(plain if name not in there and plain in there else name, kept)
+        first = said.setdefault(plain, kept)
+        for what, one, other in (("splits", first.split, kept.split), ("classes", first.label, kept.label)):
+            if one != other:
+                raise InputError(f"{table} has {plain} in two {what}, in row {first.row} and in row {kept.row}")
     return found
 
 

@@ -1,41 +1,68 @@
 """Folders of images that are sorted otherwise than into classes, which would train on something else than classes."""
 
 import os
-import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, combinations
 from pathlib import Path
 
+from datamodules.reading import folder_names
 from datamodules.reading.image_files import is_image
 from datamodules.reading.splits import SPLIT_OF
 from vit_lightning.data.images import is_hidden
 from vit_lightning.errors import InputError
 
 ONE_EACH = "ImageFolder reads a folder for each class, as train/cat/1.jpg"
-FOLD = re.compile(r"fold[ _-]?\d+", re.IGNORECASE)
-PARTS = ("masks", "mask", "labels", "annotations", "image")
-"""What lies beside images, as folders of images too."""
+IF_CLASSES = "if they are the classes, list all classes in --data.class_map"
 
 
-def check(folder: Path, classes: Sequence[str], is_flat: bool) -> None:
+def check(folder: Path, classes: Sequence[str], is_flat: bool, known: Collection[str] = ()) -> None:
     """Refuse folders whose names or contents say that they are no classes.
 
     Args:
         folder: what holds them.
         classes: their names.
         is_flat: whether the folder is the root, without folders for splits.
+        known: names of classes that the user gave, which are classes whatever they are called.
 
     Raises:
         InputError: saying what the folder holds, and what to do.
     """
     _check_detection(folder)
+    are_given = bool(classes) and set(classes) <= set(known)
+    if not are_given:
+        _check_names(folder, classes, is_flat)
     if is_flat:
-        _check_splits_as_classes(folder, classes)
         _check_splits_in_classes(folder, classes)
-        _check_parts(folder, classes)
-    elif classes and set(map(str.lower, classes)) <= SPLIT_OF.keys():
-        raise InputError(f"{folder} holds the folder {classes[0]}, which is a split's; give --data.root {folder}")
-    _check_nested(folder, classes, is_flat)
+    if not are_given:
+        below = {name: _folders_alone(folder / name) for name in classes}
+        _check_nested(folder, below, is_flat)
+        if is_flat:
+            _check_siblings(folder, below)
+
+
+def check_inside(folder: Path, name: str, images: Iterable[str]) -> None:
+    """Refuse a class whose folder holds masks, or the like, beside images.
+
+    Args:
+        folder: what holds the class.
+        name: its name.
+        images: paths of its images under the folder.
+
+    Raises:
+        InputError: naming what holds the masks.
+    """
+    places = sorted({os.path.dirname(image) for image in images})
+    inside = {place: place.removeprefix(name).strip("/").split("/") for place in places}
+    aside = [place for place, parts in inside.items() if any(map(folder_names.is_side, parts))]
+    others = [parts for place, parts in inside.items() if place not in aside]
+    named = any(folder_names.is_image_word(part) for parts in others for part in parts)
+    if others:
+        aside = [place for place in aside if named or any(map(folder_names.is_plain_side, inside[place]))]
+        if aside:
+            raise InputError(
+                f"{folder} holds {aside[0]} beside other images of the class {name}, which is called as what belongs "
+                "to images is, and not as images; move it out, or rename it if it holds images of the class"
+            )
 
 
 def beside_images(root: Path, folder: Path, others: Sequence[str]) -> str:
@@ -59,58 +86,62 @@ def _check_detection(folder: Path) -> None:
         raise InputError(f"{folder} holds images and labels/*.txt, the boxes of YOLO's detection; {ONE_EACH}")
 
 
-def _check_splits_as_classes(folder: Path, classes: Sequence[str]) -> None:
-    """Refuse classes called train2017 and val2017, or train_images and test_images."""
-    words = ((name, re.match("[a-z]*", name.lower())) for name in classes)
-    found = {name: SPLIT_OF[word[0]] for name, word in words if word is not None and word[0] in SPLIT_OF}
-    if "train" in found.values() and len(set(found.values())) > 1:
-        named = " and ".join(found)
+def _check_names(folder: Path, classes: Sequence[str], is_flat: bool) -> None:
+    """Refuse folders that are called as parts of a set are, as trainA and trainB, or images and masks."""
+    if not is_flat and classes and set(map(str.lower, classes)) <= SPLIT_OF.keys():
         raise InputError(
-            f"{folder} holds the folders {named}, which are called as splits are, not as classes; {ONE_EACH}; for "
-            "labels in a table give --data Manifest"
+            f"{folder} holds the folder {classes[0]}, which is a split's; give --data.root {folder}; {IF_CLASSES}"
         )
-
-
-def _check_parts(folder: Path, classes: Sequence[str]) -> None:
-    """Refuse folders such as asl_train and asl_test, fold1 and fold2, or images and masks."""
-    parts: dict[str, dict[str, str]] = {}
-    for name in classes:
-        words = re.findall("[a-z]+", name.lower())
-        for word in {words[0], words[-1]} & SPLIT_OF.keys() if words else ():
-            rest = re.sub("[^a-z]", "", name.lower().replace(word, "", 1))
-            parts.setdefault(rest, {}).setdefault(SPLIT_OF[word], name)
-    named = next((list(found.values()) for found in parts.values() if len(found) > 1), [])
-    if all(map(FOLD.fullmatch, classes)) or {*map(str.lower, classes)} <= {"images", *PARTS}:
-        named = list(classes[:2])
-    if named:
+    if named := folder_names.parts_of_a_set(classes):
         raise InputError(
             f"{folder} holds the folders {named[0]} and {named[1]}, which are called as parts of a set are, not as "
-            f"classes; {ONE_EACH}; move or link what is to train to {folder / 'train'}, by class"
+            f"classes; {ONE_EACH}; for labels in a table give --data Manifest; {IF_CLASSES}"
+        )
+    if side := folder_names.side_beside(classes):
+        raise InputError(
+            f"{folder} holds the folder {side}, which is called as what belongs to images is, not as a class; move it "
+            f"out of {folder}; if it is a class, list all classes in --data.class_map"
         )
 
 
-def _check_nested(folder: Path, classes: Sequence[str], is_flat: bool) -> None:
-    """Refuse folders around those of classes, which would be one class each."""
-    below = {name: _folders_alone(folder / name) for name in classes}
+def _check_nested(folder: Path, below: Mapping[str, set[str]], is_flat: bool) -> None:
+    """Refuse folders around those of classes, which would be one class each.
+
+    Args:
+        folder: what holds them.
+        below: the names of the folders in each class that holds nothing else.
+        is_flat: whether the folder is the root.
+    """
     for name, inside in below.items():
-        if same := sorted(inside & (below.keys() - {name})):
+        # classes that hold the same folders, as 0/1, 0/2, 1/1 and 1/2, are divided alike
+        if same := sorted(other for other in inside & (below.keys() - {name}) if not inside & below[other]):
             raise InputError(
                 f"{folder} holds the folders {same[0]} and {name}/{same[0]}: if both are one class, move the images of "
-                f"the second to the first; else rename one"
+                f"the second to the first; else rename one, or list all classes in --data.class_map"
             )
     around = [name for name, inside in below.items() if len(inside) > 1]
-    if not is_flat and len(classes) == 1 and around:
+    if not is_flat and len(below) == 1 and around:
         inside = sorted(below[around[0]])
         raise InputError(
             f"{folder} holds one folder, {around[0]}, and {inside[0]} and {inside[1]} in it; move them up if they are "
             f"the classes, as {folder.name}/{inside[0]}"
         )
-    for one, other in combinations(around, 2) if is_flat else ():
-        if len(same := sorted(below[one] & below[other])) > 1:
+
+
+def _check_siblings(folder: Path, below: Mapping[str, set[str]]) -> None:
+    """Refuse folders that hold folders of the same names, which then are the classes of two sets.
+
+    One such name alone, or one that is a number, may be a part of each class, as cat/2019 and dog/2019.
+    """
+    for one, other in combinations(below, 2):
+        same = sorted(below[one] & below[other])
+        either = below[one] | below[other]
+        if len(same) > 1 or (len(either) > 1 and any(map(folder_names.may_be_class, same))):
+            shown = " and ".join(same[:2])
             raise InputError(
-                f"{folder} holds {one} and {other}, each of which holds {same[0]} and {same[1]}: if these are the "
-                f"classes, call one folder around them train and the others val and test, or give --data.root "
-                f"{folder / one}; if {one} and {other} are the classes, move them into a folder train"
+                f"{folder} holds {one} and {other}, each of which holds {shown}: if these are the classes, call one "
+                f"folder around them train and the others val and test, or give --data.root {folder / one}; if {one} "
+                f"and {other} are the classes, list all classes in --data.class_map"
             )
 
 
@@ -129,8 +160,8 @@ def _folders_alone(folder: Path) -> set[str]:
 def _check_splits_in_classes(folder: Path, classes: Sequence[str]) -> None:
     """Refuse CLASS/train/1.jpg, whose splits would be mixed."""
     for name in classes:
-        inside = {path.name for path in (folder / name).iterdir() if path.name.lower() in SPLIT_OF and path.is_dir()}
-        train = next((each for each in sorted(inside) if SPLIT_OF[each.lower()] == "train"), None)
+        inside = sorted(path.name for path in (folder / name).iterdir() if path.is_dir())
+        train = next((each for each in inside if folder_names.split_alone(each) == "train"), None)
         if train:
             raise InputError(
                 f"{folder} has the splits inside its classes, as {name}/{train}; move them out, as {train}/{name}, or "

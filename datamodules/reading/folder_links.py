@@ -1,57 +1,58 @@
 """Links among folders of classes, by which one image would count for two classes or train what is scored."""
 
 import os
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from vit_lightning.data.images import is_hidden
+import numpy as np
+
+from datamodules.reading.image_files import ImageFiles
+from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 
 
-class Place(NamedTuple):
-    """A folder of a class in a split."""
+class Numbered(NamedTuple):
+    """The images of a split, and the number that each file has in its file system."""
 
-    split: str
-    name: str
+    images: ImageFiles
+    numbers: np.ndarray
+    trains: bool
 
 
-def check(folders: Mapping[Place, Path]) -> None:
-    """Refuse a folder, or a file right in it, that links bring into two classes, or into training and another split.
+def check(sets: Sequence[Numbered]) -> None:
+    """Refuse a file that links of any kind bring into two classes, or into training and another split.
 
     Args:
-        folders: where the images of each class lie, by split.
+        sets: the splits, that of training first.
 
     Raises:
-        InputError: naming both.
+        InputError: naming both its paths.
     """
-    seen: dict[str, tuple[Place, Path]] = {}
-    for place, folder in folders.items():
-        _add(seen, os.path.realpath(folder), place, folder)
-    for place, folder in folders.items():
-        for entry in _links(folder):
-            target = os.path.normpath(os.path.join(os.path.realpath(folder), os.readlink(entry)))
-            source = seen.get(os.path.dirname(target))
-            if source is not None and _clash(source[0], place):
-                raise _one(Path(entry), source[1] / os.path.basename(target))
-            _add(seen, target, place, Path(entry))
+    numbers = np.concatenate([one.numbers for one in sets])
+    labels = np.concatenate([one.images.labels for one in sets])
+    trains = np.repeat([one.trains for one in sets], list(map(len, (one.numbers for one in sets))))
+    order = np.argsort(numbers, kind="stable")
+    one, other = order[:-1], order[1:]
+    known = (labels[one] != IGNORE) & (labels[other] != IGNORE)
+    clash = (known & (labels[one] != labels[other])) | (trains[one] != trains[other])
+    again = (numbers[one] == numbers[other]) & (numbers[one] != 0)
+    paths = _Paths(sets)
+    for first, second in zip(one[again & clash].tolist(), other[again & clash].tolist(), strict=True):
+        if os.path.samefile(paths[first], paths[second]):  # another file system may give the same number
+            raise InputError(
+                f"{paths[first]} and {paths[second]} are one through a link; keep it in one class of one split"
+            )
 
 
-def _add(seen: dict[str, tuple[Place, Path]], target: str, place: Place, path: Path) -> None:
-    other, first = seen.setdefault(target, (place, path))
-    if _clash(other, place):
-        raise _one(first, path)
+class _Paths:
+    """The paths of the images of some splits, one split after another."""
 
+    def __init__(self, sets: Sequence[Numbered]) -> None:
+        self.sets = sets
 
-def _clash(one: Place, other: Place) -> bool:
-    """Tell whether what two folders share counts twice; validation and test may be one set."""
-    return one.name != other.name or (one.split != other.split and "train" in (one.split, other.split))
-
-
-def _one(first: Path, second: Path) -> InputError:
-    return InputError(f"{first} and {second} are one through a link; keep it in one class of one split")
-
-
-def _links(folder: Path) -> Iterable[str]:
-    with os.scandir(folder) as entries:
-        return sorted(entry.path for entry in entries if entry.is_symlink() and not is_hidden(entry.name))
+    def __getitem__(self, place: int) -> str:
+        for one in self.sets:
+            if place < len(one.images):
+                return os.path.join(one.images.root, one.images.keys[place])
+            place -= len(one.images)
+        raise IndexError

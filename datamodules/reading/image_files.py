@@ -53,10 +53,36 @@ def files_below(root: Path, name: str) -> Iterator[str]:
 
     Links to folders are followed, but for those that lead back to a folder around them.
     """
-    for path, folders, files in os.walk(root / name, followlinks=True):
-        folders[:] = sorted(folder for folder in folders if not is_hidden(folder) and not _leads_back(path, folder))
-        start = os.path.relpath(path, root)
-        yield from (os.path.join(start, file) for file in sorted(files))
+    return (path for path, _ in numbered_files_below(root, name))
+
+
+def numbered_files_below(root: Path, name: str) -> Iterator[tuple[str, int]]:
+    """Yield what `files_below` does, with the number of each file in its file system, 0 for links to what is no file.
+
+    Numbers of files are read with their names, and need no further look at plain files.
+    """
+    waiting = [name or os.curdir]
+    while waiting:
+        here = waiting.pop()
+        folders, files = [], []
+        try:
+            with os.scandir(root / here) as entries:
+                for entry in entries:
+                    if not entry.is_dir():
+                        files.append((os.path.join(here, entry.name), _number(entry)))
+                    elif not is_hidden(entry.name) and not _leads_back(os.fspath(root / here), entry.name):
+                        folders.append(os.path.normpath(os.path.join(here, entry.name)))
+        except OSError:  # it is not there, or may not be read
+            continue
+        yield from sorted(files)
+        waiting += sorted(folders, reverse=True)
+
+
+def _number(entry: os.DirEntry[str]) -> int:
+    try:
+        return entry.inode() if not entry.is_symlink() else entry.stat().st_ino if entry.is_file() else 0
+    except OSError:
+        return 0
 
 
 def find_image(path: str, folders: Sequence[Path], name: str) -> Path:

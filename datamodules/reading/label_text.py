@@ -22,8 +22,12 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]*))(?:\.0*)?")
 """Whole numbers in their usual form, which other tools also write as 3.0."""
 CONSTRUCTED = re.compile(r"(array|frozenset|set|tuple|list)\(.*\)", re.DOTALL)
-MISSING = ("nan", "<na>")
-"""How pandas writes what is missing, in small letters."""
+MISSING = ("nan", "<na>", "na", "n/a", "#n/a", "null", "none", "nat")
+"""How pandas, NumPy, R, spreadsheets and databases write what is missing, in small letters."""
+BETWEEN_LABELS = (",", ";", "|", "\uff0c", "\uff1b", "\uff5c", "\u3001")
+"""Signs that stand between labels in text, full-width ones too."""
+BETWEEN_NAMES = ("/", "+", "&", ":", "\uff0f", "\uff0b", "\uff06", "\uff1a")
+"""Signs that stand in the name of one class as well."""
 CONTROL = ("Cc", "Zl", "Zp")
 SELECTORS = re.compile("[\ufe00-\ufe0f]")
 """Signs that choose a form of the one before."""
@@ -222,20 +226,30 @@ def joined(names: Collection[str], separators: Iterable[str]) -> tuple[str, str]
 
 
 def alike(values: Iterable[str]) -> tuple[str, str] | None:
-    """Return the first two different values that are one number or one text in two spellings, as p1 and P1 are."""
-    form = {value: value.casefold() for value in sorted(set(values))}
-    first: dict[str | Decimal, str] = {}
-    for value, folded in form.items():
-        other = first.setdefault(_same(folded), value)
-        if other != value:
-            return other, value
+    """Return the first two different values that are one number or one text in two spellings, as p1 and P1 are.
+
+    Letters of either size differ by chance in aB3x and Ab3X, so that one of two must be all in one size, or begin with
+    a large letter.
+    """
+    seen: dict[str | Decimal, list[str]] = {}
+    for value in sorted(set(values)):
+        others = seen.setdefault(_same(value.casefold()), [])
+        for other in others:
+            if _same(other) == _same(value) or other in _sizes(value) or value in _sizes(other):
+                return other, value
+        others.append(value)
     return None
+
+
+def _sizes(value: str) -> tuple[str, ...]:
+    """Return a text in small letters, in large ones, and with a large one at its beginning."""
+    return value.casefold(), value.lower(), value.upper(), value.capitalize()
 
 
 def look_alike(label: str, names: Iterable[str]) -> str:
     """Say which name a label that is none of them resembles; nothing if there is no such name."""
-    same = _same(label)
-    other = next((name for name in names if _same(name) == same), None)
+    same = _same(label.casefold())
+    other = next((name for name in names if _same(name.casefold()) == same), None)
     return "" if other is None else f"; {difference(label, other)}"
 
 
@@ -243,6 +257,8 @@ def difference(label: str, other: str) -> str:
     """Say how two labels differ that are one in two spellings."""
     if NUMBER.fullmatch(label.strip()) and NUMBER.fullmatch(other.strip()):
         return f"{label!r:.60} and {other!r:.60} are one number in two spellings"
+    if label.casefold() == other.casefold():
+        return f"{label!r:.60} and {other!r:.60} differ in small and large letters alone"
     points = f"{_points(label, other)} and {_points(other, label)}"
     return f"{label!r:.60} and {other!r:.60} look alike, but their code points {points} differ"
 

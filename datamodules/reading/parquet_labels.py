@@ -9,11 +9,15 @@ from typing import Any
 import numpy as np
 
 from datamodules.reading.class_map import (
+    FROM_ZERO,
     WrongLabelsError,
+    check_joined,
+    check_kinds,
     check_names,
     check_order,
     class_numbers,
     classes_of,
+    counted_from_zero,
     is_hidden,
     numbers_in_place,
 )
@@ -136,7 +140,9 @@ def read_labels(file: Path, column: str, multi_label: bool = False) -> FileLabel
             values = values.dictionary_decode()
         if pa.types.is_decimal(values.type):
             values = values.cast(pa.float64())
-        if multi_label and not is_list and (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+        if values.type in (pa.large_string(), pa.string_view()):
+            values = values.cast(pa.string())
+        if multi_label and not is_list and pa.types.is_string(values.type):
             raise InputError(
                 f"{file} has text in its column {column!r}, expected lists of labels; leave out --data.multi_label, or "
                 "give --data Manifest and its --data.separator for paths and labels in a table"
@@ -180,13 +186,16 @@ def _items(values: Any) -> Any:
     return pc.if_else(pc.is_valid(values), values, nothing).flatten()
 
 
-def class_list(files: Sequence[FileLabels], listed: Iterable[Sequence[str]], source: Path) -> list[str]:
+def class_list(
+    files: Sequence[FileLabels], listed: Iterable[Sequence[str]], source: Path, multi_label: bool = False
+) -> list[str]:
     """Return the classes of a set.
 
     Args:
         files: labels of its training files whose metadata list no names.
         listed: the names that the metadata of the other training files list.
         source: what to call the files in messages.
+        multi_label: whether a row may have several labels.
 
     Raises:
         InputError: if labels cannot be classes, naming the first.
@@ -196,8 +205,12 @@ def class_list(files: Sequence[FileLabels], listed: Iterable[Sequence[str]], sou
     numbers = {name for file in files if file.numbered for name in file.names}
     try:
         if known or not all(map(NUMBER.fullmatch, texts)):  # numbers among named classes are errors of their rows
-            check_names([*known, *sorted(texts)] if texts else ())
-            return [*known, *sorted(texts)]
+            names = [*known, *sorted(texts)]
+            if texts:
+                check_names(texts, known)
+                check_kinds(names)
+                check_joined(names, multi_label)
+            return names
         return classes_of(texts | numbers)
     except WrongLabelsError as error:
         for file in files:
@@ -207,7 +220,12 @@ def class_list(files: Sequence[FileLabels], listed: Iterable[Sequence[str]], sou
 
 
 def match(
-    found: FileLabels, class_names: Sequence[str], source: str | Path, or_numbers: bool, may_hide: bool = False
+    found: FileLabels,
+    class_names: Sequence[str],
+    source: str | Path,
+    or_numbers: bool,
+    may_hide: bool = False,
+    training: Collection[str] = (),
 ) -> np.ndarray:
     """Return the class of each label of a file, IGNORE where it is missing.
 
@@ -217,6 +235,7 @@ def match(
         source: what named the classes.
         or_numbers: whether numbers may stand for classes with names.
         may_hide: whether text such as nan and -1 may stand for a missing label.
+        training: the different labels that train, if no class map names the classes.
 
     Raises:
         InputError: naming file, row and label of the first that is no class.
@@ -240,6 +259,9 @@ def match(
             f"{found.file} has in row {row} the label {label!r:.60}, which {source} lacks "
             f"({len(class_names)} classes: {shortened(class_names)}){fix}{look_alike(label, class_names)}"
         )
+    if first := found.first(counted_from_zero(found.names, training)):
+        row, label = first
+        raise InputError(f"{found.file} has in row {row} the label {label!r:.60}, which {source} lacks{FROM_ZERO}")
     return np.append(numbers, IGNORE).astype(np.int64)[found.places]
 
 

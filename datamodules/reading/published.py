@@ -109,6 +109,7 @@ class PublishedData(ImageDataModule):
     """
 
     published: PublishedSet
+    has_published_splits = True
 
     def __init__(
         self,

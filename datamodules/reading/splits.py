@@ -15,6 +15,8 @@ SPLITS = {
 SPLIT_OF = {name: split for split, names in SPLITS.items() for name in names}
 COUNTED = re.compile(r"(.+)-(\d+)-of-(\d+)")
 """Names of files that say how many there are."""
+COPY = re.compile(r"[ _-]*(\(\d+\)|copy|old|backup|bak|new)$", re.IGNORECASE)
+"""Ends of the names of copies."""
 KNOWN = ", ".join(SPLIT_OF)
 
 
@@ -36,7 +38,7 @@ def split_files(root: Path, ending: str) -> tuple[dict[str, list[Path]], list[st
     They are named as train*.parquet is, or lie in a folder train.
 
     Raises:
-        InputError: if one split has two names.
+        InputError: if one split has two names, or files that may be one set in two writings.
     """
     entries = sorted(_entries(root))
     files = [path for path in entries if path.name.endswith(ending) and path.is_file()]
@@ -46,7 +48,9 @@ def split_files(root: Path, ending: str) -> tuple[dict[str, list[Path]], list[st
             named += [(path, f"{folder.name}/") for path in sorted(folder.glob(f"*{ending}"))]
     others = [path.name for path, name in named if _first_word(name) not in SPLIT_OF]
     others += [f"{folder.name}/" for folder in entries if _is_other(folder, ending)]
-    return _by_split(named), others
+    found = _by_split(named)
+    _check_writings(named)
+    return found, others
 
 
 def _entries(root: Path) -> list[Path]:
@@ -70,6 +74,43 @@ def _by_split(named: Iterable[tuple[Path, str]]) -> dict[str, list[Path]]:
         if names.setdefault(split, name) != name or (path.is_dir() and path != first):
             raise InputError(f"{first} and {path} are both named as {split} data are; keep one, or rename it")
     return found
+
+
+def _check_writings(named: Iterable[tuple[Path, str]]) -> None:
+    """Refuse files of one split in one folder that may be one set in two writings, as train and train_old may.
+
+    Those of one writing differ in their numbers alone, as train-0 and train-1 do. In a folder train they may be called
+    anything else, but not as copies of each other are.
+    """
+    series: dict[tuple[Path, str | None], list[Path]] = {}
+    for path, name in named:
+        if path.is_file():
+            series.setdefault((path.parent, SPLIT_OF.get(_first_word(name))), []).append(path)
+    for (_, split), files in series.items():
+        for path in files if split else ():
+            differ = _form(path) != _form(files[0])
+            original = path.with_stem(COPY.sub("", path.stem))
+            if (differ and _is_of_set(path, files[0])) or (original != path and original in files):
+                other = original if original != path and original in files else files[0]
+                raise InputError(
+                    f"{other} and {path} may be two writings of one set; remove one, or move the files of the set "
+                    f"into a folder {other.parent / split}"
+                )
+
+
+def _form(path: Path) -> str:
+    """Return a file's name without its numbers."""
+    counted = COUNTED.match(path.name)
+    return f"{counted[1]}-of" if counted else re.sub(r"\d+", "#", path.name)
+
+
+def _is_of_set(*paths: Path) -> bool:
+    """Tell whether a file is named as that of a split, or says how many there are as another does not."""
+    return any(_first_word(path.name) in SPLIT_OF for path in paths) or len({*map(_is_counted, paths)}) > 1
+
+
+def _is_counted(path: Path) -> bool:
+    return COUNTED.match(path.name) is not None
 
 
 def check_counted(files: Iterable[Path]) -> None:

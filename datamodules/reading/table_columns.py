@@ -1,6 +1,6 @@
 """Which columns of a table hold paths and labels, and what their cells say."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -91,7 +91,12 @@ def choose(
 
 
 def read(
-    table: Path, columns: Columns, multi_label: bool, separator: str, may_lack_labels: bool = False
+    table: Path,
+    columns: Columns,
+    multi_label: bool,
+    separator: str,
+    may_lack_labels: bool = False,
+    missing: Collection[str] = MISSING,
 ) -> Iterator[TableRow]:
     """Yield what each row says.
 
@@ -101,6 +106,7 @@ def read(
         multi_label: whether a row may have several labels, or none.
         separator: what stands between several labels in text.
         may_lack_labels: whether labels may be missing, as those of test images are.
+        missing: words that stand for a missing label, in small letters.
 
     Raises:
         InputError: naming the first row whose path, labels, split or group cannot be.
@@ -117,18 +123,21 @@ def read(
             split, group = _further(columns, cells[ends:])
             is_hidden = may_lack_labels or SPLIT_OF.get(split.lower()) == "test"
             given = cells[count:ends]
-            is_blank = is_hidden and all(map(_is_blank, given))
+            is_blank = is_hidden and all(_is_blank(cell, missing) for cell in given)
             if is_blank:
                 labels = []
             elif columns.one_hot:
                 labels = [name for name, cell in zip(columns.labels, given, strict=True) if _is_set(cell, name)]
             else:
                 labels = [label for cell in given for label in _labels(cell, multi_label, separator, kinds, is_hidden)]
-            missing = next((label for label in labels if label.lower() in ("", *MISSING)), None)
-            if is_hidden and missing is not None:  # what else the row has is not the whole truth
+            nothing = next((label for label in labels if not label or label.lower() in missing), None)
+            if is_hidden and nothing is not None:  # what else the row has is not the whole truth
                 labels, is_blank = [], True
-            elif missing is not None:
-                raise ValueError(f"the label {missing!r}, which stands for a missing one,")
+            elif nothing is not None:
+                raise ValueError(
+                    f"the label {nothing!r}, which stands for a missing one (if it is a class, list all in "
+                    "--data.class_map),"
+                )
         except ValueError as error:
             raise InputError(f"{table} has {error} in row {row} ({path})") from error
         if len(labels) != 1 and not multi_label and columns.labels and not is_blank:
@@ -166,8 +175,9 @@ def only_column(table: Path, there: Sequence[str], flag: str, known: Sequence[st
     return found[0]
 
 
-def _is_blank(cell: Any) -> bool:
-    return cell is None or cell != cell or (isinstance(cell, str) and cell.strip().lower() in ("", *MISSING))
+def _is_blank(cell: Any, missing: Collection[str]) -> bool:
+    text = cell.strip().lower() if isinstance(cell, str) else None
+    return cell is None or cell != cell or text == "" or text in missing
 
 
 def _is_set(cell: Any, name: str) -> bool:

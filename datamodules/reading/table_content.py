@@ -31,6 +31,7 @@ class TableForm:
         multi_label: whether a row may have several labels, or none.
         separator: what stands between several labels in text.
         is_test: whether labels may be missing.
+        missing: words that stand for a missing label, in small letters.
     """
 
     columns: tuple[Columns, Columns]
@@ -41,6 +42,7 @@ class TableForm:
     multi_label: bool
     separator: str
     is_test: bool
+    missing: tuple[str, ...]
 
     def path(self, path: str) -> str:
         """Return the path of a file by what the table says."""
@@ -61,7 +63,7 @@ def content(table: Path, form: TableForm) -> dict[str, np.ndarray | Strings | Ra
     rows = table_repeats.Rows()
 
     def paths() -> Iterator[str]:
-        for row in table_columns.read(table, columns, form.multi_label, form.separator, form.is_test):
+        for row in table_columns.read(table, columns, form.multi_label, form.separator, form.is_test, form.missing):
             labels.extend(numbers.setdefault(name, len(numbers)) for name in row.labels)
             ends.append(len(labels))
             hidden.append(row.is_hidden)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
 
 from datamodules.reading import coco, strict_json
-from datamodules.reading.class_map import DELIMITERS, not_utf8
+from datamodules.reading.class_map import not_utf8
+from datamodules.reading.class_map_forms import DELIMITERS
 from datamodules.reading.damaged_files import reading
 from datamodules.reading.label_text import refuse_vector, whole_number
 from datamodules.reading.parquet_labels import holds_numbers, listed_classes

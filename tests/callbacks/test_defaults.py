@@ -10,7 +10,7 @@ from vit_lightning.callbacks.defaults import DEFAULTS, Setting, default_callback
 
 FIT = [
     *("PlainProgress", "TimelyEnd", "SkippedImages", "Monitors", "RunPlan", "FinalValidation", "RandomState"),
-    *("Throughput", "Record", "HyperParameters", "LearningRates", "FiniteGuard", "RunSummary"),
+    *("Throughput", "Record", "SplitRecord", "HyperParameters", "LearningRates", "FiniteGuard", "RunSummary"),
 ]
 LOGGING = ("HyperParameters", "LearningRates")
 
@@ -50,7 +50,8 @@ def test_flags_turn_some_off():
     assert names("fit", enable_progress_bar=False) == FIT[1:]
     assert names("fit", given=(RichProgressBar(),)) == FIT[1:]
     assert names("fit", logs=False) == [name for name in FIT if name not in LOGGING]
-    assert names("fit", fast_dev_run=True) == [name for name in FIT if name not in ("Record", "RunSummary", *LOGGING)]
+    kept = ("Record", "SplitRecord", "RunSummary", *LOGGING)
+    assert names("fit", fast_dev_run=True) == [name for name in FIT if name not in kept]
 
 
 def test_each_says_why_it_is_on():

@@ -47,6 +47,16 @@ def test_every_line_adds_up():
     ]
 
 
+@pytest.mark.parametrize("tuned", [{"freeze_trunk": True}, {"bias_only": True}, {"lora": {"rank": 2}}])
+def test_a_net_that_is_frozen_at_random_is_warned_of(tuned):
+    said = "warning  most of the net is frozen as it begins, at random; give --model.weights"
+    net = model(**tuned)
+    assert said in plan_lines(planned(), net)
+    assert said not in plan_lines(planned(ckpt_path="last.ckpt"), net) + plan_lines(planned(), model())
+    net.weights = "hf://timm/vit_small_patch16_224.augreg_in21k"
+    assert said not in plan_lines(planned(), net)
+
+
 @pytest.mark.parametrize(
     ("facts", "said"),
     [

@@ -326,13 +326,14 @@ def test_figures_are_of_the_spans_that_train():
     assert (meter._images, meter._spans, meter._waits) == (0, [(25.0, 25.0)], [])
 
 
-def test_a_frozen_trunk_costs_less_and_images_need_not_be_square():
+def test_frozen_parts_cost_less_and_images_need_not_be_square():
     from vit_lightning.compute.cost import training_flops
 
-    for freeze in (False, True):
-        model = Classifier(NetConfig("mu/8"), freeze_trunk=freeze, image_size=(16, 40), num_classes=10)
+    for freeze, bias_only in ((False, False), (True, False), (False, True)):
+        tuned = {"freeze_trunk": freeze, "bias_only": bias_only}
+        model = Classifier(NetConfig("mu/8"), image_size=(16, 40), num_classes=10, **tuned)
         for computed in (False, True):
-            expected = training_flops(NetConfig("mu/8"), (16, 40), 10, freeze, computed)
+            expected = training_flops(NetConfig("mu/8"), (16, 40), 10, freeze, computed, bias_only)
             assert throughput._flops(model, computed) == expected
     assert throughput._flops(Slow(0.0), False) is None
 

@@ -29,6 +29,12 @@ def test_what_a_layout_cannot_say_is_refused_and_leaves_nothing(random_checkpoin
     assert {path.name for path in tmp_path.iterdir()} == {"net.ckpt"}
 
 
+def test_a_layout_without_names_of_classes_says_so(random_checkpoint, tmp_path, capsys):
+    for to, holds_none in (("torchvision", True), ("timm", False)):
+        convert(str(random_checkpoint), tmp_path / to, to)
+        assert ("holds no names of classes: who reads" in capsys.readouterr().out) == holds_none
+
+
 def test_nothing_is_overwritten(random_checkpoint, tmp_path):
     (tmp_path / "there").mkdir()
     with pytest.raises(InputError, match="exists already"):

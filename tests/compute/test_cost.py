@@ -187,6 +187,7 @@ def test_training_costs_three_forward_passes_or_one_and_the_head_s_gradient(repr
     head = 2 * (representation or 192) * 10
     assert training_flops(config, 224, 10) == 3 * forward
     assert training_flops(config, 224, 10, frozen_trunk=True) == forward + head
+    assert training_flops(config, 224, 10, bias_only=True) == 2 * forward
 
 
 @pytest.mark.parametrize("fields", [{}, {"pool": "map"}, {"stages": (0,)}], ids=str)

@@ -1,13 +1,16 @@
 """Labels of one's own sets: what a loss would skip or misread is an error that names the record."""
 
 import json
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from datamodules.shards import Shards
-from vit_lightning.data import ImageDataModule, image_set
+from vit_lightning.augment import Augment
+from vit_lightning.data import ImageDataModule, image_set, subsets
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 
@@ -186,3 +189,72 @@ def test_doctor_finds_hidden_labels_in_training(app, tmp_path, hides):
     (finding,) = [finding for finding in found if finding["topic"] == "labels"]
     assert finding["severity"] == "error" and finding["text"] == "1 training image without a label that a run takes"
     assert finding["items"][0].startswith("3: has label -100, which stands for") and done.code == 1
+
+
+class Listed(Pairs):
+    """Pairs beside which stands a list of labels."""
+
+    def __init__(self, records: list, labels) -> None:
+        super().__init__(records)
+        self.labels = labels
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+@pytest.mark.parametrize("split", ["train", "val", "test"])
+def test_a_list_of_labels_that_contradicts_the_records(split, in_memory):
+    data = Own([0, 1, 2, 0], in_memory=in_memory, augment=Augment(crop="none"))
+    setattr(data, f"{split}_set", Listed([0, 1, 2, 0], [0, 1, 0, 2]))
+    with pytest.raises(InputError, match=r"image (2 has the label 2, and 0|3 has the label 0, and 2) in the attri"):
+        list(getattr(data, f"{split}_dataloader")())
+
+
+@pytest.mark.parametrize(
+    ("records", "labels"),
+    [
+        ([0, 1, 2, 1], np.array([0, 1, 2, 1], np.uint8)),
+        ([0, 1, 2, 1], torch.tensor([0, 1, 2, 1])),
+        ([0, 1, 2, 1], [0.0, 1.0, 2.0, 1.0]),
+        (list(torch.eye(3)[[0, 1, 2, 1]]), [0, 1, 2, 1]),
+    ],
+)
+def test_a_list_of_labels_in_another_form_goes_on(records, labels):
+    data = Own(records)
+    data.train_set = Listed(records, labels)
+    assert sum(len(labels) for _, labels in data.train_dataloader()) == 4
+
+
+def test_a_list_that_torchvision_turns_into_other_labels_says_nothing():
+    data = Own([0, 1, 2, 1])
+    data.train_set = Listed([0, 1, 2, 1], [1, 2, 3, 2])
+    data.train_set.target_transform = lambda label: label - 1
+    assert sum(len(labels) for _, labels in data.train_dataloader()) == 4
+
+
+def test_a_list_of_labels_that_is_longer_than_its_set():
+    data = Own([0, 1])
+    data.train_set = Listed([0, 1, 2, 1], [0, 1, 2, 1, 3])
+    with pytest.raises(InputError, match="labels of the Listed has 5 numbers for 4 records, expected one for each"):
+        data.train_dataloader()
+
+
+@pytest.mark.parametrize("large", [2**63, 2**64 - 1, 10**12])
+def test_numbers_of_classes_that_are_far_too_large(large):
+    data = Own([0, 1, large, 2], per_class=1)
+    with pytest.raises(InputError, match=f"training image 2 has label {large}, outside the 3 classes 0 to 2"):
+        Own([0, 1, np.uint64(large), 2], on_error="raise").train_dataloader().dataset[2]
+    data.train_set = Listed([0, 1, large, 2], np.array([0, 1, large, 2], np.uint64))
+    for count in (lambda: data.train_subset, lambda: subsets.class_counts(data.train_set, 3)):
+        with pytest.raises(InputError, match=f"training image 2 has label {large}, outside the 3 classes 0 to 2"):
+            count()
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_softmax_is_given_no_vector_of_zeros(in_memory):
+    labels = [torch.tensor(label) for label in ([1.0, 0, 0], [0.0, 0, 0], [0.0, 1, 1], [float(IGNORE)] * 3)]
+    for loss, said in (("softmax", "image 1 has a label of zeros, and softmax expects a class"), ("sigmoid", None)):
+        data = Own(labels, "test_set", in_memory=in_memory)
+        strategy, model = SimpleNamespace(root_device=torch.device("cpu")), SimpleNamespace(hparams={"loss": loss})
+        facts = {"distributed_sampler_kwargs": None, "num_devices": 1, "training": False}
+        data.trainer = SimpleNamespace(strategy=strategy, lightning_module=model, **facts)
+        with pytest.raises(InputError, match=said) if said else nullcontext():
+            assert sum(len(labels) for _, labels in data.test_dataloader()) == 4

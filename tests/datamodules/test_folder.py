@@ -76,6 +76,22 @@ def test_class_folders_that_look_alike(tmp_path, names, said, parent):
             ready(tmp_path)
 
 
+@pytest.mark.parametrize("parent", [".", "train"])
+def test_class_folders_whose_letters_differ_in_size(tmp_path, parent):
+    for number, name in enumerate(("Cat", "cat", "a", "A")):
+        put(tmp_path / parent / name / "0.jpg", number)
+    if len(list((tmp_path / parent).iterdir())) < 4:
+        pytest.skip("the file system takes both names for one")
+    with pytest.raises(
+        InputError, match=r"'Cat' and 'cat' differ in small and large letters alone; rename one, or lis"
+    ):
+        ready(tmp_path)
+    (tmp_path / "names.txt").write_text("Cat\ncat\na\nA\n")
+    assert ready(tmp_path, class_map=tmp_path / "names.txt").class_names == ["Cat", "cat", "a", "A"]
+    shutil.rmtree(tmp_path / parent / "cat")
+    assert ready(tmp_path).class_names == ["A", "Cat", "a"]
+
+
 def test_case_c8_one_mapping_from_train(tree, caplog):
     (tree / "train/45").mkdir()
     with caplog.at_level("INFO"):
@@ -265,7 +281,7 @@ def test_fiftyones_unlabelled_images_are_left_out(tree):
             ["train/train/cat/a.jpg", "train/val/cat/b.jpg"],
             r"/train holds the folder train, .*; give --data\.root .*/train",
         ),
-        (["train2017/a.jpg", "val2017/a.jpg"], r"holds the folders train2017 and val2017, which are called as splits"),
+        (["train2017/a.jpg", "val2017/a.jpg"], r"holds the folders train2017 and val2017, which are called as parts"),
         (["train_images/a.jpg", "test_images/a.jpg"], r"for labels in a table give --data Manifest"),
         (["train/images/a.jpg", "train/labels/a.txt"], r"/train holds images and labels/\*\.txt, the boxes of YOLO's"),
         (["images/train/a.jpg", "labels/train/a.txt"], r"holds images and labels/\*\.txt, the boxes of YOLO's"),
@@ -397,3 +413,46 @@ def test_one_folder_or_file_in_two_classes_or_splits(tmp_path):
     (tmp_path / "val/a/x.jpg").unlink()
     (tmp_path / "test").symlink_to("val")
     assert len(ready(tmp_path).test_set) == 2
+
+
+@pytest.mark.parametrize("kind", ["folder below", "chain", "chain of folders", "hard link", "hard link below"])
+@pytest.mark.parametrize(("place", "target"), [("train/a", "train/b"), ("val/a", "train/a"), ("val/b", "val/a")])
+def test_links_at_any_depth_and_of_any_kind(tmp_path, kind, place, target):
+    for number, name in enumerate(("train/a", "train/b", "val/a", "val/b")):
+        put(tmp_path / name / f"{number}.jpg", number)
+    first = next((tmp_path / target).glob("*.jpg"))
+    (tmp_path / place / "deep").mkdir()
+    if kind == "folder below":
+        (tmp_path / place / "deep/sub").symlink_to(tmp_path / target)
+    elif kind == "chain":
+        (tmp_path / "pool.jpg").symlink_to(first)
+        (tmp_path / place / "x.jpg").symlink_to(tmp_path / "pool.jpg")
+    elif kind == "chain of folders":
+        (tmp_path / "pool").symlink_to(tmp_path / target)
+        (tmp_path / place / "deep/sub").symlink_to(tmp_path / "pool")
+    else:
+        (tmp_path / place / ("deep/x.jpg" if "below" in kind else "x.jpg")).hardlink_to(first)
+    with pytest.raises(InputError, match=r"\.jpg and .*\.jpg are one through a link; keep it in one class"):
+        ready(tmp_path)
+
+
+def test_links_within_a_class_and_among_what_is_scored(tmp_path):
+    for number, name in enumerate(("train/a", "train/b", "val/a", "val/b")):
+        put(tmp_path / name / f"{number}.jpg", number)
+    (tmp_path / "train/a/again.jpg").hardlink_to(tmp_path / "train/a/0.jpg")
+    (tmp_path / "test").symlink_to("val")
+    (tmp_path / "train/b/gone.jpg").symlink_to("nowhere.jpg")
+    assert len(ready(tmp_path).test_set) == 2
+    (tmp_path / "test").unlink()
+    put(tmp_path / "test/3.jpg", 9)
+    (tmp_path / "test/x.jpg").hardlink_to(tmp_path / "train/a/0.jpg")
+    with pytest.raises(InputError, match=r"train/a/(0|again)\.jpg and .*test/\./x\.jpg are one through a link"):
+        ready(tmp_path)
+
+
+def test_doctor_finds_links(app, tree):
+    (tree / "val/0/deep").mkdir()
+    (tree / "val/0/deep/x.jpg").hardlink_to(tree / "train/90/0.jpg")
+    words = ("--data", "ImageFolder", "--data.root", tree, "--data.image_size", 8, "--data.batch_size", 2)
+    done = app("doctor", *words, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
+    assert done.code == 1 and "are one through a link; keep it in one class" in done.out + done.err

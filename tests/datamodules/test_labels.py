@@ -153,7 +153,7 @@ def test_minus_one_is_no_class(root, reader, labels):
         read(root, reader, train=labels)
 
 
-@pytest.mark.parametrize("reader", ["csv", "jsonl", "parquet table", "WebShards cls", "WebShards json"])
+@pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize(
     ("labels", "said"),
     [
@@ -205,7 +205,7 @@ def test_numbers_beside_classes_that_are_called_numbers(root, paths, train, val)
 
 
 @pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("missing", ["nan", "NaN", "<NA>"])
+@pytest.mark.parametrize("missing", ["nan", "NaN", "<NA>", "None", "NULL", "N/A", "#N/A", "NaT"])
 def test_text_for_what_is_missing_is_no_class(root, reader, missing):
     with pytest.raises(InputError, match=rf"label '{missing}'.*, which stands for a missing one"):
         read(root, reader, train=["cat", missing])

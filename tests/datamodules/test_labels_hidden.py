@@ -67,6 +67,16 @@ def test_a_class_map_of_numbers_in_another_order(root, reader):  # noqa: F811
     assert shown(read(root, reader, train=labels, class_map=root / "names.txt"), 3) == [{"0"}, {"1"}, {"2"}]
 
 
+@pytest.mark.parametrize("reader", READERS)
+def test_a_class_map_of_names_and_numbers_out_of_their_places(root, reader):  # noqa: F811
+    labels = [0, 1, 2] if reader not in ("csv", "WebShards cls") else ["0", "1", "2"]
+    (root / "names.txt").write_text("2\n1\n0\ncat\n")
+    with pytest.raises(InputError, match=r"has numbers as labels, .*: 0 may be the name of a class or the place of 2"):
+        read(root, reader, train=labels, class_map=root / "names.txt")
+    (root / "names.txt").write_text("0\n1\n2\ncat\n")
+    assert shown(read(root, reader, train=labels, class_map=root / "names.txt"), 3) == [{"0"}, {"1"}, {"2"}]
+
+
 @pytest.mark.parametrize("reader", ["parquet table", "Parquet"])
 def test_text_is_the_name_of_a_class_in_any_order(root, reader):  # noqa: F811
     (root / "names.txt").write_text("2\n0\n1\n")

@@ -46,6 +46,13 @@ def test_groups_that_are_one(root, pair):  # noqa: F811
         assert len({"0.png", "1.png"} & set(map(str, images.keys))) != 1
 
 
+def test_groups_whose_letters_differ_by_chance(root):  # noqa: F811
+    rows = [f"{number}.png,{'ab'[number % 2]},{group}" for number, group in enumerate(["aZ3x", "Az3X", "q", "r"])]
+    (root / "train.csv").write_text("\n".join(["path,label,patient", *rows]))
+    data = manifest(root, group_column="patient", val_fraction=0.3)
+    assert len(data.train_set) + len(data.val_set) == 4
+
+
 def test_an_ending_without_its_dot(root):  # noqa: F811
     (root / "train.csv").write_text("path,label\n0,a\n1,b\n")
     assert [manifest(root, image_ending="png").train_set[row][0].name for row in range(2)] == ["0.png", "1.png"]
@@ -93,6 +100,47 @@ def test_parquet_files_that_are_counted(root, names, said, folder):  # noqa: F81
         write(root / f"{folder}{name}.parquet", "a", "b")
     with pytest.raises(InputError, match=said):
         setup(Parquet(root=root, image_size=8))
+
+
+@pytest.mark.parametrize(
+    ("names", "others"),
+    [
+        (["train-00000-of-00001"], ["train"]),
+        (["train"], ["train_old"]),
+        (["train"], ["train (1)"]),
+        (["train-0", "train-1"], ["train-1 copy"]),
+        (["train-00000-of-00001", "test-00000-of-00001"], ["test"]),
+    ],
+)
+@pytest.mark.parametrize("folder", ["", "data/"])
+def test_parquet_files_of_two_writings(root, names, others, folder):  # noqa: F811
+    for name in (*names, *others):
+        write(root / f"{folder}{name}.parquet", "a", "b")
+    with pytest.raises(InputError, match=r"may be two writings of one set; remove one, or move the files of the set"):
+        setup(Parquet(root=root, image_size=8))
+    for name in others:
+        (root / f"{folder}{name}.parquet").unlink()
+    assert len(setup(Parquet(root=root, image_size=8, val_fraction=0.0)).train_set) % 2 == 0
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("part-0", "part-1")])
+def test_parquet_files_in_the_folder_of_a_split(root, names):  # noqa: F811
+    for name in names:
+        write(root / f"train/{name}.parquet", "a", "b")
+    assert len(setup(Parquet(root=root, image_size=8, val_fraction=0.0)).train_set) == 4
+    for name in (f"{names[0]} (1)", "train-00000-of-00001"):
+        write(root / f"train/{name}.parquet", "a", "b")
+        with pytest.raises(InputError, match="may be two writings of one set"):
+            setup(Parquet(root=root, image_size=8))
+        (root / f"train/{name}.parquet").unlink()
+
+
+def test_doctor_finds_parquet_files_of_two_writings(app, root):  # noqa: F811
+    for name in ("train", "train-00000-of-00001"):
+        write(root / f"{name}.parquet", "a", "b")
+    words = ("--data", "Parquet", "--data.root", root, "--data.image_size", 8, "--data.batch_size", 2)
+    done = app("doctor", *words, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
+    assert done.code == 1 and "may be two writings of one set" in done.out + done.err
 
 
 def test_splits_that_were_saved_each_by_itself(root):  # noqa: F811

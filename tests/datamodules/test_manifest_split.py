@@ -186,3 +186,47 @@ def test_a_row_of_another_class_than_in_the_kept_split_is_an_error(root):
     said = r"split\.csv has in row 40 39\.png in class 'b', and .* has it in class 'a'; correct the row, or remove the"
     with pytest.raises(InputError, match=said):
         ready(root, split_file=root / "split.csv")
+
+
+@pytest.mark.parametrize("split", ["val", "test"])
+def test_a_kept_split_beside_a_table_of_its_own(app, root, split):
+    rows = [f"{n}.png,{'ab'[n % 2]}" for n in range(40)]
+    write(root / "train.csv", "path,label", rows[:20])
+    write(root / f"{split}.csv", "path,label", rows[20:])
+    listed = [f"{row},{split if n == 7 else 'train'}" for n, row in enumerate(rows[:20])]
+    write(root / "split.csv", "file,class,split", listed)
+    said = (
+        rf"split\.csv puts 1 training images in {split}, such as 7\.png, and .* has 20 {split} images of its own; remov"
+    )
+    with pytest.raises(InputError, match=said):
+        ready(root, split_file=root / "split.csv", **{split: Path(f"{split}.csv")})
+    words = ("--data", "Manifest", "--data.root", root, f"--data.{split}", f"{split}.csv", "--data.image_size", 8)
+    words += ("--data.split_file", root / "split.csv", "--data.batch_size", 2, "--data.cache", root / "cache")
+    done = app("doctor", *words, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
+    assert done.code == 1 and "split.csv puts 1 training images" in done.out + done.err
+
+
+def test_a_file_under_two_names_stays_in_one_split(root):
+    rows = [f"{path}{n}.png,{'ab'[n % 2]}" for n in range(20) for path in ("", "./")]
+    write(root / "train.csv", "path,label", rows)
+    for seed in range(3):
+        data = ready(root, val_fraction=0.3, test_fraction=0.3, split_seed=seed)
+        parts = [{str(key).removeprefix("./") for key in part.keys} for part in (data.train_set, data.val_set)]
+        assert not parts[0] & parts[1]
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "said"),
+    [
+        ("file,label,split", ["0.png,b,train"], "split.csv has in row 1 0.png in class 'b', and"),
+        ("file,Class,split", ["0.png,b,train"], "correct the row, or remove the column class"),
+        ("file,class,split", ["0.png,a,train", "./0.png,a,val"], "split.csv has 0.png in two splits, in row 1 and in"),
+    ],
+)
+def test_doctor_reads_the_kept_split(app, root, header, rows, said):
+    write(root / "train.csv", "path,label", [f"{n}.png,{'ab'[n % 2]}" for n in range(20)])
+    write(root / "split.csv", header, [*rows, "1.png,b,train", "2.png,a,val"])
+    words = ("--data", "Manifest", "--data.root", root, "--data.split_file", root / "split.csv", "--data.image_size", 8)
+    words += ("--data.batch_size", 2, "--data.cache", root / "cache", "--model.net.variant", "mu/8")
+    done = app("doctor", *words, "--trainer.accelerator", "cpu")
+    assert done.code == 1 and said in done.out + done.err

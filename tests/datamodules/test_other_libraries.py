@@ -21,7 +21,7 @@ from vit_lightning.data import images
 from vit_lightning.errors import InputError
 
 RANDOM = np.random.default_rng(0)
-NAMES = ["zebra", "ant", "Owl", "10", "9"]
+NAMES = ["zebra", "ant", "Owl", "No 10", "No 9"]
 SPLITS = {"train": "train_set", "validation": "val_set", "test": "test_set"}
 
 

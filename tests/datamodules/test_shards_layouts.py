@@ -103,6 +103,18 @@ def test_labels_of_litdata_that_are_no_classes(app, tmp_path, labels, message):
     assert done.code == 1 and re.search(message, done.out + done.err)
 
 
+@pytest.mark.parametrize("names", ["2 1 0", "2 1 0 cat"])
+def test_a_class_map_of_numbers_in_another_order(app, tmp_path, names):
+    root = labelled(tmp_path, [0, 1, 2])
+    (tmp_path / "classes").write_text(names.replace(" ", "\n"))
+    with pytest.raises(InputError, match=r"set has numbers as labels, .*: 0 may be the name of a class or the place"):
+        ready(root, class_map=tmp_path / "classes", val_fraction=0)
+    words = ("--data", "Shards", "--data.root", root, "--data.class_map", tmp_path / "classes", "--data.image_size", 8)
+    assert "0 may be the name of a class" in (done := app("doctor", *NET[:4], *words)).out + done.err
+    (tmp_path / "classes").write_text("1\n2\n3\n")
+    assert ready(root, class_map=tmp_path / "classes", val_fraction=0).class_names == ["1", "2", "3"]
+
+
 def test_lists_of_litdata_that_may_be_vectors(tmp_path):
     root = labelled(tmp_path, [np.array(label, np.int32) for label in ([1, 0], [0, 1])])
     (tmp_path / "classes").write_text("x\ny\n")

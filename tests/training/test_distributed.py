@@ -73,6 +73,19 @@ def test_two_processes_do_the_mathematics_of_one(alone, together):
         assert distance(state(run), state("alone/0")) < 1e-4
 
 
+@pytest.mark.parametrize("tuned", [("--model.lora.rank", 2), ("--model.bias_only", "true")], ids=["lora", "biases"])
+def test_two_processes_tune_a_part_as_one_does(app, together, tuned):
+    """Weights that are frozen lie among trained ones in what DDP and FSDP2 send."""
+    words = (*FIT, *DATA, *CLIP, *tuned, "--model.optim.lr", 0.01, "--model.optim.name", "sgd", "--data.batch_size")
+    done = app(*words, 8, *experiment("alone"))
+    assert done.code == 0, done.err
+    together(*words, 4, *DDP, *experiment("ddp"))
+    together(*words, 4, *fsdp(), *experiment("fsdp"))
+    for run in ("ddp/0", "fsdp/0"):
+        assert close(logged(run, "val/loss"), logged("alone/0", "val/loss"))
+        assert distance(state(run), state("alone/0")) < 1e-5
+
+
 def test_accumulation_stands_in_for_devices(app, together):
     """Case C10: the same learning rates and losses for one device that accumulates two batches and for two devices."""
     words = (*FIT, *DATA, *CLIP, *WARM, "--data.batch_size", 4)

@@ -58,7 +58,9 @@ class Settings(dict):
         ({}, {"precision": "16-mixed"}, "--trainer.precision bf16-mixed"),
         ({}, {"strategy": ModelParallelStrategy()}, "one device, or a replica on each (--trainer.strategy ddp)"),
         ({}, {"compile": True}, "a net that is not compiled"),
-        ({}, {"freeze_trunk": True}, "a trunk that trains"),
+        ({}, {"freeze_trunk": True}, "a trunk that trains as a whole"),
+        ({}, {"bias_only": True}, "a trunk that trains as a whole"),
+        ({}, {"lora": {"rank": 8}}, "a trunk that trains as a whole"),
         ({}, {"capability": (8, 0)}, "a GPU that multiplies in fp8 (compute capability 8.9 or later, such as an H100)"),
     ],
 )

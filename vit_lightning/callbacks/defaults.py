@@ -20,6 +20,7 @@ from vit_lightning.callbacks.progress import PlainProgress, RunBar
 from vit_lightning.callbacks.score_file import ScoreFile
 from vit_lightning.callbacks.score_table import SPLITS, ScoreTable
 from vit_lightning.callbacks.skipped_images import SkippedImages
+from vit_lightning.callbacks.split_record import SplitRecord
 from vit_lightning.callbacks.summary import RunSummary
 from vit_lightning.callbacks.throughput import Throughput
 from vit_lightning.callbacks.timely_end import TimelyEnd
@@ -92,6 +93,11 @@ def _summary(setting: Setting) -> Callback:
     return RunSummary(setting.folder)
 
 
+def _splits(setting: Setting) -> Callback:
+    assert setting.folder is not None
+    return SplitRecord(setting.folder)
+
+
 DEFAULTS = (
     Default(_progress, lambda s: s.wants_progress, "shows how far a run is: a bar in a terminal, lines in a log"),
     Default(lambda s: TimelyEnd(), lambda s: True, "ends a failed run within seconds, whatever its workers do"),
@@ -118,6 +124,7 @@ DEFAULTS = (
     Default(lambda s: RandomState(), lambda s: s.trains, "lets a resumed run draw the numbers of an uninterrupted one"),
     Default(lambda s: Throughput(), lambda s: s.trains, "logs images per second, waiting for data, and cost"),
     Default(lambda s: s.record(), lambda s: s.is_kept, "writes config.yaml and env.json into the run folder"),
+    Default(_splits, lambda s: s.is_kept and s.folder is not None, "writes which images were trained on and held out"),
     Default(lambda s: HyperParameters(), lambda s: s.is_kept and s.logs, "hands the run's settings to its loggers"),
     Default(lambda s: LearningRates(), lambda s: s.is_kept and s.logs, "logs the learning rate of every step"),
     Default(lambda s: FiniteGuard(s.folder), lambda s: s.trains, "ends a run whose loss is not finite"),

@@ -12,6 +12,7 @@ from vit_lightning.compute.peaks import device_name
 from vit_lightning.contracts import ImageData, RecipeTrained
 from vit_lightning.models.variants import described
 from vit_lightning.terminal import counted, near
+from vit_lightning.training.freezing import is_partial
 from vit_lightning.training.optim import decay_line
 
 
@@ -53,6 +54,8 @@ def plan_lines(trainer: Trainer, model: LightningModule, folder: Path | None = N
     lines = [_net_line(model), *_data_lines(trainer), _steps_line(trainer, model), *data_facts(trainer, model)]
     lines.append(f"device   {device_name(trainer.strategy.root_device)}, precision {trainer.precision}")
     if isinstance(model, RecipeTrained):
+        if is_partial(model.hparams) and not model.weights and not trainer.ckpt_path:
+            lines.append("warning  most of the net is frozen as it begins, at random; give --model.weights")
         if model.device.type == "cuda":
             lines.append(f"engine   {model.engine}")
         lines.append(f"loss     {model.objective}")
@@ -70,12 +73,20 @@ def plan_lines(trainer: Trainer, model: LightningModule, folder: Path | None = N
 
 
 def _net_line(model: LightningModule) -> str:
-    parameters = sum(parameter.numel() for parameter in model.parameters())
+    parameters = _parameters(model)
     if not isinstance(model, RecipeTrained):
-        return f"net      {type(model).__name__}, {parameters:,} parameters"
+        return f"net      {type(model).__name__}, {parameters}"
     cost = 2 * macs(model.config, model.hparams.image_size, model.hparams.num_classes) / 1e9
     name = described(model.config.variant, vars(model.config))
-    return f"net      {name}, {parameters:,} parameters, {cost:.3g} GFLOPs per image forward"
+    return f"net      {name}, {parameters}, {cost:.3g} GFLOPs per image forward"
+
+
+def _parameters(model: LightningModule) -> str:
+    """How many parameters there are, and how many of them learn if not all do."""
+    total = sum(parameter.numel() for parameter in model.parameters())
+    trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    split = f" ({trained:,} trained, {total - trained:,} frozen)" if trained < total else ""
+    return f"{total:,} parameters{split}"
 
 
 def _data_lines(trainer: Trainer) -> list[str]:

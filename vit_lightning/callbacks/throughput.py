@@ -223,5 +223,5 @@ def _flops(model: LightningModule, computed: bool) -> int | None:
     if not isinstance(model, RecipeTrained):
         return None
     facts = model.hparams
-    frozen = facts.get("freeze_trunk", False)
-    return training_flops(model.config, facts.image_size, facts.num_classes, frozen, computed)
+    frozen, bias_only = facts.get("freeze_trunk", False), facts.get("bias_only", False)
+    return training_flops(model.config, facts.image_size, facts.num_classes, frozen, computed, bias_only)

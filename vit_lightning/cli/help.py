@@ -14,6 +14,7 @@ OWNERS = {
     "model.optim": ("training.optim", "Optim"),
     "model.schedule": ("training.optim", "Schedule"),
     "model.averaging": ("training.averaging", "Averaging"),
+    "model.lora": ("models.lora", "Lora"),
     "data": ("data.datamodule", "ImageDataModule"),
     "data.augment": ("augment.per_image", "Augment"),
     "last": ("runs.checkpoints", "LastCheckpoint"),
@@ -68,7 +69,7 @@ GROUPS = {
         f"data.augment.{name}" for name in ("preset", "crop", "flip", "rand_augment", "mixup_alpha", "cutmix_alpha")
     ),
     "Net": tuple(f"model.net.{name}" for name in ("variant", "patch", "pool", "dropout", "stochastic_depth")),
-    "Weights": ("model.weights", "model.weights_head", "model.freeze_trunk"),
+    "Weights": ("model.weights", "model.weights_head", "model.freeze_trunk", "model.bias_only", "model.lora.rank"),
     "Recipe": (
         *("model.optim.lr", "model.optim.name", "model.optim.weight_decay"),
         *("model.schedule.decay", "model.schedule.warmup_steps", "model.loss", "model.label_smoothing"),

@@ -12,6 +12,7 @@ import torch
 
 from vit_lightning.cli.config_files import DATA_FACTS
 from vit_lightning.cli.plugins import MODELS, plugin_packages
+from vit_lightning.data import ImageDataModule
 from vit_lightning.errors import InputError, did_you_mean
 from vit_lightning.files import check_regular, in_utf8, looked_for_in
 from vit_lightning.models.timm_net import published_weights
@@ -136,7 +137,7 @@ def take_whole_head(model: RecipeModel, data: Any, trained: dict[str, Any]) -> N
     Raises:
         InputError: the data have fewer classes, and one of them is none of the net's.
     """
-    ours = list(getattr(data, "class_names", ()))
+    ours = list(data.stated_names if isinstance(data, ImageDataModule) else getattr(data, "class_names", ()))
     if trained:
         theirs, classes = trained["class_names"], trained["hyper_parameters"].get("num_classes")
     elif model.weights and ours:

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Literal
 
+NAMELESS = ("npz", "torchvision")
+"""Layouts that have no place for names of classes."""
 ENDINGS = {".npz": ("npz",), ".safetensors": (), ".ckpt": ("checkpoint",)}
 """Layouts that a name promises by its ending."""
 
@@ -53,4 +55,6 @@ def convert(
     report.state_normalisation(mean, std, net.config.channels)
     print(report)
     figure = save(net, report, dst, to)
+    if report.class_names and to in NAMELESS:
+        print(f"{to} holds no names of classes: who reads {dst} must know their order; --to checkpoint keeps them")
     print(f"{dst}: {to}, every tensor bit-identical when read back, outputs differ by {figure:.1e}")

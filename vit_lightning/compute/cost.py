@@ -51,6 +51,7 @@ def training_flops(
     num_classes: int,
     frozen_trunk: bool = False,
     computed: bool = False,
+    bias_only: bool = False,
 ) -> int:
     """Returns the FLOPs of training on one image: the backward pass costs twice the forward pass.
 
@@ -60,11 +61,12 @@ def training_flops(
         num_classes: size of the logits.
         frozen_trunk: only the head is trained, so that the backward pass ends there.
         computed: count what is computed, as for a share of a device's peak; else the paper's count, as for its cost.
+        bias_only: no kernel is trained, whose gradients are half of the backward pass.
     """
     config = resolve(config)
     forward = macs(config, image_size, num_classes, training=True, computed=computed)
     if not frozen_trunk:
-        return 6 * forward
+        return (4 if bias_only else 6) * forward
     r = config.representation
     return 2 * forward + 2 * (r or config.pooled_width) * num_classes
 

@@ -89,6 +89,8 @@ class ImageDataModule(LightningDataModule, ABC):
     train_set: ImageSet | None = None
     val_set: ImageSet | None = None
     test_set: ImageSet | None = None
+    has_published_splits: bool = False
+    """Whether the splits are published ones, whose keys are at hand: a run records which images they hold."""
 
     @property
     @abstractmethod
@@ -311,6 +313,11 @@ class ImageDataModule(LightningDataModule, ABC):
         """Processor cores for each device."""
         devices = 1 if self.trainer is None else self.trainer.num_devices
         return max(1, cores() // devices)
+
+    @property
+    def stated_names(self) -> list[str]:
+        """The class names that a subclass states; none where it leaves them to be numbers."""
+        return [] if type(self).class_names is ImageDataModule.class_names else list(self.class_names)
 
     def overrides(self, name: str) -> bool:
         """Tell whether a method is not that of this class."""

@@ -84,9 +84,14 @@ def labels_of(images: Any) -> np.ndarray | None:
         InputError: the set has something else as its `labels`.
     """
     labels = getattr(images, "labels", None)
-    if labels is None:
+    if labels is None or _turns_labels(images):
         return None
     _check_member(images, "labels", labels, "number")
+    if len(labels) > len(images):
+        raise InputError(
+            f"labels of the {type(images).__name__} has {len(labels)} numbers for {len(images)} records, expected one "
+            "for each, in their order"
+        )
     try:
         found = np.asarray(labels)
     except (TypeError, ValueError, RuntimeError):  # rows of different lengths
@@ -98,6 +103,28 @@ def labels_of(images: Any) -> np.ndarray | None:
         f"the {type(images).__name__} has the label {example!r:.60} in its attribute labels, expected an int per "
         "record; call the attribute otherwise, or make them numbers"
     )
+
+
+def listed_otherwise(images: Any, index: int, label: Any) -> Any:
+    """Return what a set's list of labels has for a record if that is not the record's own label; None: it is.
+
+    Args:
+        images: the set.
+        index: number of the record.
+        label: the record's own label, an int, or a vector, which may agree with the number of its greatest entry.
+    """
+    labels = getattr(images, "labels", None)
+    if not hasattr(labels, "__len__") or len(labels) != len(images) or _turns_labels(images):
+        return None  # labels_of refuses what is no list of them
+    listed, own = np.asarray(labels[index]), np.asarray(label)
+    if own.ndim > listed.ndim and own.size:
+        own = own.argmax()
+    return None if np.array_equal(listed, own) else labels[index]
+
+
+def _turns_labels(images: Any) -> bool:
+    """Tell whether a set, such as torchvision's, changes the labels of its list before it yields them."""
+    return getattr(images, "target_transform", None) is not None
 
 
 def _check_member(images: Any, member: str, found: Any, what: str) -> None:

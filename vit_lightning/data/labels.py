@@ -10,6 +10,12 @@ from torch import Tensor
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 
+WITHOUT_CLASS = (
+    "has a label of zeros, and softmax expects a class; give --model.loss sigmoid for images that may show none, or "
+    "take it out"
+)
+"""What is said of an image that shows no class."""
+
 
 def checked(label: Any, name: Callable[[], str], num_classes: int | None, may_hide: bool) -> Tensor:
     """Return a label as int64 `()` or float `(classes)`.
@@ -24,6 +30,8 @@ def checked(label: Any, name: Callable[[], str], num_classes: int | None, may_hi
         InputError: it is no such label; losses would skip one that is hidden without a word.
     """
     classes = num_classes or 0
+    if isinstance(label, int | np.integer) and not -(2**63) <= int(label) < 2**63:
+        raise InputError(f"{name()} has label {int(label)}, {_outside(classes)}")
     found = _tensor(label, name, classes)
     if found.ndim == 0 and not found.is_floating_point():
         return _checked_number(found, name, num_classes, may_hide)
@@ -45,6 +53,13 @@ def checked(label: Any, name: Callable[[], str], num_classes: int | None, may_hi
             "each class"
         )
     return found
+
+
+def check_counted(numbers: np.ndarray, name: Callable[[int], str], num_classes: int) -> None:
+    """Refuse numbers of classes `(n,)` that cannot be counted, the first by its record's name."""
+    if (outside := numbers >= num_classes).any():
+        first = int(outside.argmax())
+        raise InputError(f"{name(first)} has label {int(numbers[first])}, {_outside(num_classes)}")
 
 
 def of_one_kind(label: Tensor, several: bool | None, name: Callable[[], str]) -> bool:
@@ -73,9 +88,22 @@ def _checked_number(label: Tensor, name: Callable[[], str], num_classes: int | N
     if number == IGNORE:
         raise InputError(f"{name()} has {_hidden(f'label {IGNORE}')}")
     if not 0 <= number < classes:
-        known = f"outside the {classes} classes 0 to {classes - 1}" if classes else "but the data names no classes"
-        raise InputError(f"{name()} has label {number}, {known}")
+        raise InputError(f"{name()} has label {number}, {_outside(classes)}")
     return label.long()
+
+
+def _outside(classes: int) -> str:
+    return f"outside the {classes} classes 0 to {classes - 1}" if classes else "but the data names no classes"
+
+
+def shown(label: Any) -> str:
+    """Return a label as messages show it."""
+    return f"{np.asarray(label).tolist()!s:.60}"
+
+
+def listed(label: Any) -> str:
+    """Say that a set's list of labels has another one for a record."""
+    return f"{shown(label)} in the attribute labels of its set; make both the same, or leave the attribute out"
 
 
 def _hidden(what: str) -> str:
@@ -86,7 +114,7 @@ def _tensor(label: Any, name: Callable[[], str], classes: int) -> Tensor:
     """Return a label as a tensor, or raise InputError if it is neither a number nor an array of numbers."""
     try:
         found = torch.as_tensor(int(label) if isinstance(label, np.integer) else label)
-    except (TypeError, ValueError, RuntimeError) as error:
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise InputError(f"{name()} has the label {label!r:.50}; expected an int or {classes} floats") from error
     if found.is_complex():
         raise InputError(f"{name()} has the label {label!r:.50}; expected an int or {classes} floats")

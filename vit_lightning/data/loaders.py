@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader
 from vit_lightning.augment.per_batch import BatchAugment, unsupported
 from vit_lightning.augment.per_image import Augment, RandomCut, Size, Transform, check_colours
 from vit_lightning.data import gpu_decode
+from vit_lightning.data.carried_names import contradiction, named_sets
 from vit_lightning.data.device_loader import DeviceLoader
 from vit_lightning.data.gpu_decode import Decoder, EncodedRecords
 from vit_lightning.data.image_set import ImageSet
@@ -56,6 +57,9 @@ class LoadsImages(Protocol):
     def num_classes(self) -> int | None: ...
 
     @property
+    def stated_names(self) -> list[str]: ...
+
+    @property
     def pixel_form(self) -> PixelForm: ...
 
     @property
@@ -82,6 +86,7 @@ def training_loader(data: LoadsImages) -> DataLoader:
     Raises:
         InputError: if the set is missing, smaller than a batch, or a flag asks for what cannot be done with it.
     """
+    check_names(data, "train_set")
     records = _checked(_training_records(data))
     shard = _shard(data)
     classes = None
@@ -149,12 +154,34 @@ def _in_order(
 
 def scored_loaders(data: LoadsImages, attribute: str) -> DataLoader | list[DataLoader]:
     """Return the loader of a set, and with it those of the further sets that are scored in the same pass."""
+    check_names(data, "train_set", attribute, *data.further_sets)
     if not data.further_sets:
         return evaluation_loader(data, attribute)
     model = None if data.trainer is None else data.trainer.lightning_module
     if model is not None and "dataloader_idx" not in signature(model.validation_step).parameters:
         raise InputError(f"{type(model).__name__} scores no further sets such as {next(iter(data.further_sets))}")
     return [evaluation_loader(data, name) for name in (attribute, *data.further_sets)]
+
+
+def check_names(data: LoadsImages, *attributes: str) -> None:
+    """Refuse sets in which a label means another class than in those before, as far as they carry names.
+
+    Args:
+        data: their datamodule.
+        attributes: where it has them, or the names of further sets.
+
+    Raises:
+        InputError: naming the class, both sets and what each calls it.
+    """
+    if said := names_at_odds(data, *attributes):
+        raise InputError(said)
+
+
+def names_at_odds(data: LoadsImages, *attributes: str) -> str | None:
+    """Return what `check_names` raises."""
+    sets = {name: data.further_sets.get(name, getattr(data, name, None)) for name in attributes}
+    named = (one for name, images in sets.items() for one in named_sets(images, SPLITS.get(name, name)))
+    return contradiction(type(data).__name__, data.stated_names, named)
 
 
 def _training_records(data: LoadsImages) -> Records:
@@ -236,6 +263,7 @@ def _in_memory(data: LoadsImages, attribute: str, source: ImageSet, transform: T
     whole, key = _set(data, attribute), (attribute, data.in_memory, data.pixel_form)
     if data.in_memory_sets.get(key, (None, None))[0] is not whole:
         records = Records(source, *_settings(data, attribute, transform), data.pixel_form)
+        records.needs_class = needs_class(data)
         data.in_memory_sets[key] = whole, load_into_memory(records, data.in_memory, data.cores_per_device)
     return data.in_memory_sets[key][1]
 
@@ -249,6 +277,7 @@ def _settings(data: LoadsImages, attribute: str, transform: Transform) -> tuple[
 def _loader(
     data: LoadsImages, records: Records, sampler: TrainSampler | EvalSampler, drop_last: bool = False
 ) -> DataLoader:
+    records.needs_class = needs_class(data)
     settings = {"batch_size": data.batch_size, "sampler": sampler, "drop_last": drop_last}
     device = torch.device("cpu") if data.trainer is None else data.trainer.strategy.root_device
     batches_seen = partial(_batches_seen, data)
@@ -270,6 +299,12 @@ def _loader(
         worker_init_fn=shield_worker,
         generator=torch.Generator(),  # else starting an epoch would move the caller's random state
     )
+
+
+def needs_class(data: LoadsImages) -> bool:
+    """Tell whether the model takes one class per image, or shares of classes, and no image without any."""
+    model = None if data.trainer is None else getattr(data.trainer, "lightning_module", None)
+    return getattr(model, "hparams", {}).get("loss") == "softmax"
 
 
 def _shard(data: LoadsImages) -> dict[str, int]:

@@ -107,6 +107,8 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
         self.classes: np.ndarray | None = None
         """Class of each record, where one that cannot be read gives way to another of its class."""
         self.several: bool | None = None  # whether labels are vectors, once one was seen
+        self.needs_class = False
+        """Whether a vector of labels must name a class."""
         self.seed = run_seed()
         channels, dtype = (form.channels, form.dtype) if form else (None, torch.uint8)
         self.blank = torch.zeros((channels or 3, *size), dtype=dtype), torch.tensor(BROKEN)
@@ -243,4 +245,9 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
 
         found = labels.checked(label, name, self.num_classes, may_hide=self.split != "training")
         self.several = labels.of_one_kind(found, self.several, name)
+        listed = image_set.listed_otherwise(self.source, index, label)
+        if listed is not None:
+            raise InputError(f"{name()} has the label {labels.shown(label)}, and {labels.listed(listed)}")
+        if self.needs_class and found.ndim and not found.any():
+            raise InputError(f"{name()} {labels.WITHOUT_CLASS}")
         return found

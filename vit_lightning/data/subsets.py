@@ -9,6 +9,7 @@ from lightning.pytorch.utilities import rank_zero_info
 
 from vit_lightning.data import image_set
 from vit_lightning.data.image_set import ImageSet, Numbered
+from vit_lightning.data.labels import check_counted
 from vit_lightning.errors import InputError
 from vit_lightning.seeds import seed_from
 
@@ -93,6 +94,7 @@ def take_per_class(source: ImageSet, count: int, class_names: Sequence[str]) -> 
         InputError: if a class has fewer, or records have no class or several.
     """
     labels = classes_of(source, "--data.per_class", "use --data.fraction")
+    check_counted(labels, lambda index: _name(source, index), len(class_names))
     numbers = np.bincount(labels[labels >= 0], minlength=len(class_names))
     if (numbers < count).any():
         label = int(numbers.argmin())
@@ -123,6 +125,7 @@ def class_counts(source: ImageSet, num_classes: int) -> ClassCounts:
     labels = _read_labels(source) if listed is None else listed
     numbers, shares, images = [], np.zeros(num_classes), 0
     if listed is not None and listed.ndim == 1:
+        check_counted(listed, lambda index: _name(source, index), num_classes)
         numbers, labels = listed[listed >= 0].astype(np.int64), ()
     for label in labels:
         if label.ndim and (label >= 0).all():
@@ -158,6 +161,10 @@ def _read_labels(source: ImageSet) -> Iterator[np.ndarray]:
     rank_zero_info(f"reading the labels of {len(source):,} images, of which the set has no list")
     for index in range(len(source)):
         yield np.asarray(image_set.record_of(source, index)[1])
+
+
+def _name(source: ImageSet, index: int) -> str:
+    return f"training image {image_set.keys_of(source)[index]}"
 
 
 def _permutation(size: int, seed: int) -> np.ndarray:

@@ -62,7 +62,7 @@ class Attention(nn.Module):
     def split_for_first_token(self, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         """Returns the first token's query, and all keys and values: what a class token needs of the last layer."""
         d = tokens.shape[-1]
-        weight, bias = self.qkv.weight, self.qkv.bias
+        weight, bias = self.qkv.kernel, self.qkv.bias
         query = rearrange(linear(tokens[:, :1], weight[:d], bias[:d]), "b n (h k) -> b h n k", h=self.heads)
         both = linear(tokens, weight[d:], bias[d:])
         keys, values = rearrange(both, "b n (two h k) -> two b h n k", two=2, h=self.heads)

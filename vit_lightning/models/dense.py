@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 Initialise = Callable[[Tensor], object]
 
@@ -35,14 +36,26 @@ def normal_(tensor: Tensor, std: float) -> Tensor:
 
 
 class Dense(nn.Linear):
-    """Linear layer that owns its initialisation, so that a net built without storage can be filled layer by layer."""
+    """Linear layer that owns its initialisation, so that a net built without storage can be filled layer by layer.
+
+    Its kernel may have an update, `lora`, which makes another kernel of it.
+    """
 
     def __init__(
         self, inputs: int, outputs: int, weight: Initialise = xavier_, bias: Initialise = nn.init.zeros_
     ) -> None:
         self.initialise_weight, self.initialise_bias = weight, bias
         super().__init__(inputs, outputs)
+        self.lora: nn.Module | None = None
 
     def reset_parameters(self) -> None:
         self.initialise_weight(self.weight)
         self.initialise_bias(self.bias)
+
+    @property
+    def kernel(self) -> Tensor:
+        """What multiplies the inputs, `out in`."""
+        return self.weight if self.lora is None else self.lora(self.weight)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return linear(tokens, self.kernel, self.bias)

@@ -1,10 +1,7 @@
-"""A loss with its gradients, and an optimiser's step, as CUDA graphs: the host launches each once, not by kernels."""
+"""A loss with its gradients as a CUDA graph: the host launches it once, not by kernels."""
 
 import atexit
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from itertools import chain
-from types import MethodType
+from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
@@ -12,19 +9,16 @@ from lightning.pytorch import LightningModule
 from lightning.pytorch.strategies import DDPStrategy
 from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor, nn
-from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
-from torch.optim import Optimizer
 
 from vit_lightning.errors import InputError
 from vit_lightning.models.timm_net import TimmNet
 from vit_lightning.training.averaging import replicates
+from vit_lightning.training.gradient_means import AllReducedGradients, average_gradients
 
 WARM_UP = 3
 """Passes before the capture, in which libraries choose algorithms and take their memory."""
-BUCKET = 50 * 2**20
-"""Bytes of gradients that processes average in one message while the backward pass goes on."""
 
 
 class GraphedTraining:
@@ -232,142 +226,6 @@ class GraphedLoss:
             with AllReducedGradients(self.parameters) as averaged:
                 torch.autograd.grad(value, self.parameters, allow_unused=True)
             return value.detach(), averaged.gradients
-
-
-class GraphedStep:
-    """An optimiser's step that is captured once it has its state, and replayed while gradients stay in their places.
-
-    Where anything but learning rates changes, the step is taken without it. Muon's step keeps the host longer than a
-    small net's device.
-
-    Args:
-        optimizer: of torch, whose rule takes learning rates from tensors too.
-    """
-
-    def __init__(self, optimizer: Optimizer) -> None:
-        self.optimizer = optimizer
-        self.plain_step = optimizer.step
-        self.has_state = False
-        self.graph: torch.cuda.CUDAGraph | None = None
-        self.can_capture = True
-        self.places: list[int | None] = []
-        self.settings: list[dict[str, Any]] = []
-        self.rates: list[Tensor] = []
-
-    def __call__(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
-        """Take a step after computing the loss, which is returned."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        places = [None if each.grad is None else each.grad.data_ptr() for each in self._parameters()]
-        if self.has_state and self.graph is None and self.can_capture:
-            self._capture(places)
-        if self.graph is not None and places == self.places and self._settings() == self.settings:
-            for rate, group in zip(self.rates, self.optimizer.param_groups, strict=True):
-                rate.fill_(group["lr"])
-            self.graph.replay()
-        else:
-            self.plain_step()
-        self.has_state = True
-        return loss
-
-    def _parameters(self) -> Iterator[nn.Parameter]:
-        return chain.from_iterable(group["params"] for group in self.optimizer.param_groups)
-
-    def _settings(self) -> list[dict[str, Any]]:
-        """What the capture has fixed: all of a group but its parameters and its rate."""
-        return [
-            {name: value for name, value in group.items() if name not in ("params", "lr")}
-            for group in self.optimizer.param_groups
-        ]
-
-    def _capture(self, places: list[int | None]) -> None:
-        groups, device = self.optimizer.param_groups, next(self._parameters()).device
-        self.places, self.settings = places, self._settings()
-        self.rates = [torch.zeros((), device=device) for _ in groups]
-        kept: list[dict[str, Any]] = [
-            {name: group[name] for name in ("lr", "capturable") if name in group} for group in groups
-        ]
-        graph = torch.cuda.CUDAGraph()
-        for group, rate in zip(groups, self.rates, strict=True):
-            group.update(lr=rate, capturable=True)
-        try:
-            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-                self.plain_step()
-            self.graph = graph
-        except RuntimeError as error:
-            self.can_capture = False
-            rank_zero_info(f"the optimiser's step is not captured ({str(error).partition(chr(10))[0]})")
-        finally:
-            for group, own in zip(groups, kept, strict=True):
-                group.pop("capturable")
-                group.update(own)
-
-
-def graph_steps(optimizer: Optimizer) -> None:
-    """Let an optimiser take its steps from a CUDA graph (see GraphedStep)."""
-    graphed = GraphedStep(optimizer)
-    step = MethodType(lambda optimizer, closure=None: graphed(closure), optimizer)  # schedulers want a method
-    optimizer.step = step  # type: ignore[method-assign]
-
-
-class AllReducedGradients:
-    """Gradients that are replaced by their means over the processes of a run, while a backward pass makes more.
-
-    DDP's own hooks do not see a graph.
-
-    Args:
-        parameters: what the backward pass inside the block differentiates by.
-    """
-
-    def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
-        self.parameters = parameters
-        self.gradients: list[Tensor | None] = [None] * len(parameters)
-        self._waiting: dict[int, Tensor] = {}
-        self._sent: list[tuple[list[int], Tensor, torch.distributed.Work]] = []
-
-    def __enter__(self) -> "AllReducedGradients":
-        self._stream = torch.cuda.current_stream() if self.parameters[0].is_cuda else None
-        self._hooks = [
-            parameter.register_hook(partial(self._collect, place)) for place, parameter in enumerate(self.parameters)
-        ]
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for hook in self._hooks:
-            hook.remove()
-        if error[0] is not None:
-            return  # the other processes may send nothing more
-        if self._waiting:
-            self._send()
-        for places, flat, message in self._sent:
-            message.wait()
-            means = _unflatten_dense_tensors(flat, [self.parameters[place] for place in places])
-            for place, mean in zip(places, means, strict=True):
-                self.gradients[place] = mean
-
-    def _collect(self, place: int, gradient: Tensor) -> None:
-        self._waiting[place] = gradient
-        if sum(each.nbytes for each in self._waiting.values()) >= BUCKET:
-            self._send()
-
-    def _send(self) -> None:
-        with torch.cuda.stream(self._stream):  # hooks of parameters may run on the one that these were made on
-            flat = _flatten_dense_tensors(list(self._waiting.values()))
-            message = torch.distributed.all_reduce(flat, torch.distributed.ReduceOp.AVG, async_op=True)
-        self._sent.append((list(self._waiting), flat, message))
-        self._waiting = {}
-
-
-def average_gradients(parameters: Iterable[nn.Parameter]) -> None:
-    """Replace the gradients that parameters have by their means over the processes of a run, in one message."""
-    learning = [parameter for parameter in parameters if parameter.grad is not None]
-    gradients = [parameter.grad for parameter in learning]
-    flat = _flatten_dense_tensors(gradients)
-    torch.distributed.all_reduce(flat, torch.distributed.ReduceOp.AVG)
-    for parameter, mean in zip(learning, _unflatten_dense_tensors(flat, gradients), strict=True):
-        parameter.grad = mean
 
 
 class _Replay(Function):

@@ -12,6 +12,7 @@ from vit_lightning.models.fast.fast_path import fusible
 from vit_lightning.models.fast.fp8_scales import Fp8Scales
 from vit_lightning.models.finite import check_finite
 from vit_lightning.training.averaging import replicates
+from vit_lightning.training.freezing import is_partial
 
 NARROWEST = 1024
 """Width of tokens from which fp8 pays: at 768 its casts take what its products save (models/fast/SPEED.md)."""
@@ -99,7 +100,7 @@ def lacks(model: LightningModule) -> list[str]:
         f"--model.net.dropout 0 ({config.dropout:g} here)": not config.dropout,
         "one device, or a replica on each (--trainer.strategy ddp)": replicates(model.trainer.strategy),
         "a net that is not compiled": not settings.compile,
-        "a trunk that trains": not settings.get("freeze_trunk", False),
+        "a trunk that trains as a whole": not is_partial(settings),
         "heads and parts that the fast path knows": not on_gpu or fusible(config, empty_tokens(device)),
     }
     return [need for need, met in found.items() if not met]

@@ -10,6 +10,7 @@ from torch import nn
 from torch.distributed.tensor import DTensor
 
 from vit_lightning.errors import InputError
+from vit_lightning.models.lora import PART
 from vit_lightning.training.muon import Muon
 
 
@@ -173,7 +174,7 @@ def parameter_groups(net: nn.Module, optim: Optim) -> list[dict[str, Any]]:
     members: dict[tuple[int, bool, bool], dict[str, nn.Parameter]] = defaultdict(dict)
     for name, parameter in net.named_parameters():
         if parameter.requires_grad:
-            muon = optim.name == "muon" and "blocks." in name and parameter.ndim == 2 and is_kernel(name, parameter)
+            muon = optim.name == "muon" and "blocks." in name and name.endswith(".weight") and parameter.ndim == 2
             members[depths.get(name, top), optim.decays(name, parameter), muon][name] = parameter
     return [
         {
@@ -203,8 +204,8 @@ def _check_whole(groups: list[dict[str, Any]]) -> None:
 
 
 def is_kernel(name: str, parameter: torch.Tensor) -> bool:
-    """Tell the weights of linear maps and convolutions from biases, norms, tokens and tables."""
-    return name.rpartition(".")[2] == "weight" and parameter.ndim >= 2
+    """Tell the weights of linear maps and convolutions, and factors of their updates, from all else."""
+    return (name.rpartition(".")[2] == "weight" or PART in name) and parameter.ndim >= 2
 
 
 def kind_of(name: str, parameter: torch.Tensor) -> str:

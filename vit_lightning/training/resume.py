@@ -13,6 +13,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from vit_lightning.errors import InputError, listing
 from vit_lightning.models import NetConfig, resolve
 from vit_lightning.models.config import ResolvedConfig, grid_of
+from vit_lightning.models.lora import Lora
 from vit_lightning.runs.checkpoint_names import RAW
 from vit_lightning.seeds import run_seed
 from vit_lightning.training.averaging import UPDATES, WeightAverage
@@ -20,13 +21,15 @@ from vit_lightning.training.optim import Schedule
 
 MAY_CHANGE_ON_RESUME = ("net.dropout", "net.stochastic_depth", "net.patch_dropout", "net.head_bias")
 """Fields of the net that a resumed run may change."""
-OPTIMIZER_STATE_DEPENDS_ON = ("optim.name", "optim.layer_decay", "optim.decay_on", "freeze_trunk")
+OPTIMIZER_STATE_DEPENDS_ON = ("optim.name", "optim.layer_decay", "optim.decay_on", "freeze_trunk", "bias_only")
 """Settings that decide which state an optimiser holds."""
-ONLY_TRAINING = ("optim", "schedule", "averaging", "label_smoothing", "freeze_trunk", "recompute", "compile")
-ONLY_TRAINING += ("class_weights", "focal_gamma", "logit_adjustment")
+ONLY_TRAINING = ("optim", "schedule", "averaging", "label_smoothing", "recompute", "compile")
+ONLY_TRAINING += ("freeze_trunk", "bias_only", "class_weights", "focal_gamma", "logit_adjustment")
 ONLY_TRAINING += ("cuda_graph", "fp8", "weights", "weights_raw", "weights_head", "weights_resampling", "weights_adapt")
 ONLY_TRAINING += ("scores",)  # which scores there are does not change them
 """Settings that bear on training alone, of which a scored checkpoint says nothing."""
+NEWER = {"bias_only": False, "lora": asdict(Lora())}
+"""Settings that earlier versions did not write, as they were then."""
 LEAVE = "leave {} to the checkpoint, in flags and -c files"
 REMEDIES = {"image_size": "give --data.image_size {image_size}", "num_classes": "give data of {num_classes} classes"}
 """What mends a difference that comes from the data, not from a flag of the model."""
@@ -57,11 +60,11 @@ def check_class(checkpoint: Mapping[str, Any], own: str, takes_weights: bool) ->
 
 
 def saved_settings(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a checkpoint's hyper-parameters; fields of the net that are newer have the values they had before."""
+    """Return a checkpoint's hyper-parameters; those that are newer have the values that they had before."""
     settings = checkpoint["hyper_parameters"]
     known = {field.name for field in fields(NetConfig)}
     config = NetConfig(**{name: value for name, value in settings["net"].items() if name in known})
-    return settings | {"net": settings["net"] | asdict(resolve(config))}
+    return NEWER | settings | {"net": settings["net"] | asdict(resolve(config))}
 
 
 def check_net(differences: Mapping[str, str], saved: Mapping[str, Any], fixed: Collection[str], trains: bool) -> None:

@@ -1,19 +1,40 @@
 """Class names that weights carry, held against those of the data, since a head answers by number."""
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from vit_lightning.errors import InputError
+from vit_lightning.data.carried_names import plain
+from vit_lightning.errors import InputError, listing
 
 WNID = re.compile(r"n\d{8}")
 """WordNet's ids, by which folders of ImageNet are called."""
 
 
+def check_equal(ours: Sequence[str], theirs: Sequence[str], owner: str) -> None:
+    """Refuse data whose classes are not those of a checkpoint, or of a model; either may have no names.
+
+    Args:
+        ours: names of the data's classes.
+        theirs: names of the owner's.
+        owner: what has them, in words.
+
+    Raises:
+        InputError: naming the first class that differs.
+    """
+    if not ours or not theirs:
+        return
+    if len(ours) != len(theirs):
+        raise InputError(f"the data has {len(ours)} classes, the {owner} {len(theirs)}; use the data it saw")
+    for number, (name, other) in enumerate(zip(ours, theirs, strict=True)):
+        if name != other:
+            raise InputError(f"class {number} is {name!r} in the data but {other!r} in the {owner}")
+
+
 def check_order(ours: Sequence[str], theirs: Sequence[str]) -> str | None:
     """Refuse a head whose classes are not the data's, in their order.
 
-    Names that share a synonym, as "tench, Tinca tinca" and "Tench", are one class.
+    Names that share a synonym, as "tench, Tinca tinca" and "Tench", are one class, where no other class shares more.
 
     Args:
         ours: names of the data's classes; none: any head serves.
@@ -38,8 +59,9 @@ def check_order(ours: Sequence[str], theirs: Sequence[str]) -> str | None:
             "and the head's classes are taken by number"
         )
     known = set(theirs)
+    synonyms = _Synonyms(theirs)
     for number, (name, other) in enumerate(zip(ours, theirs, strict=True)):
-        if name == other or (name not in known and _synonyms(name) & _synonyms(other)):
+        if name == other or (name not in known and synonyms.may_be(name, number)):
             continue
         fix = "give the data the order of the weights, with --data.class_map where it has one, or begin a new head"
         if {*ours} != known:
@@ -48,6 +70,8 @@ def check_order(ours: Sequence[str], theirs: Sequence[str]) -> str | None:
             f"class {number} is {name!r:.60} in the data but {other!r:.60} in the weights, whose head answers by "
             f"number: {fix} with fit and --model.weights_head reset"
         )
+    if not {*ours} <= known:
+        _check_ids(ours)
     return None
 
 
@@ -80,6 +104,58 @@ def distinct(names: Sequence[str]) -> list[str]:
     return keys if len({*keys}) == len(keys) else [f"{name} ({index})" for index, name in enumerate(names)]
 
 
+def check_named(data: str, names: Sequence[str], theirs: Sequence[str]) -> None:
+    """Refuse to keep a head whose classes have names for data whose classes have numbers alone.
+
+    Args:
+        data: what the data are called.
+        names: the data's numbers, as text.
+        theirs: names of the head's classes.
+
+    Raises:
+        InputError: saying how to name them.
+    """
+    if names and theirs and list(names) != list(theirs):
+        raise InputError(
+            f"{data} names no classes, and the weights do ({listing(theirs)}), so that its labels may be others; give "
+            "it class_names in the order of its labels, or begin a new head with fit and --model.weights_head reset"
+        )
+
+
+class _Synonyms:
+    """The synonyms of the head's classes, looked up by synonym."""
+
+    def __init__(self, theirs: Sequence[str]) -> None:
+        self.of = list(map(_synonyms, theirs))
+        self.classes: dict[str, list[int]] = defaultdict(list)
+        for number, synonyms in enumerate(self.of):
+            for synonym in synonyms:
+                self.classes[synonym].append(number)
+
+    def may_be(self, name: str, number: int) -> bool:
+        """Tell whether a name shares a synonym with a class, and with no other class more of them."""
+        shared = Counter(other for synonym in _synonyms(name) for other in self.classes.get(synonym, ()))
+        return 0 < shared[number] == max(shared.values(), default=0)
+
+
+def _check_ids(names: Sequence[str]) -> None:
+    """Refuse classes of one name whose ids, which alone tell them apart, are not in ImageNet's order.
+
+    Raises:
+        InputError: naming both classes.
+    """
+    last: dict[frozenset[str], tuple[int, str]] = {}
+    for number, name in enumerate(names):
+        if not (found := WNID.search(name)):
+            continue
+        before, first = last.setdefault(frozenset(_synonyms(name)), (number, found[0]))
+        if first > found[0]:
+            raise InputError(
+                f"classes {before} and {number} are {names[before]!r:.60} and {name!r:.60} in the data, which the "
+                "weights call alike, and ImageNet has them the other way round: give the data ImageNet's order"
+            )
+
+
 def _are_ids(names: Sequence[str]) -> bool:
     return all(map(WNID.fullmatch, names))
 
@@ -87,4 +163,4 @@ def _are_ids(names: Sequence[str]) -> bool:
 def _synonyms(name: str) -> set[str]:
     """Return what a name is called, without what tells two of one name apart, as in crane (n02012849)."""
     parts = (re.sub(r"\(n\d{8}\)", "", part) for part in name.split(","))
-    return {" ".join(re.split(r"[\s_-]+", part.strip().casefold())) for part in parts} - {""}
+    return {plain(part) for part in parts} - {""}

@@ -140,7 +140,8 @@ def test_flops_are_those_of_images_that_are_not_square():
     from vit_lightning.compute.cost import training_flops
 
     facts = NetConfig("mu/8", depth=3, channels=2, dropout=0.1), (16, 24), 3
-    for freeze in (False, True):
-        contender = SimpleNamespace(model=model(freeze_trunk=freeze), image_size=(16, 24))
+    for freeze, bias_only in ((False, False), (True, False), (False, True)):
+        tuned = model(freeze_trunk=freeze, bias_only=bias_only)
+        contender = SimpleNamespace(model=tuned, image_size=(16, 24))
         assert Contender.flops(contender, "inference") == 2 * macs(*facts, computed=True)
-        assert Contender.flops(contender, "train") == training_flops(*facts, freeze, computed=True)
+        assert Contender.flops(contender, "train") == training_flops(*facts, freeze, True, bias_only)

@@ -18,6 +18,7 @@ from filelock import FileLock
 from vit_lightning.commands.sweep import children, run
 from vit_lightning.commands.sweep import verb as module
 from vit_lightning.commands.sweep.plan import Cell
+from vit_lightning.commands.sweep.shards import shard_of
 from vit_lightning.compute.cost import training_flops
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig
@@ -474,10 +475,10 @@ def test_the_status_says_what_became_of_the_runs(capsys, tmp_path, states, recei
 )
 def test_a_shard_is_one_of_its_parts(text, part):
     if part:
-        assert module._shard(text) == part
+        assert shard_of(text) == part
     else:
         with pytest.raises(InputError, match=f"--shard {text}: expected i/n with i from 1 to n"):
-            module._shard(text)
+            shard_of(text)
 
 
 def test_what_fills_a_plan_may_hold_any_sign():

@@ -134,9 +134,11 @@ def test_names_and_numbers(tmp_path, ending, content):
         ),
         *(
             ("txt", f"{first}\ncat\ndog\n", f"its first line '{first}' may be a header; remove it")
-            for first in ("name", "Class Name", "classes", "breed")
+            for first in ("name", "Class Name", "classes", "breed", "label_name", "breed name", "text", "className")
         ),
         ("txt", "# classes\ncat\ndog\n", "its line '# classes' may be a comment; remove it"),
+        ("txt", "; classes\ncat\ndog\n", "its line '; classes' may be a comment; remove it"),
+        ("txt", "% classes\ncat\ndog\n", "its line '% classes' may be a comment; remove it"),
         ("txt", "cat\n// my classes\ndog\n", "its line '// my classes' may be a comment"),
         ("txt", "2. emu\n0. cat\n1. dog\n", "its line '2. emu' holds a number and a name"),
         ("txt", "0. cat\n1. dog\n", "its line '0. cat' holds a number and a name"),

@@ -163,6 +163,31 @@ def test_a_file_in_another_class_than_that_of_the_table(tmp_path):
         by_table(table, ["a.jpg", "b.jpg"], "photos", False, ["cat", "cat"])
 
 
+@pytest.mark.parametrize("column", ["label", "Class", " LABELS ", "class_name"])
+def test_columns_that_name_classes(tmp_path, column):
+    table = tmp_path / "split.csv"
+    table.write_text(f"File,Split,{column}\na.jpg,train, cat \nb.jpg,val,1.0\n")
+    assert by_table(table, ["a.jpg", "b.jpg"], "photos", False, ["cat", "1"])[0].tolist() == [TRAIN, VAL]
+    said = r"has in row 2 b\.jpg in class .1\.0., and .* .dog.; correct the row, or remove the column "
+    with pytest.raises(InputError, match=said + column.strip().lower()):
+        by_table(table, ["a.jpg", "b.jpg"], "photos", False, ["cat", "dog"])
+    table.write_text(f"file,split,{column},category\na.jpg,train,cat,1\n")
+    with pytest.raises(InputError, match=r"has the columns .* and category, which may both name classes; keep one"):
+        read(table)
+
+
+@pytest.mark.parametrize("again", ["./0.png", "a/../0.png", ".\\0.png"])
+@pytest.mark.parametrize("there", [["0.png"], ["0.png", "./0.png"]])
+def test_one_file_under_two_names(tmp_path, again, there):
+    table = tmp_path / "split.csv"
+    table.write_text(f"file,split\n0.png,train\n{again},val\n")
+    with pytest.raises(InputError, match=r"has 0\.png in two splits, in row 1 and in row 2"):
+        by_table(table, there, "photos", False)
+    table.write_text(f"file,split,class\n0.png,train,a\n{again},train,b\n")
+    with pytest.raises(InputError, match=r"has 0\.png in two classes, in row 1 and in row 2"):
+        by_table(table, there, "photos", False)
+
+
 def test_the_separators_of_a_table_may_be_those_of_windows(tmp_path):
     table = tmp_path / "split.csv"
     table.write_text("file,split\ncat\\a.jpg,train\n./dog/b.jpg,val\n")

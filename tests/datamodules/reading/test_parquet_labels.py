@@ -92,11 +92,30 @@ def test_missing_labels_are_counted_from_the_first():
         ([labels_of("b"), labels_of("a", "c")], [], ["a", "b", "c"]),
         ([labels_of("0", "2", numbered=True)], [], ["0", "1", "2"]),
         ([labels_of("0", numbered=True), labels_of("3")], [], ["0", "1", "2", "3"]),
-        ([labels_of("7", numbered=True), labels_of("a", "3")], [], ["3", "a"]),
+        ([labels_of("7", numbered=True), labels_of("a", "b")], [], ["a", "b"]),
+        ([], [["zebra", "2", "none", "Zebra"]], ["zebra", "2", "none", "Zebra"]),
     ],
 )
 def test_classes_are_the_listed_ones_then_the_others_sorted(files, listed, classes):
     assert class_list(files, listed, Path("t")) == classes
+
+
+@pytest.mark.parametrize(
+    ("files", "listed", "said"),
+    [
+        ([labels_of("7", numbered=True), labels_of("a", "3")], [], r"row 2 the label '3' where others are names"),
+        ([labels_of("0", "1")], [["a", "b"]], r"row 1 the label '0' where others are names, such as 'a'; correct it"),
+        ([labels_of("0", "cat", "1")], [], r"row 2 the label 'cat' where others are numbers"),
+        ([labels_of("a", "A1", "a1")], [], r"row 2 the label 'A1'; 'A1' and 'a1' differ in small and large letters"),
+        ([labels_of("a1")], [["A1"]], r"row 1 the label 'a1'; 'A1' and 'a1' differ"),
+        ([labels_of("a", "None")], [], r"row 2 the label 'None', which stands for a missing one"),
+        ([labels_of("cat", "dog", "cat;dog")], [], r"row 3 the label 'cat;dog', whose parts are labels of their own"),
+        ([labels_of("cat;dog")], [["cat", "dog"]], r"row 1 the label 'cat;dog', whose parts .*; give --data\.multi_l"),
+    ],
+)
+def test_text_that_is_no_class(files, listed, said):
+    with pytest.raises(InputError, match=said):
+        class_list(files, listed, Path("t"))
 
 
 def test_places_become_classes_by_name():

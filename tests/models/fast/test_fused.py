@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from tests.interpreted import interpret
 from vit_lightning.models import NetConfig, build
+from vit_lightning.training.freezing import freeze
 
 VARIANTS = {
     "plain": {},
@@ -19,6 +20,11 @@ VARIANTS = {
     "dropout": {"pool": "gap", "dropout": 0.1},
     "dropout with all of them": {"dropout": 0.4, "stochastic_depth": 0.5, "gelu": "exact", "layer_scale": 0.1},
 }
+TUNED = {
+    "low-rank updates": {"freeze_trunk": False, "bias_only": False, "lora": {"rank": 3, "alpha": 6.0}},
+    "biases alone": {"freeze_trunk": False, "bias_only": True, "lora": {"rank": 0}},
+}
+"""Variants of which a part is trained: gradients of the rest are not computed."""
 SIZE = {"variant": "S/8", "width": 48, "depth": 2, "heads": 3, "mlp": 80}
 
 
@@ -28,9 +34,11 @@ def compare(device: str, dtype: torch.dtype) -> None:
 
     if device == "cpu":
         fused.attend = attend_on_cpu
-    for name, fields in VARIANTS.items():
+    for name in (*VARIANTS, *TUNED):
         torch.manual_seed(0)
-        net = build(NetConfig(**SIZE | fields), 72, 7).to(device).train()
+        net = build(NetConfig(**SIZE | VARIANTS.get(name, {})), 72, 7).to(device).train()
+        if name in TUNED:
+            freeze(net, TUNED[name])
         for parameter in net.parameters():
             torch.nn.init.normal_(parameter, std=0.2)
         images = torch.randn(2, 3, 72, 72, device=device)

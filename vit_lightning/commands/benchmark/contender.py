@@ -70,7 +70,8 @@ class Contender:
         facts = self.model.config, self.image_size, self.model.hparams.num_classes
         if measure == "inference":
             return 2 * macs(*facts, computed=True)
-        return training_flops(*facts, self.model.hparams.get("freeze_trunk", False), computed=True)
+        frozen, bias_only = (self.model.hparams.get(name, False) for name in ("freeze_trunk", "bias_only"))
+        return training_flops(*facts, frozen, computed=True, bias_only=bias_only)
 
     def task(self, measure: str, batch_size: int) -> Callable[[int], None]:
         """Return a function of a number of steps that takes them on one batch, which stays on the device."""

@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from vit_lightning.commands.doctor.likeness import Print, Prints, fingerprint
 from vit_lightning.data import images, labels
-from vit_lightning.data.image_set import keys_of, record_of
+from vit_lightning.data.image_set import keys_of, listed_otherwise, record_of
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.data.sampling import IGNORE
@@ -102,6 +102,7 @@ def survey(
     num_workers: int = 0,
     advance: Callable[[int], object] = lambda done: None,
     form: PixelForm = PixelForm(),
+    needs_class: bool = False,
 ) -> Survey:
     """Look at every record of a set.
 
@@ -112,12 +113,13 @@ def survey(
         num_workers: processes that examine.
         advance: called with the number of records that were examined since the last call.
         form: channels and values of the images that the run asks for.
+        needs_class: whether a vector of labels must name a class.
     """
     size = len(source)
     keys = keys_of(source)
     hashes, digests, sides = np.zeros(size, np.int64), np.zeros(size, np.uint64), np.zeros((size, 2), np.int32)
     found = Survey(split, keys, hashes, np.zeros(num_classes, np.int64), sides, digests, prints=Prints(size))
-    records = _ExaminedRecords(source, keys, num_classes, split != "training", form)
+    records = _ExaminedRecords(source, keys, num_classes, split != "training", form, needs_class)
     for start, batch in _examined(records, num_workers):
         for index, facts in enumerate(batch, start):
             _note(found, index, facts)
@@ -161,19 +163,27 @@ def _note(found: Survey, index: int, facts: RecordFacts) -> None:
 
 class _ExaminedRecords(Dataset[RecordFacts]):
     def __init__(
-        self, source: Any, keys: Sequence[Any], num_classes: int, may_hide: bool, form: PixelForm = PixelForm()
+        self,
+        source: Any,
+        keys: Sequence[Any],
+        num_classes: int,
+        may_hide: bool,
+        form: PixelForm = PixelForm(),
+        needs_class: bool = False,
     ) -> None:
         self.source = source
         self.keys = keys
         self.num_classes = num_classes
         self.may_hide = may_hide
         self.form = form
+        self.needs_class = needs_class
 
     def __len__(self) -> int:
         return len(self.source)
 
     def __getitem__(self, index: int) -> RecordFacts:
-        return examine(self.source, index, str(self.keys[index]), self.num_classes, self.may_hide, self.form)
+        key = str(self.keys[index])
+        return examine(self.source, index, key, self.num_classes, self.may_hide, self.form, self.needs_class)
 
 
 def examine(
@@ -183,6 +193,7 @@ def examine(
     num_classes: int = 0,
     may_hide: bool = True,
     form: PixelForm = PixelForm(),
+    needs_class: bool = False,
 ) -> RecordFacts:
     """Read one record and say what it is.
 
@@ -193,6 +204,7 @@ def examine(
         num_classes: class numbers must be below; 0: labels are not looked at.
         may_hide: whether its label may be hidden.
         form: channels and values of the images that the run asks for.
+        needs_class: whether a vector of labels must name a class.
     """
     damage = ""
     try:
@@ -213,6 +225,8 @@ def examine(
     digest.update(rearrange(pixels, "c y x -> y x c").contiguous().numpy())
     odd = oddities(image, file) if isinstance(image, bytes) else ()
     classes, mislabelled = _classes(label, num_classes, may_hide) if num_classes else (classes_of(label), "")
+    if num_classes and not mislabelled:
+        mislabelled = _wrong_in_its_set(source, index, label, needs_class)
     peak = _peak(image, key) if form.window is None else 0
     hashed, sides = int.from_bytes(digest.digest()), tuple(pixels.shape[1:])
     return RecordFacts("", damage, classes, sides, hashed, odd, mislabelled, peak, fingerprint(pixels))
@@ -233,8 +247,18 @@ def _classes(label: Any, num_classes: int, may_hide: bool) -> tuple[tuple[int, .
         return (classes_of(label), "") if is_number else ((), str(error).strip())
 
 
+def _wrong_in_its_set(source: Any, index: int, label: Any, needs_class: bool) -> str:
+    """Say why a label that is one cannot be this record's in this run."""
+    if (listed := listed_otherwise(source, index, label)) is not None:
+        return f"has the label {labels.shown(label)}, and {labels.listed(listed)}"
+    values = np.asarray(label)
+    return labels.WITHOUT_CLASS if needs_class and values.ndim and not values.any() else ""
+
+
 def classes_of(label: Any) -> tuple[int, ...]:
     """Return the classes that a label names: one number, or the places of a vector that are set."""
+    if isinstance(label, int | np.integer):  # a tensor does not hold every number
+        return () if label == IGNORE else (int(label),)
     label: Tensor = torch.as_tensor(label)
     if label.ndim:
         return tuple(torch.nonzero(label > 0.5).flatten().tolist())

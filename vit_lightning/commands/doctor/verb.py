@@ -21,7 +21,9 @@ from vit_lightning.commands.doctor.rehearsal import Rehearsal, rehearse
 from vit_lightning.commands.doctor.survey import Survey, survey
 from vit_lightning.contracts import RecipeTrained
 from vit_lightning.data import ImageDataModule
+from vit_lightning.data.image_set import labels_of
 from vit_lightning.data.images import is_hidden
+from vit_lightning.data.loaders import names_at_odds, needs_class
 from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.errors import InputError
 from vit_lightning.files import check_place, write_atomically
@@ -30,6 +32,7 @@ from vit_lightning.predictor import Predictor
 from vit_lightning.terminal import progress
 from vit_lightning.weights.source import is_at_hand
 
+SETS = ("train_set", "val_set", "test_set")
 SPLITS = {"training": "train_subset", "validation": "val_set", "test": "test_set"}
 SEVERITIES = ("error", "warning", "note")
 SHOWN = 3
@@ -120,6 +123,8 @@ def _examine(trainer: Trainer, model: LightningModule, data: ImageDataModule) ->
             data.setup("test")
     except InputError as error:
         found.append(Finding("error", "data", str(error)))
+    if said := names_at_odds(data, *SETS, *data.further_sets):
+        found.append(Finding("error", "classes", said))
     texts = dict.fromkeys(map(str, data.faults))  # each set-up reports them
     found = [Finding("error", "data", text) for text in texts] + found
     form = PixelForm(data.channels)
@@ -133,8 +138,14 @@ def _examine(trainer: Trainer, model: LightningModule, data: ImageDataModule) ->
         if images is None or any(images is other for other in seen):  # validation and test are one set in some data
             continue
         seen.append(images)
+        try:
+            labels_of(images)
+        except InputError as error:
+            found.append(Finding("error", "labels", str(error)))
+            continue
         with progress(split, "looked at", len(images)) as advance:
-            surveys.append(survey(images, split, data.num_classes or 0, data.workers, advance, form))
+            facts = data.num_classes or 0, data.workers, advance, form, needs_class(data)
+            surveys.append(survey(images, split, *facts))
     return surveys, found
 
 

@@ -11,6 +11,7 @@ from lightning.pytorch import LightningDataModule, LightningModule, Trainer
 
 from vit_lightning.commands.prepare.packing import ENCODED_CHANNELS, Encoding, Form, Packing
 from vit_lightning.data import ImageDataModule, ImageSet, chunks
+from vit_lightning.data.loaders import check_names
 from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 from vit_lightning.files import unwritable, write_atomically
@@ -116,6 +117,7 @@ def _prepare(data: ImageDataModule, out: Path, form: Form, mix: bool) -> None:
     data.setup("fit")
     if data.test_set is None:
         data.setup("test")
+    check_names(data, "train_set", "val_set", "test_set")
     splits: dict[str, Any] = {}
     sets = dict(zip(SPLITS, (data.train_subset, data.val_set, data.test_set), strict=True))
     for split, source in sets.items():

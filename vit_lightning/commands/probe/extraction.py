@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 from vit_lightning.classifier import Classifier
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.image_set import ImageSet, labels_of
-from vit_lightning.data.loaders import frozen_loader, frozen_records
+from vit_lightning.data.loaders import check_names, frozen_loader, frozen_records
 from vit_lightning.data.sampling import Draw
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation.features import (
@@ -85,6 +85,7 @@ class ProbeData(LightningDataModule):
             raise InputError(f"{name} has no training images, on whose features a probe is fitted; give other data")
         if scored is None or not len(scored):
             raise InputError(f"{name} has neither test nor validation images, which a probe scores; give other data")
+        check_names(data, "train_set", "val_set" if data.test_set is None else "test_set")
         self.sets = {"training": data.train_subset, split: scored}
         labels = [labels_of(images) for images in self.sets.values()]
         if any(known is not None and known.ndim > 1 for known in labels):
@@ -155,6 +156,8 @@ class FrozenNet(LightningModule):
         """What features depend on beside the net's tensors."""
         model = self.model
         facts = {name: model.hparams[name] for name in ("net", *NORMALISATION)}
+        if model.hparams.get("lora", {}).get("rank"):  # its alpha is no tensor
+            facts["lora"] = model.hparams["lora"]
         return facts | {"size": self.data.data.size, "precision": str(self.trainer.precision)}
 
     def _read(self, split: str) -> bool:

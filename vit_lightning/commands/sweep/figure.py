@@ -7,6 +7,7 @@ from typing import Any
 
 from vit_lightning.commands.sweep.plan import Figure, SweepPlan, are_numbers
 from vit_lightning.commands.sweep.results import SweepRow, grouped, mean_deviation
+from vit_lightning.commands.sweep.task_scores import NetRow
 from vit_lightning.errors import InputError, did_you_mean
 from vit_lightning.evaluation.scores import SCORES
 from vit_lightning.files import write_atomically
@@ -33,6 +34,7 @@ SHARES = (*(score.name for score in SCORES.values() if score.is_share), "mfu", "
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Okabe and Ito's, told apart by colour-blind readers."""
 MARKERS = "osD^vPX"
+STYLE = {"svg.fonttype": "none", "font.size": 10, "axes.spines.top": False, "axes.spines.right": False}
 
 
 def check_installed() -> None:
@@ -53,9 +55,7 @@ def draw(figure: Figure, plan: SweepPlan, rows: list[SweepRow], path: Path) -> N
     from matplotlib.figure import Figure as Canvas
     from matplotlib.ticker import NullFormatter, PercentFormatter
 
-    style = {"svg.hashsalt": plan.name, "svg.fonttype": "none", "font.size": 10}
-    style |= {"axes.spines.top": False, "axes.spines.right": False}
-    with matplotlib.rc_context(style):
+    with matplotlib.rc_context({**STYLE, "svg.hashsalt": plan.name}):
         canvas = Canvas(figsize=(5.6, 3.8), layout="constrained")
         axes = canvas.subplots()
         lines = grouped(rows, [figure.line] if figure.line else [])
@@ -121,3 +121,48 @@ def _axis_label(name: str) -> str:
     group, _, last = name.rpartition("/")
     word = AXIS_LABELS.get(last.rpartition(".")[2], last)
     return f"{SETS[group]} {word}" if group in SETS else word
+
+
+def draw_groups(plan: SweepPlan, rows: list[NetRow], path: Path) -> str | None:
+    """Draw bars of a table's averages, a group of bars for each average and a bar for each net.
+
+    Returns:
+        What became of it, as a line; None for a table without groups.
+    """
+    assert plan.table
+    means = [name for name in plan.table.averages if any(name in row.scores for row in rows)]
+    if not means:
+        return "figure   left out: no net has a score for all tasks of a group" if plan.table.groups else None
+    if find_spec("matplotlib") is None:
+        return 'figure   left out: it needs matplotlib: pip install "vit-lightning[figures]"'
+    import matplotlib
+    from matplotlib.figure import Figure as Canvas
+    from matplotlib.ticker import PercentFormatter
+
+    shown = [row for row in rows if any(name in row.scores for name in means)]
+    width = 0.8 / len(shown)
+    with matplotlib.rc_context({**STYLE, "svg.hashsalt": plan.name}):
+        canvas = Canvas(figsize=(2 + 1.4 * len(means), 3.8), layout="constrained")
+        axes = canvas.subplots()
+        for number, row in enumerate(shown):
+            found = [(place, row.scores[name]) for place, name in enumerate(means) if name in row.scores]
+            places = [place - 0.4 + width * (number + 0.5) for place, _ in found]
+            spread = [stat.deviation or 0 for _, stat in found]
+            label = row.net if row.source is None else f"{row.net} ({row.source})"
+            axes.bar(
+                places,
+                [stat.mean for _, stat in found],
+                width,
+                yerr=spread if any(spread) else None,
+                capsize=3,
+                color=COLOURS[number % len(COLOURS)],
+                label=label,
+            )
+        axes.set_xticks(range(len(means)), means)
+        axes.set_ylabel(_axis_label(plan.table.y))
+        axes.yaxis.set_major_formatter(PercentFormatter(1))
+        axes.legend(frameon=False, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.1))
+        drawing = BytesIO()
+        canvas.savefig(drawing, format="svg", metadata={"Date": None})
+    write_atomically(path, drawing.getvalue())
+    return f"figure   {path}"

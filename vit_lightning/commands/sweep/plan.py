@@ -1,30 +1,37 @@
 """A plan: the common command line of many runs, the axes along which they differ, and the figures to draw of them."""
 
 import re
-import shlex
 from collections.abc import Collection
 from dataclasses import dataclass, fields
-from itertools import chain, pairwise, product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
+from vit_lightning.commands.sweep.task_table import TaskTable, task_table
+from vit_lightning.commands.sweep.words import (
+    Words,
+    axis_followed,
+    axis_of,
+    check_keys,
+    flags_of,
+    list_of,
+    plain,
+    text_of,
+    then_of,
+    words_of,
+)
 from vit_lightning.errors import InputError, did_you_mean
 from vit_lightning.evaluation.scores import METRICS
 from vit_lightning.files import check_regular, looked_for_in
 from vit_lightning.yaml_files import AsWritten, kind, read_mapping
 
-KEYS = ("fit", "then", "over", "figure")
-SCORING = ("validate", "test", "predict")
-CHECKPOINTS = ("last", "best")
-SWEEP_FLAGS = {
-    "--ckpt_path": "goes on with unfinished runs by itself",
-    "--trainer.default_root_dir": "puts the runs below --runs",
-    "--trainer.logger": "reads the metrics.csv of every run",
-}
-"""Flags of a fit that a plan leaves to the sweep, and why."""
+KEYS = ("fit", "then", "over", "choose", "figure", "table")
+CHOOSE_KEYS = ("by", "over", "fit", "per")
+CHOOSING = ("val/", "best val/")
+"""How the names of metrics of held-out images begin."""
 PLACE = re.compile(r"\{([A-Za-z_][\w. ]*)\}")
-Words = list[str] | dict[str, list[str]]
-"""What a label adds to the command line: everywhere the same, or by the label of another axis."""
+FURTHER = "choose, fit"
+"""Stands for an axis: what the runs of the first stage add to the words of a fit."""
 LONGEST = 200
 """Characters of a folder's name; file systems take 255."""
 
@@ -71,12 +78,28 @@ class SweepPlan:
     figures: list[Figure]
     filled: frozenset[str]
     """Placeholders that --set filled."""
+    by: str | None = None
+    """The metric by which the runs choose a setting, if they are for that."""
+    table: TaskTable | None = None
+    choice: "Choice | None" = None
+    """What is chosen before the cells run, if anything: they are then those of all settings, of which one is chosen."""
 
     @property
     def spread(self) -> str | None:
         """Axis over which means and deviations are taken: the one a figure names, or that of the seeds."""
-        named = [figure.spread for figure in self.figures if figure.spread]
-        return next((axis for axis in [*named, "seed", "seed_everything"] if axis in self.axes), None)
+        return _spread(self.figures, self.axes)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The first stage of a plan: runs that hold images out, by which a setting is chosen for the second stage."""
+
+    per: list[str]
+    """Axes of the plan; each combination of their labels has a choice of its own, by the mean over the other axes."""
+    over: list[str]
+    """Axes of the settings."""
+    plan: SweepPlan
+    """The runs of this stage: over the axes of the plan, of whose seeds it has the first, and those of the settings."""
 
 
 def read_plan(path: Path, given: dict[str, str], runs: Path) -> SweepPlan:
@@ -105,47 +128,91 @@ class _Reader:
     """Checks the content of a plan and builds its cells; what it raises does not name the file."""
 
     def __init__(self, name: str, content: dict[str, Any], given: dict[str, str], runs: Path) -> None:
-        _check_keys(content, KEYS, ("fit", "over"), "it")
+        check_keys(content, KEYS, ("fit", "over"), "it")
         self.name, self.content, self.given, self.runs = name, content, given, runs
         self.filled: set[str] = set()
         self.followed: dict[tuple[str, str], str] = {}
         """The other axis that decides the words of an axis' label."""
 
     def plan(self) -> SweepPlan:
-        fit = _flags("fit", self.content["fit"])
-        then = [_then(line) for line in _as_list("then", self.content.get("then", []))]
-        over = self._axes()
-        cells = []
-        for point in product(*(axis.items() for axis in over.values())):
-            labels = dict(zip(over, (label for label, _ in point), strict=True))
-            chosen = (self._chosen(axis, labels, words) for axis, (_, words) in zip(over, point, strict=True))
-            own = [*fit, *chain.from_iterable(chosen)]
-            lines = [["fit", *own], *([verb, *own, *words] for verb, *words in then)]
-            cells.append(Cell(self.name, labels, [self._filled(line, labels) for line in lines]))
-        _check_names(cells)
-        axes = {axis: list(labels) for axis, labels in over.items()}
+        then = [then_of(line) for line in list_of("then", self.content.get("then", []))]
+        over, choose = _axes("over", self.content["over"]), self._choose(then)
+        settings = _axes("choose, over", choose["over"]) if choose else {}
+        axes = over | settings
+        if twice := next((axis for axis in settings if axis in over), None):
+            raise InputError(f"choose, over: {twice} is an axis of the plan already; leave it out in one place")
+        self._follow(axes)
+        labels = {axis: list(labels) for axis, labels in axes.items()}
         drawn = self.content.get("figure", [])
-        verbs = {verb for verb, *_ in then}
-        figures = [_figure(item, axes, verbs) for item in (drawn if isinstance(drawn, list) else [drawn])]
-        return SweepPlan(self.name, axes, cells, figures, frozenset(self.filled))
+        verbs, own = {verb for verb, *_ in then}, {axis: labels[axis] for axis in over}
+        figures = [_figure(item, own, verbs) for item in (drawn if isinstance(drawn, list) else [drawn])]
+        table = task_table(self.content["table"], own, verbs) if "table" in self.content else None
+        cells = self._cells(self.name, axes, then)
+        choice = self._choice(choose, over, settings, _spread(figures, over)) if choose else None
+        return SweepPlan(self.name, labels, cells, figures, frozenset(self.filled), table=table, choice=choice)
 
-    def _axes(self) -> dict[str, dict[str, Words]]:
-        over = self.content["over"]
-        if not isinstance(over, dict) or not over:
-            raise InputError(f"over must hold axes such as `--seed_everything: [0, 1]`, not {kind(over)}")
-        axes = {_plain(axis): _axis(axis, labels) for axis, labels in over.items()}
-        if len(axes) < len(over):
-            raise InputError("over holds an axis twice, with and without dashes")
+    def _cells(
+        self, name: str, axes: dict[str, dict[str, Words]], then: list[list[str]], further: Words | None = None
+    ) -> list[Cell]:
+        fit, cells = flags_of("fit", self.content["fit"]), []
+        for point in product(*(axis.items() for axis in axes.values())):
+            labels = dict(zip(axes, (label for label, _ in point), strict=True))
+            chosen = [self._chosen(axis, labels, words) for axis, (_, words) in zip(axes, point, strict=True)]
+            own = [*fit, *chain.from_iterable(chosen), *self._chosen(FURTHER, labels, further or [])]
+            lines = [["fit", *own], *([verb, *own, *words] for verb, *words in then)]
+            cells.append(Cell(name, labels, [self._filled(line, labels) for line in lines]))
+        _check_names(cells)
+        return cells
+
+    def _follow(self, axes: dict[str, dict[str, Words]]) -> None:
         for axis, labels in axes.items():
             others = {name: other for name, other in axes.items() if name != axis}
             for label, words in labels.items():
                 if isinstance(words, dict):
-                    self.followed[axis, label] = _axis_of(f"{axis}, {label}", words, others)
-        return axes
+                    self.followed[axis, label] = axis_followed(f"{axis}, {label}", words, others)
+
+    def _choose(self, then: list[list[str]]) -> dict[str, Any]:
+        """Check what a plan says of its choice, its axes aside."""
+        if "choose" not in self.content:
+            return {}
+        choose = self.content["choose"]
+        if not isinstance(choose, dict):
+            raise InputError(f"choose must hold a mapping such as {{by: val/top1, over: ...}}, not {kind(choose)}")
+        check_keys(choose, CHOOSE_KEYS, ("by", "over"), "choose")
+        if not text_of("choose, by", choose["by"]).startswith(CHOOSING):
+            raise InputError(f"choose: by {choose['by']} is no metric of held-out images, such as val/top1")
+        tests = [words for verb, *words in then if verb == "test"]
+        if len(tests) > 1:
+            raise InputError(f"then holds {len(tests)} lines of test; a plan that chooses looks at the test set once")
+        if any("best" in (word, word.partition("=")[2]) for words in tests for word in words):
+            raise InputError(
+                "then: test --ckpt_path best: the runs that are tested hold no images out, by which a checkpoint "
+                "could be best; give --ckpt_path last"
+            )
+        return choose
+
+    def _choice(
+        self, choose: dict[str, Any], over: dict[str, Any], settings: dict[str, Any], spread: str | None
+    ) -> Choice:
+        if len(list(product(*settings.values()))) < 2:
+            raise InputError("choose, over: one setting leaves no choice; give further labels, or put its words in fit")
+        others = [axis for axis in over if axis != spread]
+        per = [plain(text_of("choose, per", axis)) for axis in list_of("choose, per", choose.get("per", others))]
+        if stray := next((axis for axis in per if axis not in others), None):
+            raise InputError(f"choose: per {stray} is no axis{did_you_mean(stray, others)} (of {', '.join(others)})")
+        further = words_of("choose, fit", choose.get("fit", ""))
+        if isinstance(further, dict):
+            self.followed[FURTHER, ""] = axis_followed("choose, fit", further, over)
+        axes = {axis: labels if axis != spread else dict([next(iter(labels.items()))]) for axis, labels in over.items()}
+        name = f"{self.name}.choose"
+        cells = self._cells(name, axes | settings, [], further)
+        labels = {axis: list(labels) for axis, labels in (axes | settings).items()}
+        plan = SweepPlan(name, labels, cells, [], frozenset(), by=choose["by"])
+        return Choice(per, list(settings), plan)
 
     def _chosen(self, axis: str, labels: dict[str, str], words: Words) -> list[str]:
         """The words that an axis adds in the cell of these labels."""
-        return words if isinstance(words, list) else words[labels[self.followed[axis, labels[axis]]]]
+        return words if isinstance(words, list) else words[labels[self.followed[axis, labels.get(axis, "")]]]
 
     def _filled(self, words: list[str], labels: dict[str, str]) -> list[str]:
         """Fill placeholders after the words were split: a value with spaces stays one word."""
@@ -161,98 +228,27 @@ class _Reader:
         return [PLACE.sub(value, word) for word in words]
 
 
-def _axis(axis: str, labels: Any) -> dict[str, Words]:
-    """Words that each label of an axis adds to the command line."""
-    if not labels:
-        raise InputError(f"the axis {axis} is empty; give it labels")
-    if isinstance(labels, dict):
-        return {label: _words(f"{axis}, {label}", words) for label, words in labels.items()}
-    if not axis.startswith("-"):
-        raise InputError(
-            f"the axis {axis} must hold labels with their words, such as `small: --model.net.width 64`; "
-            "a list of values goes to an axis that is a flag"
-        )
-    values = [_text(axis, value) for value in _as_list(axis, labels)]
-    if twice := next((value for value in values if values.count(value) > 1), None):
-        raise InputError(f"the axis {axis} has {twice} twice")
-    return {value: _flags(axis, f"{axis} {shlex.quote(value)}") for value in values}
+def _axes(where: str, over: Any) -> dict[str, dict[str, Words]]:
+    if not isinstance(over, dict) or not over:
+        raise InputError(f"{where} must hold axes such as `--seed_everything: [0, 1]`, not {kind(over)}")
+    axes = {plain(axis): axis_of(axis, labels) for axis, labels in over.items()}
+    if len(axes) < len(over):
+        raise InputError(f"{where} holds an axis twice, with and without dashes")
+    return axes
 
 
-def _axis_of(where: str, labels: Collection[str], axes: dict[str, dict[str, Words]]) -> str:
-    """Return the axis whose labels these are."""
-    if len(same := [axis for axis in axes if axes[axis].keys() == set(labels)]) > 1:
-        raise InputError(f"{where}: {' and '.join(same)} have the same labels; give one of them labels of its own")
-    near = max(axes, key=lambda axis: (len(axes[axis].keys() & labels), axes[axis].keys() == set(labels)), default="")
-    theirs = axes.get(near, {})
-    if theirs.keys().isdisjoint(labels):
-        raise InputError(f"{where}: no other axis has the labels {', '.join(labels)}")
-    if stray := next((label for label in labels if label not in theirs), None):
-        hint = did_you_mean(stray, theirs.keys() - labels)
-        raise InputError(f"{where}: the axis {near} has no label {stray}{hint} (it has {', '.join(theirs)})")
-    if missing := [label for label in theirs if label not in labels]:
-        raise InputError(f"{where}: {', '.join(missing)} of the axis {near} is missing; '' adds no words there")
-    return near
-
-
-def _words(where: str, given: Any) -> Words:
-    if isinstance(given, dict):
-        return {label: _flags(f"{where}, {label}", words) for label, words in given.items()}
-    return _flags(where, given)
-
-
-def _then(text: Any) -> list[str]:
-    verb, *words = _split("then", text) or [""]
-    if verb not in SCORING:
-        raise InputError(f"then: {text!r} must begin with {', '.join(SCORING[:-1])} or {SCORING[-1]}")
-    pairs = [(word.partition("="), after) for word, after in pairwise([*words, ""])]
-    given = [value or after for (flag, _, value), after in pairs if flag == "--ckpt_path"]
-    if not given:
-        raise InputError(f"then: {text!r} needs --ckpt_path last or best, the checkpoint of its run")
-    checkpoint = given[-1]
-    if checkpoint not in CHECKPOINTS and not Path(checkpoint).suffix and "/" not in checkpoint:
-        hint = did_you_mean(checkpoint, CHECKPOINTS)
-        raise InputError(f"then: --ckpt_path {checkpoint}: expected last, best or a file{hint}")
-    return [verb, *words]
-
-
-def _flags(where: str, text: Any) -> list[str]:
-    """Split words that are the flags of a fit."""
-    words = _split(where, text)
-    if words and not words[0].startswith("-"):
-        raise InputError(f"{where}: expected flags of fit, such as -c experiments/digits.yaml, not {words[0]!r}")
-    for word in words:
-        if (flag := word.partition("=")[0]) in SWEEP_FLAGS:
-            raise InputError(f"{where}: leave out {flag}: a sweep {SWEEP_FLAGS[flag]}")
-    return words
-
-
-def _split(where: str, text: Any) -> list[str]:
-    text = _text(where, text)
-    try:
-        return shlex.split(text)
-    except ValueError as error:
-        raise InputError(f"{where}: {text!r} has an open quote or ends in a backslash") from error
-
-
-def _text(where: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise InputError(f"{where}: expected text, not {kind(value)}; quote what begins with a bracket")
-    return value
-
-
-def _as_list(where: str, value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise InputError(f"{where}: expected a list, such as [a, b], not {value!r}")
-    return value
+def _spread(figures: list[Figure], axes: Collection[str]) -> str | None:
+    named = [figure.spread for figure in figures if figure.spread]
+    return next((axis for axis in [*named, "seed", "seed_everything"] if axis in axes), None)
 
 
 def _figure(content: Any, axes: dict[str, list[str]], then: Collection[str]) -> Figure:
     if not isinstance(content, dict):
         raise InputError(f"figure must hold a mapping such as {{x: lr, y: test/top1}}, not {kind(content)}")
-    _check_keys(content, [field.name for field in fields(Figure)], ("x", "y"), "figure")
-    named = {key: _text(f"figure, {key}", value) for key, value in content.items()}
+    check_keys(content, [field.name for field in fields(Figure)], ("x", "y"), "figure")
+    named = {key: text_of(f"figure, {key}", value) for key, value in content.items()}
     for key in {"x", "line", "spread"} & set(named):
-        named[key] = _plain(named[key])
+        named[key] = plain(named[key])
         if named[key] not in axes and not (key == "x" and "/" in named[key]):
             also = ", or a metric such as cost/exaflops" * (key == "x")
             hint = did_you_mean(named[key], axes)
@@ -276,7 +272,7 @@ def _figure(content: Any, axes: dict[str, list[str]], then: Collection[str]) -> 
 def _check_metric(key: str, name: str, axes: Collection[str], then: Collection[str]) -> None:
     """Refuse what cannot be a metric of a run; whether a run logs it, the first that ends will tell."""
     if not name.startswith(METRICS):
-        said = "an axis, not a metric" if _plain(name) in axes else "no metric"
+        said = "an axis, not a metric" if plain(name) in axes else "no metric"
         raise InputError(f"figure: {key} {name} is {said}; the name of one begins with {', '.join(sorted(METRICS))}")
     if name.startswith("test/") and "test" not in then:
         raise InputError(f"figure: {key} {name} needs a line such as `test --ckpt_path last` under then")
@@ -290,15 +286,6 @@ def are_numbers(labels: Collection[str]) -> bool:
         return False
 
 
-def _check_keys(content: dict[str, Any], known: Collection[str], needed: Collection[str], what: str) -> None:
-    if unknown := next((key for key in content if key not in known), None):
-        raise InputError(
-            f"{what} has the unknown key {unknown!r}{did_you_mean(unknown, known)} (known: {', '.join(known)})"
-        )
-    if missing := next((key for key in needed if not content.get(key)), None):
-        raise InputError(f"{what} lacks {missing}")
-
-
 def _check_names(cells: list[Cell]) -> None:
     names: set[str] = set()
     for cell in cells:
@@ -307,7 +294,3 @@ def _check_names(cells: list[Cell]) -> None:
         if cell.name.casefold() in names:
             raise InputError(f"two cells would share the folder {cell.name}; tell their labels apart by letters")
         names.add(cell.name.casefold())
-
-
-def _plain(axis: str) -> str:
-    return axis.lstrip("-")

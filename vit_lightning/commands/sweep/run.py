@@ -35,7 +35,7 @@ LOG = "log.txt"
 STOPPED = "stopped by a signal"
 """What a fit that a signal has ended says; its exit status may be 0."""
 
-State = Literal["finished", "failed", "stopped", "elsewhere"]
+State = Literal["finished", "failed", "stopped", "elsewhere", "waiting"]
 
 
 @dataclass

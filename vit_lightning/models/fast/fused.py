@@ -18,6 +18,7 @@ from torch.distributed.fsdp import FSDPModule
 from torch.nn import functional as F
 
 from vit_lightning.models.blocks import Block, Norm
+from vit_lightning.models.dense import Dense
 from vit_lightning.models.fast import matmul, rowwise_kernels
 from vit_lightning.models.fast.attend import attend, attend_backward
 from vit_lightning.models.fast.fp8 import Fp8MLP, Fp8SelfAttention
@@ -48,7 +49,7 @@ class ResidualStream(NamedTuple):
         if first_token_only:
             return block.update(tokens, normed, first_token_only)
         out, bias = _scaled(attention.out, block.scale1)
-        layers = attention.qkv.weight, attention.qkv.bias, out, attention.heads
+        layers = attention.qkv.kernel, attention.qkv.bias, out, attention.heads
         if self.fp8 is None:
             branch = FusedSelfAttention.apply(normed, *layers)
         else:
@@ -58,7 +59,7 @@ class ResidualStream(NamedTuple):
         down, bias = _scaled(mlp.down, block.scale2)
         if isinstance(block, FSDPModule):  # whose own bias is gone when the next norm adds it
             bias = bias.clone()
-        layers = mlp.up.weight, mlp.up.bias, down, mlp.activation.approximate == "none"
+        layers = mlp.up.kernel, mlp.up.bias, down, mlp.activation.approximate == "none"
         if self.fp8 is None:
             branch = FusedMLP.apply(normed, *layers, drop.later(2))
         else:
@@ -117,9 +118,9 @@ def _drop(module: nn.Dropout, device: torch.device) -> DropoutMask:
     return DropoutMask(torch.randint(2**63 - 1, (1,), device=device), module.p)
 
 
-def _scaled(dense: nn.Linear, scale: Tensor | None) -> tuple[Tensor, Tensor]:
+def _scaled(dense: Dense, scale: Tensor | None) -> tuple[Tensor, Tensor]:
     """Weight and bias of a layer with LayerScale put into both."""
-    return (dense.weight, dense.bias) if scale is None else (dense.weight * scale[:, None], dense.bias * scale)
+    return (dense.kernel, dense.bias) if scale is None else (dense.kernel * scale[:, None], dense.bias * scale)
 
 
 class FusedAddNorm(Function):
@@ -193,9 +194,9 @@ class FusedSelfAttention(Function):
         grad_packed = _rows(grad_packed)
         return (
             product(grad_packed, qkv).view(shape),
-            product(grad_packed.t(), rows, qkv_type),
+            product(grad_packed.t(), rows, qkv_type) if ctx.needs_input_grad[1] else None,
             for_bias.to(bias_type),
-            product(grad.t(), _rows(mixed), out_type),
+            product(grad.t(), _rows(mixed), out_type) if ctx.needs_input_grad[3] else None,
             None,
         )
 
@@ -237,9 +238,9 @@ class FusedMLP(Function):
             )
         return (
             product(grad_hidden, up).view(shape),
-            product(grad_hidden.t(), rows, ctx.types[0]),
+            product(grad_hidden.t(), rows, ctx.types[0]) if ctx.needs_input_grad[1] else None,
             for_bias.to(bias.dtype),
-            product(grad.t(), active, ctx.types[1]),
+            product(grad.t(), active, ctx.types[1]) if ctx.needs_input_grad[3] else None,
             None,
             None,
         )

@@ -15,6 +15,7 @@ from vit_lightning.models import Net, NetConfig, resolve
 from vit_lightning.models.config import ResolvedConfig
 from vit_lightning.weights.archive import Archive, Stored
 from vit_lightning.weights.layouts.facts import fact, numbers_fact, size_fact
+from vit_lightning.weights.layouts.low_rank import with_merged_kernels
 from vit_lightning.weights.layouts.tensor_mapping import TensorMapping, Weights, rename
 from vit_lightning.weights.report import Report
 
@@ -45,6 +46,7 @@ def read(archive: Archive, heads: int | None, image_size: tuple[int, int] | None
             f"{archive.path} has the net field {min(unknown)!r}, which this version does not know: update."
         )
     stored, dropped = _net(archive.stored)
+    stored, updated = with_merged_kernels(stored, facts, archive.path)
     kinds = asdict(resolve(NetConfig()))
     config = resolve(NetConfig(**{name: fact(net, name, _kinds(kinds[name]), None) for name in net}))
     classes = fact(facts, "num_classes", int, 0)
@@ -56,6 +58,7 @@ def read(archive: Archive, heads: int | None, image_size: tuple[int, int] | None
     weights = Weights(NAME, config, size, classes, same, stored, dropped, mean=mean, std=std, class_names=names)
     weights.window = None if window is None else (window[0], window[1])
     weights.training = _training(archive)
+    weights.notes += [f"low-rank updates are merged into {updated} kernels"] if updated else []
     return weights
 
 

@@ -1,0 +1,171 @@
+"""Forms of class lists: text with a name a line, tables of names and numbers, JSON."""
+
+import csv
+import re
+from collections.abc import Sequence
+
+from datamodules.reading import strict_json
+from datamodules.reading.label_text import text_lines
+
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+NUMBER_FIRST = re.compile(r"([0-9]+)[\s,:;|=]+(\S.*)")
+NUMBER_LAST = re.compile(r"(.*[^\s,:;|=])[\s,:;|=]+([0-9]+)")
+SEPARATED = re.compile(r"[,;:|=\t]")
+LISTED = re.compile(r"(\(?)([0-9]+)([.):-]+\s*)(\S.*)")
+"""Lines of a list, as 2. cat, 2) cat, (2) cat and 2-cat."""
+HEADERS = frozenset(
+    {
+        *("name", "names", "class", "classes", "classname", "classnames", "label", "labels", "category", "categories"),
+        *("breed", "breeds", "species", "text", "target", "targets", "tag", "tags", "title", "id", "index", "number"),
+    }
+)
+"""Words of headers."""
+FOLDERS = HEADERS | {"folder", "folders", "directory", "wnid"}
+"""Words of headers of a column of folders."""
+WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W_a-zA-Z]+")
+COMMENTS = ("#", "//", "/*", ";", "%", "--", "<!--")
+
+
+def names_in_lines(text: str) -> list[str]:
+    """Return the names of a text, one a line.
+
+    Raises:
+        ValueError: a line may be meant otherwise.
+    """
+    lines = text_lines(text.rstrip())
+    if blank := next((number for number, line in enumerate(lines, start=1) if len(lines) > 1 and not line.strip()), 0):
+        raise ValueError(f"its line {blank} is blank, which leaves it open whether a class lacks its name; remove it")
+    lines = [line.strip() for line in lines if line]
+    found = _numbered_lines(lines)
+    if lines and SEPARATED.search(lines[0]):  # it may be a header
+        found = found or _numbered_lines(lines[1:])
+    if found or _listed_lines(lines):
+        raise ValueError(
+            f"its line {found or lines[0]!r:.60} holds a number and a name; write the names alone in the order of "
+            "their numbers, or both as .csv or .json"
+        )
+    _check_lines(lines)
+    return lines
+
+
+def _check_lines(lines: Sequence[str]) -> None:
+    """Refuse what is no line with a name: a comment, a header, an item of a list."""
+    if comment := next((line for line in lines if line.startswith(COMMENTS)), None):
+        raise ValueError(f"its line {comment!r:.60} may be a comment; remove it, or save a list of names as .json")
+    if lines and _is_header(lines[0], HEADERS):
+        raise ValueError(f"its first line {lines[0]!r} may be a header; remove it, or save a list of names as .json")
+    is_item = all(line.startswith(("- ", "* ")) for line in lines)
+    is_quoted = all(re.fullmatch(r"""(["']).*\1,?""", line) for line in lines)
+    if lines and (is_item or is_quoted or (len(lines) > 1 and all(line.endswith(",") for line in lines[:-1]))):
+        raise ValueError(f"its line {lines[0]!r:.60} is an item of a list; write the name alone, or the list as .json")
+
+
+def _is_header(text: str, words: frozenset[str]) -> bool:
+    """Tell whether a text is made of words of headers alone."""
+    found = WORD.findall(text)
+    return bool(found) and words.issuperset(map(str.lower, found))
+
+
+def _listed_lines(lines: Sequence[str]) -> bool:
+    """Tell whether all lines are items with consecutive numbers, which are no part of the names.
+
+    Names such as 001.Albatross, in the order of their numbers, mean the same either way.
+    """
+    found = [match for line in lines if (match := LISTED.fullmatch(line))]
+    numbers = [int(match[2]) for match in found]
+    if len(found) < len(lines) or sorted(numbers) != list(range(min(numbers, default=0), max(numbers, default=-1) + 1)):
+        return False
+    return numbers != sorted(numbers) or any(match[1] or match[3][-1].isspace() or ")" in match[3] for match in found)
+
+
+def _numbered_lines(lines: Sequence[str]) -> str:
+    """Return the first line if all of them hold a name and its number."""
+    for form, name, number in ((NUMBER_FIRST, 2, 1), (NUMBER_LAST, 1, 2)):
+        found = [match for line in lines if (match := form.fullmatch(line))]
+        numbers = sorted(int(match[number]) for match in found)
+        if not len(found) == len(lines) == len({match[name] for match in found}) == len(set(numbers)) > 0:
+            continue
+        in_turn = numbers[-1] - numbers[0] == len(numbers) - 1
+        if form is NUMBER_FIRST or in_turn or all(map(SEPARATED.search, lines)):
+            return lines[0]
+    return ""
+
+
+def names_in_table(text: str, delimiter: str) -> list[str]:
+    """Return the names of a table with a column of names and one of numbers, in the order of the numbers.
+
+    Raises:
+        ValueError: it has other columns.
+    """
+    rows = _rows(text, delimiter)
+    widths = {len(row) for row in rows}
+    if widths == {1}:
+        raise ValueError(
+            f"its first line {rows[0][0]!r:.60} may be a header; save the names alone as .txt without one, or add a "
+            "column of numbers"
+        )
+    if widths != {2}:
+        raise ValueError(
+            f"expected a column of names and one of numbers, without others, but it has {max(widths, default=0)} "
+            "columns"
+        )
+    rows = rows if any(map(str.isdecimal, rows[0])) else rows[1:]
+    numbered = [place for place in range(2) if rows and all(row[place].isdecimal() for row in rows)]
+    if len(numbered) != 1:
+        raise ValueError("expected a column of names and one of whole numbers")
+    return _in_order([(int(row[numbered[0]]), row[1 - numbered[0]]) for row in rows])
+
+
+def _rows(text: str, delimiter: str) -> list[list[str]]:
+    lines = (f"{line}\n" for line in text_lines(text))
+    rows = [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=delimiter, strict=True)]
+    return [row for row in rows if any(row)]
+
+
+def renaming_in(text: str, kind: str) -> list[tuple[str, str]]:
+    """Return the folders and their classes in a table of two columns, or in an object of texts.
+
+    Args:
+        text: what the file holds.
+        kind: its ending.
+
+    Returns:
+        No pairs where one of the two is a number throughout, or of anything else.
+    """
+    if kind == ".json":
+        found = strict_json.loads(text)
+        is_renaming = isinstance(found, dict) and all(isinstance(name, str) for name in found.values())
+        pairs = list(found.items()) if is_renaming else []
+    else:
+        rows = _rows(text, DELIMITERS[kind])
+        pairs = [(row[0], row[1]) for row in rows] if {len(row) for row in rows} == {2} else []
+    body = pairs[1:] or pairs  # the first row may be a header
+    if any(all(pair[column].isdecimal() for pair in body) for column in range(2)):
+        return []
+    has_header = kind != ".json" and _is_header(pairs[0][0], FOLDERS) and _is_header(pairs[0][1], HEADERS)
+    return pairs[has_header:]
+
+
+def names_in_json(text: str) -> list[str]:
+    """Return the names of a list, or of an object of names and numbers.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    found = strict_json.loads(text)
+    if isinstance(found, list) and all(isinstance(name, str) for name in found):
+        return found
+    if not isinstance(found, dict):
+        raise ValueError("expected a list of names, or an object of names and numbers")
+    if all(str(name).isdecimal() for name in found) and all(isinstance(name, str) for name in found.values()):
+        return _in_order([(int(number), name) for number, name in found.items()])
+    if all(type(number) is int for number in found.values()):
+        return _in_order([(number, name) for name, number in found.items()])
+    raise ValueError("expected an object of names and numbers")
+
+
+def _in_order(pairs: Sequence[tuple[int, str]]) -> list[str]:
+    """Return names in the order of their numbers."""
+    if sorted(number for number, _ in pairs) != list(range(len(pairs))):
+        raise ValueError(f"expected the numbers 0 to {len(pairs) - 1}, each once")
+    return [name for _, name in sorted(pairs)]

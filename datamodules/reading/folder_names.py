@@ -1,0 +1,152 @@
+"""What folders are called that are parts of a set of images, and not classes: splits, folds, masks and the like.
+
+A name is taken apart into words: `trainA` is train and A, `images_test-2` is images, test and 2. A name such as train
+station has a split's word too, so that names count together: they are parts of a set where all of them, but for what
+lies beside images, have such a word and equal words beside it.
+"""
+
+import re
+from collections.abc import Sequence
+
+from datamodules.reading.splits import SPLIT_OF
+
+OTHER_SPLITS = {
+    "tr": "train",
+    "va": "val",
+    "ts": "test",
+    "te": "test",
+    "eval": "test",
+    "evaluation": "test",
+    "holdout": "test",
+    "heldout": "test",
+}
+SPLIT_WORDS = SPLIT_OF | OTHER_SPLITS
+PART_WORDS = frozenset({"fold", "split", "set", "subset", "partition", "dataset", "batch", "chunk", "shard"})
+IMAGE_WORDS = frozenset(
+    {"images", "image", "imgs", "img", "pictures", "photos", "jpegimages", "rgb", "inputs", "input"}
+)
+PLAIN_SIDES = frozenset(
+    {"masks", "labels", "annotations", "annots", "segmentations", "trimaps", "heatmaps", "groundtruth", "unlabeled"}
+)
+"""What lies beside images, and is called as hardly any class is."""
+SIDE_WORDS = PLAIN_SIDES | {
+    "mask",
+    "label",
+    "annotation",
+    "segmentation",
+    "seg",
+    "edges",
+    "edge",
+    "depth",
+    "depths",
+    "gt",
+    "maps",
+    "targets",
+    "target",
+    "boxes",
+    "unlabelled",
+}
+BYSTANDERS = frozenset({"extra", "others", "rest"})
+"""What lies beside splits, and may be anything."""
+AFFIXES = IMAGE_WORDS | SIDE_WORDS | PART_WORDS | BYSTANDERS | {"sets", "data", "folder", "dir"}
+"""Words that say nothing more about a part of a set."""
+LETTERS = re.compile(r"[a-zA-Z]+|[^\W\d_a-zA-Z]+|\d+")
+HUMP = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+SINGLE = re.compile("[a-z]")
+YEAR = re.compile("(19|20)[0-9]{2}")
+FUSED = ("training", "train", "testing", "test", "validation", "valid", "val", "fold", "split")
+"""Words of splits that others are written together with, as in trainset and xtest."""
+
+
+def parts_of_a_set(names: Sequence[str]) -> Sequence[str]:
+    """Return two of some folders' names that are called as parts of a set are, none if they are no such names."""
+    words = {name: _words(name) for name in names}
+    parts = [name for name in names if _has_part(words[name])]
+    asides = [name for name in names if name not in parts and is_side(name)]
+    others = [name for name in names if name not in parts and (is_side(name) or _is_of(name, BYSTANDERS))]
+    if len(parts) > 1 and len(parts) + len(others) == len(names) and len({_stem(words[name]) for name in parts}) == 1:
+        return parts[:2]
+    images = [name for name in names if is_image_word(name)]
+    if images and asides and len(images) + len(asides) == len(names):
+        return [images[0], asides[0]]
+    return _pair(words)
+
+
+def side_beside(names: Sequence[str]) -> str | None:
+    """Return a name of what lies beside images, among those of classes; None if there is none."""
+    return next(filter(is_plain_side, names), None) if len(names) > 1 else None
+
+
+def split_alone(name: str) -> str | None:
+    """Return the split that a name stands for without saying anything else, None if it does not."""
+    words = _words(name)
+    return None if _stem(words) else next((SPLIT_WORDS[word] for word in words if word in SPLIT_WORDS), None)
+
+
+def is_side(name: str) -> bool:
+    """Tell whether a name is that of what may lie beside images."""
+    return _is_of(name, SIDE_WORDS) or is_plain_side(name)
+
+
+def is_plain_side(name: str) -> bool:
+    """Tell whether a name is that of what lies beside images, and hardly of a class."""
+    return _is_of(name, PLAIN_SIDES) or _words(name) == ["ground", "truth"]
+
+
+def is_image_word(name: str) -> bool:
+    """Tell whether a name says that there are images and nothing else."""
+    return _is_of(name, IMAGE_WORDS)
+
+
+def may_be_class(name: str) -> bool:
+    """Tell whether a folder inside another may be a class: it is called neither by a number nor as images are."""
+    return not name.replace("-", "").replace("_", "").isdigit() and not _is_of(name, IMAGE_WORDS | SIDE_WORDS)
+
+
+def _is_of(name: str, known: frozenset[str]) -> bool:
+    words = [word for word in _words(name) if not word.isdigit()]
+    return bool(words) and set(words) <= known
+
+
+def _words(name: str) -> list[str]:
+    """Return the words of a name, in small letters."""
+    found: list[str] = []
+    for letters in LETTERS.findall(name):
+        whole = _divided(letters.lower())
+        is_known = len(whole) > 1 or whole[0] in SPLIT_WORDS or whole[0] in AFFIXES
+        found += whole if is_known else map(str.lower, HUMP.findall(letters) or [letters])
+    return found
+
+
+def _divided(word: str) -> list[str]:
+    """Return the two words that are written as one, as trainset is, or the word."""
+    for split in () if word in SPLIT_WORDS else FUSED:
+        for before, rest in ((True, word.removeprefix(split)), (False, word.removesuffix(split))):
+            if rest != word and (len(rest) == 1 or rest in AFFIXES):
+                return [split, rest] if before else [rest, split]
+    return [word]
+
+
+def _has_part(words: Sequence[str]) -> bool:
+    return any(word in SPLIT_WORDS or word in PART_WORDS for word in words)
+
+
+def _stem(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the words that say something beside part, number and letter."""
+    return tuple(
+        word
+        for word in words
+        if word not in SPLIT_WORDS and word not in AFFIXES and not word.isdigit() and not SINGLE.fullmatch(word)
+    )
+
+
+def _pair(words: dict[str, list[str]]) -> Sequence[str]:
+    """Return two names that differ in their splits' words alone, as asl_train and asl_test do, whatever lies beside."""
+    found: dict[tuple[str, ...], dict[str, str]] = {}
+    for name, parts in words.items():
+        plain = [part for part in parts if not part.isdigit()]
+        for word in {plain[0], plain[-1]} & SPLIT_WORDS.keys() if plain else ():
+            rest = tuple(part for part in parts if part != word and (not part.isdigit() or YEAR.fullmatch(part)))
+            if rest:
+                found.setdefault(rest, {}).setdefault(SPLIT_WORDS[word], name)
+    return next((list(splits.values())[:2] for splits in found.values() if len(splits) > 1), [])

@@ -1,0 +1,89 @@
+"""Labels of a table that was read, and which classes they are."""
+
+from collections.abc import Collection, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from datamodules.reading import array_cache
+from datamodules.reading.array_cache import MappedStrings
+from datamodules.reading.class_map import FROM_ZERO, check_order, class_numbers, counted_from_zero, first_of, is_hidden
+from datamodules.reading.drawn_split import TRAIN, VAL, used_in
+from datamodules.reading.label_text import look_alike
+from datamodules.reading.shared_sequences import Ragged
+from vit_lightning.data.sampling import IGNORE
+from vit_lightning.errors import InputError
+
+
+class TableLabels:
+    """The labels of a table.
+
+    Args:
+        file: where its content is kept, see `datamodules.reading.table_content`.
+        table: what to call it.
+        is_divided: whether a column says each image's split.
+    """
+
+    def __init__(self, file: Path, table: Path, is_divided: bool) -> None:
+        self.file = file
+        self.table = table
+        self.is_divided = is_divided
+        self.arrays = array_cache.load(file)
+        self.rows = Ragged(self.arrays["labels.values"], self.arrays["labels.ends"])
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Its different labels, in order."""
+        return list(MappedStrings(self.file, "names"))
+
+    @property
+    def lists_classes(self) -> bool:
+        """Whether its metadata name the classes, with or without images."""
+        return len(MappedStrings(self.file, "listed")) > 0
+
+    def training(self) -> list[str]:
+        """Return the different labels of its training images, if it is a table of some."""
+        if not self.is_divided or self.arrays["one_hot"]:
+            return self.names
+        return [self.names[place] for place in used_in(self.arrays, TRAIN)]
+
+    def numbers(
+        self, class_names: Sequence[str], training: Collection[str] | None, source: str, may_hide: bool
+    ) -> np.ndarray:
+        """Return the class of each different label, IGNORE where it stands for a hidden one.
+
+        Args:
+            class_names: all classes, in order.
+            training: the different labels that train; None: a class map names the classes.
+            source: what lacks a label that is no class, and what else there is to say.
+            may_hide: whether labels may be hidden; in a divided table, those of test images.
+
+        Raises:
+            InputError: naming the first row with a label that is no class.
+        """
+        if training is None and self.arrays["numbered"].all():
+            check_order(class_names, str(self.table))
+        numbers = class_numbers(self.names, class_names, or_numbers=training is None)
+        if may_hide or self.is_divided:
+            hidden = np.array([is_hidden(name) for name in self.names], bool) & (numbers < 0)
+            if self.is_divided:
+                hidden[used_in(self.arrays, TRAIN, VAL)] = False
+            numbers[hidden] = IGNORE
+        used = {self.names[place] for place in np.unique(self.rows.values)}  # a column for each class may be empty
+        unknown = {name for name, number in zip(self.names, numbers.tolist(), strict=True) if _is_none(number)}
+        if unknown & used:
+            raise self.wrong(unknown, f", which {source}", class_names)
+        if zero := counted_from_zero(used, training or ()):
+            raise self.wrong(zero, f", which {source}{FROM_ZERO}")
+        return numbers
+
+    def wrong(self, labels: Collection[str], why: str, known: Sequence[str] = ()) -> InputError:
+        """Say which is the first row with one of some labels that cannot be, and which known one it resembles."""
+        row, label = first_of(labels, self.names, self.rows)
+        place = f"{label!r:.60} in row {row + 1} ({MappedStrings(self.file, 'paths')[row]})"
+        return InputError(f"{self.table} has the label {place}{why}{look_alike(label, known)}")
+
+
+def _is_none(number: int) -> bool:
+    return number < 0 and number != IGNORE

@@ -1,0 +1,53 @@
+"""What a run's folder says of its sets: images, their hash, and the classes without one."""
+
+import hashlib
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from datamodules.digits import Digits
+from vit_lightning.callbacks.split_record import split_facts
+
+
+class Images(SimpleNamespace):
+    def __len__(self) -> int:
+        return 3
+
+
+def test_the_hash_is_of_the_keys_in_order():
+    facts = split_facts(Images(keys=["b", "a", "\udcff"]), [])
+    assert facts["images"] == 3 and facts["sha256"] == hashlib.sha256(b"b\na\n\xff\n").hexdigest()
+    assert split_facts(Images(keys=["a", "b", "\udcff"]), [])["sha256"] != facts["sha256"]
+    assert split_facts(Images(), [])["sha256"] == hashlib.sha256(b"0\n1\n2\n").hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("labels", "absent"),
+    [
+        ({"labels": [2, 0, 2]}, ["y"]),
+        ({"labels": [2, 0, -100]}, ["y"]),
+        ({"labels": [2, 0, 1]}, []),
+        ({"labels": np.eye(3)}, None),
+        ({}, None),
+    ],
+)
+def test_classes_without_an_image_are_named(labels, absent):
+    assert split_facts(Images(**labels), ["x", "y", "z"])["absent_classes"] == absent
+
+
+@pytest.mark.parametrize("published", [True, False])
+def test_a_fit_leaves_the_record_of_published_splits_in_its_folder(app, monkeypatch, published):
+    monkeypatch.setattr(Digits, "has_published_splits", published)
+    words = "--model.net.variant mu/4 --data Digits --data.image_size 8 --data.num_workers 0 --trainer.accelerator cpu"
+    done = app("fit", *words.split(), "--trainer.max_steps", 1, "--data.fraction", 0.5)
+    assert done.code == 0, done.err
+    assert Path("runs/default/0/splits.json").exists() == published
+    if not published:
+        return
+    facts = json.loads(Path("runs/default/0/splits.json").read_text())
+    assert list(facts) == ["train", "val", "test"]
+    assert all(len(facts[split]["sha256"]) == 64 and facts[split]["images"] > 50 for split in facts)
+    assert len({facts[split]["sha256"] for split in facts}) == 3 and facts["test"]["absent_classes"] == []

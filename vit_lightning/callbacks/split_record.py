@@ -1,0 +1,59 @@
+"""Which images a run trains on and holds out, as a file in its folder."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.utilities import rank_zero_only
+
+from vit_lightning.data import ImageDataModule
+from vit_lightning.data.image_set import ImageSet, keys_of, labels_of
+from vit_lightning.files import write_atomically
+
+FILE = "splits.json"
+
+
+class SplitRecord(Callback):
+    """Write splits.json into the run folder: of each set its images, a hash of their keys, and the classes it lacks.
+
+    Only for data whose splits are published: other sets may have to read every image for its key.
+
+    Args:
+        folder: The run folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE
+        self.written = False
+
+    @rank_zero_only
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        if self.written:
+            return
+        self.written = True
+        data = trainer.datamodule  # type: ignore[attr-defined]  # set by Lightning from outside
+        if isinstance(data, ImageDataModule) and data.has_published_splits and not self.path.exists():
+            sets = {"train": data.train_subset, "val": data.val_set, "test": data.test_set}
+            facts = {
+                split: split_facts(images, data.class_names) for split, images in sets.items() if images is not None
+            }
+            write_atomically(self.path, json.dumps(facts, indent=1) + "\n")
+
+
+def split_facts(images: ImageSet, class_names: list[str]) -> dict[str, Any]:
+    """Return the number of a set's images, a hash of their keys in order, and the names of the classes without any.
+
+    The classes are None where not every image has one class that is known beforehand.
+    """
+    digest = hashlib.sha256()
+    for key in keys_of(images):
+        digest.update(f"{key}\n".encode(errors="surrogateescape"))
+    facts: dict[str, Any] = {"images": len(images), "sha256": digest.hexdigest(), "absent_classes": None}
+    labels = labels_of(images)
+    if labels is not None and labels.ndim == 1 and labels.dtype.kind in "iu":
+        present = set(np.unique(labels).tolist())
+        facts["absent_classes"] = [name for number, name in enumerate(class_names) if number not in present]
+    return facts
