@@ -10,6 +10,7 @@ from PIL import Image
 
 from datamodules.folder import ImageFolder
 from tests.commands.test_ensembles import CLASSES, net, save, shares, top1
+from vit_lightning.classifier import Classifier
 
 WORDS = ("--data", "ImageFolder", "--data.root", "set", "--data.image_size", 8, "--data.batch_size", 4)
 WORDS += ("--trainer.accelerator", "cpu", "--data.num_workers", 0)
@@ -70,6 +71,55 @@ def test_a_soup_is_that_made_by_hand(nets, greedy):
     assert f"soup     {kind}: top-1 {100 * score(taken):.2f} %, {100 * (score(taken) - best):+.2f} points" in done.out
     again = nets("validate", "soup.ckpt", *WORDS)
     assert again.code == 0 and f"{100 * score(taken):.2f} %" in again.out, again.err
+
+
+def merged(seed: int, lora: dict) -> dict[str, torch.Tensor]:
+    """The tensors of a net with low-rank updates, each added to its kernel."""
+    state = net(seed, lora=lora).state_dict()
+    plain = {name: tensor for name, tensor in state.items() if ".lora." not in name}
+    for name in [name for name in state if name.endswith(".lora.a")]:
+        layer = name.removesuffix(".lora.a")
+        plain[f"{layer}.weight"] = plain[f"{layer}.weight"] + lora["alpha"] / lora["rank"] * (
+            state[f"{layer}.lora.b"] @ state[name]
+        )
+    assert len(plain) < len(state)
+    return plain
+
+
+@pytest.mark.parametrize("greedy", [False, True])
+def test_low_rank_updates_are_averaged_as_their_kernels(nets, greedy):
+    loras = [{"rank": 2, "alpha": 8.0}, {"rank": 2, "alpha": 4.0}, {"rank": 3, "alpha": 6.0}]
+    for seed, lora in enumerate(loras):
+        save(f"{seed}.ckpt", net(seed, lora=lora))
+    states = [merged(seed, lora) for seed, lora in enumerate(loras)] + [net(3).state_dict()]
+
+    def soup_of(numbers) -> Classifier:
+        model = net(0)
+        model.load_state_dict({name: torch.stack([states[n][name] for n in numbers]).mean(0) for name in states[0]})
+        return model
+
+    def right(*numbers: int) -> float:
+        return top1(shares(soup_of(numbers), pixels), labels)
+
+    data = ImageFolder(root=Path("set"), image_size=8, batch_size=31, num_workers=0)
+    data.setup("fit")
+    pixels, labels = next(iter(data.val_dataloader()))
+    taken = list(range(4))
+    if greedy:
+        first, *others = sorted(taken, key=right, reverse=True)
+        taken = [first]
+        for number in others:
+            taken += [number] if right(*taken, number) >= right(*taken) else []
+    done = nets("average", *NAMES, *WORDS, "--out", "soup.ckpt", "--greedy", str(greedy).lower())
+    assert done.code == 0, done.err
+    for number in range(4):
+        assert f"{number}.ckpt: top-1 {100 * right(number):.2f} %" in done.out
+    assert f"{len(taken)} of 4 nets" in done.out or not greedy
+    found, expected = torch.load("soup.ckpt", weights_only=True)["state_dict"], soup_of(taken).state_dict()
+    assert found.keys() == expected.keys()
+    assert all(torch.allclose(found[name], expected[name], atol=1e-6) for name in expected)
+    again = nets("validate", "soup.ckpt", *WORDS)
+    assert again.code == 0 and f"{100 * right(*taken):.2f} %" in again.out, again.err
 
 
 def test_what_is_no_soup_is_a_sentence_and_writes_nothing(nets):

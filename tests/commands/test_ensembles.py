@@ -109,6 +109,25 @@ def test_predict_gives_the_mean_probabilities(nets, loss):
     assert torch.allclose(torch.tensor(found), torch.stack(views).mean(0), atol=1e-5)
 
 
+@pytest.mark.parametrize("names", [["0.ckpt"], ["0.ckpt", "1.ckpt"], ["1.ckpt", "0.ckpt"]])
+def test_low_rank_updates_answer_alone_and_in_an_ensemble(nets, names):
+    models = {"0.ckpt": net(0, lora={"rank": 2, "alpha": 4.0}), "1.ckpt": net(1)}
+    for path, model in models.items():
+        save(path, model)
+    pixels, labels = images()
+    alone = [shares(models[name], pixels) for name in names]
+    plain = net(0)
+    plain.load_state_dict({key: tensor for key, tensor in models["0.ckpt"].state_dict().items() if ".lora." not in key})
+    assert not torch.allclose(shares(plain, pixels), shares(models["0.ckpt"], pixels), atol=1e-3)
+    words = [word for name in names for word in ("--ckpt_path", name)]
+    done = nets("predict", *WORDS, *words, "--top", "all", "--out", "x.jsonl")
+    assert done.code == 0, done.err
+    found = [list(json.loads(line)["probabilities"].values()) for line in Path("x.jsonl").read_text().splitlines()]
+    assert torch.allclose(torch.tensor(found), torch.stack(alone).mean(0), atol=1e-5)
+    scored = rows(nets("test", *names, *WORDS).out)
+    assert scored["test"] == pytest.approx(top1(torch.stack(alone).mean(0), labels), abs=1e-4)
+
+
 def test_run_folders_are_members_too(nets, tmp_path):
     words = ("--model.net.variant", "mu/8", "--trainer.max_epochs", 1, "--name", "x")
     for seed in (0, 1):

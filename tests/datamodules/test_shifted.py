@@ -1,6 +1,7 @@
 """Shifted sets: data with some of a net's classes, or with other names for them, are scored on these classes alone."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from datamodules.folder import ImageFolder
 from datamodules.imagenet import ImageNet1k
 from datamodules.reading import synsets
 from vit_lightning.classifier import Classifier
+from vit_lightning.data import ImageDataModule
 from vit_lightning.errors import InputError
 
 NET = ["bird", "car", "cat", "dog", "fish"]
@@ -153,6 +155,95 @@ def test_a_trainer_scores_them_too(net, tmp_path, capfd):
     model.shifted = None
     with pytest.raises(InputError, match="classes"):
         trainer.test(random_classifier(5, ["a", "b", "c", "d", "e"]), data)
+
+
+def test_links_among_further_sets_and_renamed_folders_are_found(tmp_path):
+    for number, name in enumerate(("own/train/n1", "own/train/n2", "own/val/n1", "own/val/n2", "day/n1", "day/n2")):
+        picture(tmp_path / name / f"{number}.png", number)
+    (tmp_path / "map.json").write_text('{"n1": "bird", "n2": "cat", "n1b": "bird"}')
+    options = {"root": tmp_path / "own", "image_size": 8, "class_map": tmp_path / "map.json"}
+    options["also"] = {"day": tmp_path / "day", "again": tmp_path / "own/val"}
+    link = tmp_path / "own/train/n1b/0.png"
+    link.parent.mkdir()
+    os.link(tmp_path / "own/train/n1/0.png", link)  # of one class
+    ImageFolder(**options).setup("fit")
+    for target in ("own/train/n2/1.png", "day/n1/4.png"):
+        link.unlink()
+        os.link(tmp_path / target, link)
+        with pytest.raises(InputError, match=r"are one through a link; keep it in one class of one split"):
+            ImageFolder(**options).setup("fit")
+    link.unlink()
+    os.link(tmp_path / "own/train/n1/0.png", tmp_path / "day/n1/trained.png")
+    with pytest.raises(InputError, match=r"are one through a link"):
+        ImageFolder(**options).setup("fit")
+
+
+def test_further_sets_and_renamed_folders_have_the_layout_of_classes(tmp_path):
+    for number, name in enumerate(("own/train/n1", "own/train/n2", "own/test/n1", "day/n1", "day/n2/images")):
+        picture(tmp_path / name / f"{number}.png", number)
+    (tmp_path / "map.json").write_text('{"n1": "bird", "n2": "cat"}')
+    options = {"root": tmp_path / "own", "image_size": 8, "class_map": tmp_path / "map.json"}
+    options["also"] = {"day": tmp_path / "day"}
+    ImageFolder(**options).setup("fit")
+    picture(tmp_path / "day/n2/masks/5.png", 5)
+    with pytest.raises(InputError, match=r"day holds n2/masks beside other images of the class n2"):
+        ImageFolder(**options).setup("fit")
+    shutil.move(tmp_path / "day/n2/masks", tmp_path / "own/train/n1/masks")
+    with pytest.raises(InputError, match=r"train holds n1/masks beside other images of the class n1"):
+        ImageFolder(**options).setup("fit")
+    shutil.rmtree(tmp_path / "own/train/n1/masks")
+    picture(tmp_path / "day/n1/train/6.png", 6)
+    with pytest.raises(InputError, match=r"day has the splits inside its classes, as n1/train"):
+        ImageFolder(**options).setup("fit")
+
+
+def test_folders_that_a_renaming_lists_are_classes(tmp_path):
+    for number, name in enumerate(("trainA", "trainB")):
+        picture(tmp_path / "own/train" / name / f"{number}.png", number)
+    with pytest.raises(InputError, match="called as parts of a set are"):
+        ImageFolder(root=tmp_path / "own", image_size=8).setup("fit")
+    (tmp_path / "map.json").write_text('{"trainA": "horse", "trainB": "zebra"}')
+    data = ImageFolder(root=tmp_path / "own", image_size=8, class_map=tmp_path / "map.json")
+    data.setup("fit")
+    assert data.class_names == ["horse", "zebra"]
+
+
+class Carried(ImageDataModule):
+    """Data whose classes are numbers, and whose test images may carry names of these."""
+
+    num_classes = 2
+    carried: dict[str, int] | None = None
+
+    def setup(self, stage: str) -> None:
+        names = ("fish", "bird")
+        files = sorted(file for name in names for file in Path("night/test", name).glob("*.png"))
+        self.test_set = CarriedSet([(file, names.index(file.parent.name)) for file in files])
+        if self.carried:
+            self.test_set.class_to_idx = self.carried
+
+
+class CarriedSet(list):
+    """Images with labels; names of the classes may be set beside."""
+
+
+def test_names_that_sets_carry_say_which_classes_they_have(net):
+    data = Carried(image_size=8, batch_size=3, num_workers=0)
+    data.carried = {"fish": 0, "bird": 1}
+    trainer = Trainer(accelerator="cpu", logger=False, enable_progress_bar=False)
+    state = torch.load("net.ckpt", weights_only=True)
+    state["seen_labels"] = {"class_names": {number: [name] for number, name in enumerate(NET)}}
+    torch.save(state, "seen.ckpt")
+    found = trainer.test(random_classifier(5, NET), data, ckpt_path="seen.ckpt", verbose=False)[0]
+    shutil.rmtree("night/test/cat")
+    assert found["test/top1"] == pytest.approx(expected(["fish", "bird"]), abs=1e-6)
+
+
+@pytest.mark.parametrize("names", [NET, list("01234")])
+def test_numbers_alone_are_never_some_of_the_classes(net, names):
+    data = Carried(image_size=8, batch_size=3, num_workers=0)
+    trainer = Trainer(accelerator="cpu", logger=False, enable_progress_bar=False)
+    with pytest.raises(InputError, match=r"num_classes is 5, but that of Carried is 2"):
+        trainer.test(random_classifier(5, names), data)
 
 
 # ImageNet's --------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from vit_lightning.errors import InputError
 from vit_lightning.evaluation.scores import score_of
 from vit_lightning.files import check_place
 from vit_lightning.models import Net
+from vit_lightning.models.lora import drop_lora
 from vit_lightning.runs import folders
 from vit_lightning.terminal import near, report
 from vit_lightning.weights import Report, load_net
@@ -95,6 +96,7 @@ class Scores:
         """Return the score of the mean of some checkpoints."""
         if self.model.net is None:  # Lightning builds it, and refuses what does not suit the data
             self.trainer.validate(self.model, datamodule=self.datamodule, ckpt_path=self.ckpt_path, verbose=False)
+        drop_lora(self.model.net)
         self.model.net.load_state_dict(mean_state(paths))
         self.trainer.validate(self.model, datamodule=self.datamodule, verbose=False)
         return float(self.trainer.callback_metrics[self.metric])
@@ -106,7 +108,10 @@ class Scores:
 
 
 def mean_state(paths: Sequence[Path]) -> dict[str, Tensor]:
-    """Return the mean of the tensors of some nets; of numbers that are counts, the first's."""
+    """Return the mean of the tensors of some nets; of numbers that are counts, the first's.
+
+    Low-rank updates are merged into their kernels first: the mean of products is not the product of means.
+    """
     sums: dict[str, Tensor] = {}
     for path in paths:
         for name, tensor in load_net(path)[0].state_dict().items():

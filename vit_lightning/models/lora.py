@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from vit_lightning.errors import InputError
 from vit_lightning.models.blocks import Block
+from vit_lightning.models.dense import Dense
 from vit_lightning.models.vit import ViT
 
 PART = ".lora."
@@ -79,6 +80,13 @@ def add_lora(net: nn.Module, lora: Lora) -> None:
         assert isinstance(block, Block)
         for dense in (block.attention.qkv, block.mlp.up, block.mlp.down):
             dense.lora = LowRank(dense.weight, lora)
+
+
+def drop_lora(net: nn.Module) -> None:
+    """Takes away the updates of a net that is to be filled with kernels into which they are merged."""
+    for module in net.modules():
+        if isinstance(module, Dense):
+            module.lora = None
 
 
 def check_precise(net: nn.Module) -> None:
