@@ -7,7 +7,14 @@ from PIL import Image
 from torch.nn import functional as F
 
 from vit_lightning.augment import Augment
-from vit_lightning.augment.per_image import Cover, InceptionCrop, eval_transform, mixing, train_transform
+from vit_lightning.augment.per_image import (
+    Cover,
+    InceptionCrop,
+    check_colours,
+    eval_transform,
+    mixing,
+    train_transform,
+)
 from vit_lightning.errors import InputError
 from vit_lightning.seeds import seeded
 
@@ -235,6 +242,58 @@ def test_numbers_out_of_range_name_their_flag(wrong):
         Augment(**wrong)
 
 
+LIMITS = {
+    "rotate": (0, 180),
+    "shift": (0, 1),
+    "scale": (0, 0.9),
+    "zoom": (1, 4),
+    "erasing": (0, 1),
+    "mixup_alpha": (0, 1e9),
+    "cutmix_alpha": (0, 1e9),
+    "unmixed": (0, 1),
+}
+
+
+@pytest.mark.parametrize("field", LIMITS)
+def test_the_ends_of_a_range_belong_to_it(field):
+    least, most = LIMITS[field]
+    mixed = {"cutmix_alpha": 1.0} if field == "unmixed" else {}
+    for value in LIMITS[field]:
+        assert getattr(Augment(**mixed | {field: value}), field) == value
+    for beyond in (least - 1e-6, most + 1e-6) if most < 9 or field == "rotate" else (least - 1e-6,):
+        with pytest.raises(InputError, match=f"augment.{field} is {beyond}, expected {least} to "):
+            Augment(**mixed | {field: beyond})
+
+
+def test_the_ends_of_randaugments_ranges_belong_to_them():
+    for allowed in ((0, 0), (16, 30), (1, 0), (0, 30)):
+        assert Augment(rand_augment=allowed).randomness == allowed
+    for refused in ((17, 10), (-1, 10), (2, 30.5), (2, -0.5)):
+        with pytest.raises(InputError, match="expected 0 to 16 layers and a magnitude of 0 to 30"):
+            Augment(rand_augment=refused)
+
+
+@pytest.mark.parametrize("step", [{"rand_augment": (2, 9)}, {"trivial_augment": True}, {"preset": "light1"}])
+def test_colour_operations_are_for_8_bits_in_one_or_three_channels(step):
+    augment = Augment(**step)
+    for channels in (None, 1, 3):
+        check_colours(augment, channels, is_deep=False)
+        with pytest.raises(InputError, match=f"augment.{next(iter(step))} changes .* have more"):
+            check_colours(augment, channels, is_deep=True)
+    for channels in (2, 4):
+        with pytest.raises(InputError, match=f"--data.channels {channels} has other bands"):
+            check_colours(augment, channels, is_deep=False)
+    check_colours(Augment(erasing=0.5, mixup_alpha=0.2), 4, is_deep=True)
+
+
+def test_inception_places_are_even_over_both_axes():
+    crop = InceptionCrop((8, 8), area=(0.25, 0.25), aspect=(1.0, 1.0))  # 6 x 6 of 12 x 12
+    with seeded(0):
+        places = np.array([crop.window(12, 12)[:2] for _ in range(7200)])
+    counts = np.bincount(places[:, 0] * 6 + places[:, 1], minlength=36)
+    assert ((counts - 200) ** 2 / 200).sum() < 35 + 5 * np.sqrt(2 * 35)  # chi-square
+
+
 def test_no_mixing_unless_asked_for():
     assert mixing(Augment(), num_classes=5) is None
 
@@ -290,3 +349,12 @@ def test_trivial_augment_takes_randaugments_place():
     with pytest.raises(InputError, match=r"RandAugment \[2, 15\]; give --data.augment.rand_augment \[0, 0\]"):
         Augment(preset="medium1", trivial_augment=True)
     assert Augment(preset="medium1", rand_augment=(0, 0), trivial_augment=True).mixup == 0.2
+
+
+@pytest.mark.parametrize("is_deep", [False, True])
+def test_a_box_is_grey_in_bytes_and_in_floats(is_deep):
+    image = torch.zeros(3, 40, 40) if is_deep else torch.zeros(3, 40, 40, dtype=torch.uint8)
+    with seeded(0):
+        erased = train_transform(Augment(crop="none", flip=False, erasing=1.0), (40, 40), is_deep)(image)
+    assert erased.dtype == image.dtype
+    assert erased.unique().tolist() == pytest.approx([0, 128 / 255 if is_deep else 128])
