@@ -278,7 +278,7 @@ def test_colour_operations_are_for_8_bits_in_one_or_three_channels(step):
     augment = Augment(**step)
     for channels in (None, 1, 3):
         check_colours(augment, channels, is_deep=False)
-        with pytest.raises(InputError, match=f"augment.{next(iter(step))} changes .* have more"):
+        with pytest.raises(InputError, match=f"^--data.augment.{next(iter(step))} changes .* have more"):
             check_colours(augment, channels, is_deep=True)
     for channels in (2, 4):
         with pytest.raises(InputError, match=f"--data.channels {channels} has other bands"):
@@ -358,3 +358,22 @@ def test_a_box_is_grey_in_bytes_and_in_floats(is_deep):
         erased = train_transform(Augment(crop="none", flip=False, erasing=1.0), (40, 40), is_deep)(image)
     assert erased.dtype == image.dtype
     assert erased.unique().tolist() == pytest.approx([0, 128 / 255 if is_deep else 128])
+
+
+@pytest.mark.parametrize(
+    ("image", "area", "aspect", "draw", "row", "sides"),
+    [
+        ((23, 34), (0.5, 0.55), 1.16, 0.474, 18, (19, 22)),  # 18 x 21 is less than half of the image
+        ((44, 16), (0.3, 0.5), 0.95, 0.167, 15, (16, 15)),
+        ((28, 41), (0.5, 0.55), 1.22, 0.503, 23, (22, 27)),  # 23 x 28 is more than 0.55 of it
+        ((34, 43), (0.5, 0.55), 1.23, 0.937, 26, (25, 31)),
+        ((53, 54), (0.5, 0.55), 0.75, 0.266, 44, (44, 33)),  # fits as it is
+    ],
+)
+def test_inception_rows_whose_rounded_width_leaves_the_limits_move_by_one(image, area, aspect, draw, row, sides):
+    def share(tall):
+        return tall * round(tall * aspect) / (image[0] * image[1])
+
+    assert (area[0] <= share(row) <= area[1]) == (row == sides[0])
+    assert area[0] <= share(sides[0]) <= area[1]
+    assert InceptionCrop((8, 8), area=area, aspect=(aspect, aspect))._sides(*image, aspect, draw) == sides
