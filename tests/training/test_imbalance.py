@@ -171,6 +171,20 @@ def test_data_that_do_not_suit_a_remedy_are_refused(given, data, said):
         remedy(settings(**given), data)
 
 
+def test_a_weight_for_every_class_is_taken_as_given():
+    loss, counts = remedy(settings(class_weights=[0.5, 1, 2, 4]), SimpleNamespace())
+    assert loss.weights.tolist() == [0.5, 1, 2, 4] and counts is None
+    assert loss.weights.dtype == torch.float32 and (loss.gamma, loss.shift) == (0, None)
+
+
+@pytest.mark.parametrize("given", [{"focal_gamma": 0}, {"focal_gamma": 100}, {"logit_adjustment": 100}])
+def test_the_ends_of_a_range_belong_to_it(given):
+    assert Classifier(**given).hparams[next(iter(given))] == next(iter(given.values()))
+    for beyond in (-0.01, 100.01):
+        with pytest.raises(InputError, match="expected a number from 0"):
+            Classifier(**{next(iter(given)): beyond})
+
+
 def test_nothing_is_counted_for_a_run_without_remedies():
     assert remedy(settings(), SimpleNamespace()) == (None, None)
     assert remedy(settings(focal_gamma=2.0), SimpleNamespace())[1] is None
