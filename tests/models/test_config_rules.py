@@ -70,7 +70,7 @@ def test_what_a_net_has_if_nobody_says():
     assert resolve(NetConfig(registers=4)).prefix_tokens == 5 and resolve(NetConfig(pool="gap")).prefix_tokens == 0
 
 
-WAVES = {"position": "sincos_2d"}
+WAVES, TABLES = {"position": "sincos_2d"}, {"position": "learned_2d"}
 ENDS = [
     ({"width": 1, "heads": 1}, {"width": 0, "heads": 1}, "net.width is 0: choose 1 or more"),
     ({"channels": 1}, {"channels": 0}, "net.channels is 0: choose 1 or more"),
