@@ -188,8 +188,9 @@ def test_doctor_finds_hidden_labels_in_training(app, tmp_path, hides):
     assert finding["items"][0].startswith("3: has label -100, which stands for") and done.code == 1
 
 
+@pytest.mark.parametrize("wrong", [7, -1])
 @pytest.mark.parametrize("split", ["val", "test"])
-def test_a_wrong_label_is_found_at_once_behind_hidden_ones(split):
+def test_a_wrong_label_is_found_at_once_behind_hidden_ones(split, wrong):
     """Before any image is read, where a set has a list of its labels."""
 
     class Listed(Pairs):
@@ -199,6 +200,6 @@ def test_a_wrong_label_is_found_at_once_behind_hidden_ones(split):
             raise AssertionError("labels that are known must not be read")
 
     data = Own([0], in_memory=False)
-    setattr(data, f"{split}_set", Listed([0, IGNORE, 2, IGNORE, 7, 9]))
-    with pytest.raises(InputError, match="image 4 has label 7, outside the 3 classes 0 to 2"):
+    setattr(data, f"{split}_set", Listed([0, IGNORE, 2, IGNORE, wrong, 9]))
+    with pytest.raises(InputError, match=f"image 4 has label {wrong}, outside the 3 classes 0 to 2"):
         getattr(data, f"{split}_dataloader")()
