@@ -7,6 +7,7 @@ from torchvision.transforms.v2 import functional as F
 
 from vit_lightning import Predictor
 from vit_lightning.classifier import Classifier
+from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build
 from vit_lightning.weights.report import Report
 from vit_lightning.weights.save import save
@@ -85,3 +86,24 @@ def test_a_model_answers_as_itself_with_its_own_normalisation():
     predictor = Predictor(model, device="cpu")
     assert predictor(list(images)) == [pytest.approx(each, abs=1e-6) for each in expected]
     torch.testing.assert_close(predictor.features(list(images)), features)
+
+
+def test_an_image_whose_outputs_are_not_finite_is_named(tmp_path):
+    net = made(tmp_path)
+    predictor = Predictor(tmp_path / "made", device="cpu")
+    compute = predictor.net.forward
+    predictor.net.forward = lambda images: compute(images) / images.flatten(1).mean(1, keepdim=True).gt(0)
+    bright, dark = (torch.full((3, 16, 16), value, dtype=torch.uint8) for value in (200, 20))
+    assert predictor(bright) == pytest.approx(named(net((bright[None] / 255 - 0.5) / 0.5)), abs=1e-6)
+    with pytest.raises(InputError, match="the outputs for image 1 are not finite"):
+        predictor([bright, dark])
+
+
+def test_a_run_whose_config_is_damaged_asks_for_a_transform(tmp_path):
+    made(tmp_path)
+    run = tmp_path / "0"
+    (run / "checkpoints").mkdir(parents=True)
+    (run / "config.yaml").write_text("data: [1, 2]\n")
+    (tmp_path / "made").rename(run / "checkpoints" / "made")
+    with pytest.raises(InputError, match=r"config.yaml is no config of a run .*; give Predictor a transform"):
+        Predictor(run / "checkpoints" / "made", device="cpu")

@@ -250,3 +250,17 @@ def test_a_png_whose_last_rows_are_missing_is_broken(kind, bands):
     rows = 40 * (1 + 40 * bands * 2)
     with pytest.raises(BrokenImage, match=f"ends after {rows * 39 // 40} of {rows} bytes of rows"):
         shown(part[: header.start] + whole[header] + part[header.stop :], bands, (0, 4095))
+
+
+def test_a_tiff_of_other_numbers_is_refused():
+    with pytest.raises(BrokenImage, match=r"a TIFF of complex64 with the axes \w+, expected numbers"):
+        shown(tiff(np.ones((5, 3, 4), np.complex64), photometric="minisblack", planarconfig="separate"), 5)
+
+
+@pytest.mark.parametrize(("value", "said"), [(-1, "from -1 to 7"), (65536, "from 7 to 65536")])
+def test_whole_numbers_beyond_sixteen_bits_need_a_window(value, said):
+    values = np.array([[[7, value]]], np.int32)
+    with pytest.raises(ValueError, match=f"integer pixels {said} exceed 16 bits; give --data.window"):
+        PixelForm(1).of_values(values)
+    assert PixelForm(1, (-1, 65536)).of_values(np.array([[[-1, 65536]]], np.int32)).tolist() == [[[0, 1]]]
+    assert PixelForm(1).of_values(np.array([[[0, 65535]]], np.int32)).tolist() == [[[0, 255]]]

@@ -14,6 +14,7 @@ from vit_lightning.data.in_memory import InMemoryBatches
 from vit_lightning.data.loaders import frozen_loader
 from vit_lightning.data.records import Records
 from vit_lightning.data.sampling import BROKEN
+from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 
 VARIED = Augment(crop="pad", flip=True, rotate=20, erasing=1.0)
@@ -131,3 +132,33 @@ def test_the_fraction_that_is_advised_fills_the_batch():
     data.train_set = Noise()
     assert len(data.train_dataloader()) == 1
     assert isinstance(data.train_dataloader().dataset, Records)
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_a_set_of_which_nothing_can_be_read_is_all_marked(in_memory):
+    data = Plain(image_size=8, batch_size=4, num_workers=0, in_memory=in_memory, on_error="skip", max_broken=1.0)
+    data.val_set = Noise(broken=range(9))
+    images, labels = joined(data.val_dataloader())
+    assert labels == [BROKEN] * 9 and images.shape == (9, 3, 8, 8) and not images.any()
+
+
+@pytest.mark.parametrize(
+    ("images", "said"),
+    [
+        (iter([]), "the test set of Plain is a list_iterator; a set has a length and gives its records by number"),
+        ([], "Plain has no test images, which this command needs"),
+        (None, "Plain has no test images, which this command needs"),
+    ],
+)
+def test_what_is_no_set_is_said(images, said):
+    data = Plain(image_size=8, num_workers=0)
+    data.test_set = images
+    with pytest.raises(InputError, match=said):
+        data.test_dataloader()
+
+
+def test_a_training_set_that_is_held_out_to_its_last_image_is_said():
+    data = Plain(image_size=8, num_workers=0)
+    data.train_set = Subset(Noise(), np.arange(0))
+    with pytest.raises(InputError, match="has 9 images for training, held out for validation; give more images"):
+        data.train_dataloader()

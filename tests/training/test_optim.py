@@ -267,3 +267,15 @@ def test_what_decays_may_be_chosen_whatever_the_rule(net, name):
         groups = parameter_groups(net, Optim(name=name, weight_decay=0.1, decay_on=decay_on))
         decaying = {own for group in groups if group["weight_decay"] == 0.1 for own in group["parameter_names"]}
         assert decaying == expected
+
+
+def test_a_net_without_anything_to_train_is_refused(net):
+    net.requires_grad_(False)
+    with pytest.raises(InputError, match="no parameter is left to train"):
+        Optim().build(net)
+
+
+def test_layers_that_have_no_order_cannot_decay():
+    with pytest.raises(InputError, match="layer_decay needs a net with layers in order; Linear has none: use 1"):
+        parameter_groups(nn.Linear(2, 2), Optim(layer_decay=0.5))
+    assert len(parameter_groups(nn.Linear(2, 2), Optim(layer_decay=1))) == 1

@@ -9,7 +9,7 @@ from torch import nn
 
 from vit_lightning.classifier import Classifier
 from vit_lightning.errors import InputError
-from vit_lightning.models import NetConfig, build
+from vit_lightning.models import NetConfig, build, resolve
 from vit_lightning.runs.differences import differences
 from vit_lightning.training import resume
 from vit_lightning.training.averaging import RAW, UPDATES, Averaging, WeightAverage
@@ -202,3 +202,25 @@ def test_the_sampler_of_an_older_checkpoint_shuffled(monkeypatch, printed):
         resume.check_order(checkpoint, order)
     resume.check_order({"order": {}}, order)  # before the first epoch
     assert "differs from the checkpoint: sampler: shuffled -> balanced" in printed.text
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "refused"),
+    [
+        ((20, 16), (16, 16), "images of 16x16 pixels, and the data gives 20x16; give --data.image_size (16, 16)"),
+        (20, (16, 24), "images of 16x24 pixels, and the data gives 20x20; give --data.image_size (16, 24)"),
+        (20, 16, "images of 16x16 pixels, and the data gives 20x20; give --data.image_size 16,"),
+        ((24, 16), (16, 16), None),  # another net, which check_net refuses in its own words
+        (20, (20, 20), None),
+        (None, 16, None),
+        (20, None, None),
+    ],
+)
+def test_images_that_the_checkpoints_net_cannot_be_built_for(now, then, refused):
+    config = resolve(NetConfig("mu/8"))
+    if refused is None:
+        resume.check_image_size(config, {"image_size": now}, {"image_size": then})
+        return
+    with pytest.raises(InputError) as told:
+        resume.check_image_size(config, {"image_size": now}, {"image_size": then})
+    assert refused in str(told.value)
