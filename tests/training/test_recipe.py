@@ -85,6 +85,13 @@ def test_every_channel_is_normalised_by_its_own_mean_and_deviation():
         torch.testing.assert_close(model.normalise(images)[1, :, 3, 0], torch.tensor(expected))
 
 
+@pytest.mark.parametrize("model", [Classifier, MaskedPatch])
+def test_a_checkpoint_holds_the_weights_alone(model):
+    """Normalisation and the images of scores stand among the settings, and change without a net's weights."""
+    made = model(net=NetConfig("mu/8"), num_classes=3, image_size=16, mean=(0.1, 0.2, 0.3))
+    assert made.state_dict().keys() == {name for name, _ in made.named_parameters()}
+
+
 def test_clipping_by_the_guards_norms_is_clipping_by_norm():
     """The norms of all gradients, taken once, give torch's own clipping."""
     model = Classifier(net=NetConfig("mu/8"), num_classes=3, image_size=16)
