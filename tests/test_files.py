@@ -127,3 +127,13 @@ def test_special_kinds(tmp_path):
     (tmp_path / "file").touch()
     assert special_kind(tmp_path / "fifo") == "FIFO" and special_kind(Path("/dev/null")) == "device"
     assert special_kind(tmp_path / "file") is special_kind(tmp_path) is special_kind(tmp_path / "none") is None
+
+
+@pytest.mark.parametrize("content", ["new", b"new"])
+def test_who_reads_while_a_file_is_replaced_keeps_the_old_one(tmp_path, content):
+    path = tmp_path / "x"
+    path.write_text("old and longer")
+    with path.open() as reader:
+        write_atomically(path, content)
+        assert reader.read() == "old and longer" and path.read_text() == "new"
+    assert [one.name for one in tmp_path.iterdir()] == ["x"]

@@ -105,6 +105,54 @@ class DropsTheLastBatch(Good):
         return loader
 
 
+class HalfAClass(Good):
+    num_classes = 3.0
+
+
+class NoClass(Good):
+    num_classes = 0
+    class_names = ()
+
+
+class NumbersForNames(Good):
+    class_names = (1, 2, 3)
+
+
+class InWorkers(Numbered):
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        image, label = super().__getitem__(index)
+        return image + (torch.utils.data.get_worker_info() is not None), label
+
+
+class OtherInWorkers(Good):
+    def setup(self, stage):
+        self.train_set = InWorkers(40)
+
+
+class Drawn(Numbered):
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        torch.rand(1)
+        return super().__getitem__(index)
+
+
+class DrawsFromTheCaller(Good):
+    def setup(self, stage):
+        self.train_set = Drawn(40)
+
+
+class Shuffled(Numbered):
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return super().__getitem__(random.randrange(1000) % len(self))
+
+
+class TestInAnyOrder(Good):
+    __test__ = False  # no test of pytest's
+
+    def setup(self, stage):
+        super().setup(stage)
+        self.test_set = Shuffled(30)
+
+
 def fresh(kind: type[ImageDataModule]) -> ImageDataModule:
     return kind(image_size=8, batch_size=4, augment=Augment(crop="none"))
 
@@ -144,6 +192,12 @@ def test_images_that_are_skipped_pass():
         (Normalised, r"\[0, 1\]"),
         (RandomEvaluation, "same order"),
         (AlwaysTheSameEpoch, "epochs"),
+        (HalfAClass, "num_classes is 3.0, expected a whole number"),
+        (NoClass, "num_classes is 0$"),
+        (NumbersForNames, "class_names must be text"),
+        (OtherInWorkers, "a worker process must give the same batches"),
+        (DrawsFromTheCaller, "leave the caller's random state as it was"),
+        (TestInAnyOrder, "test_set must come in the same order and form every time"),
         (DropsTheLastBatch, "val_set has 5 images, its loader gave 4"),
     ],
 )

@@ -208,6 +208,30 @@ def test_operations_and_directions_are_even():
         assert places[layer].max() < 1
 
 
+def test_what_one_image_draws_is_independent():
+    """Places, angles, shifts, scales and directions of one image tell nothing of each other."""
+    numbers = random()
+    affine, erasing = Affine(10, 0.2, 0.1, (64, 64)).draw(numbers), Erasing(1.0, (64, 64)).draw(numbers)
+    turn = torch.atan2(affine[:, 0, 1], affine[:, 0, 0])
+    scale = affine[:, 0, :2].norm(dim=1)
+    drawn = torch.stack([*Window((8, 8), (1, 1), True).draw(numbers), turn, scale, *affine[:, :, 2].T]).double()
+    assert (drawn.corrcoef() - torch.eye(7)).abs().max() < 6 / math.sqrt(MANY)
+    y, x, height, width = erasing.double()
+    room = torch.stack([y / (64 - height), x / (64 - width), *drawn[:2]])
+    assert (room.corrcoef() - torch.eye(4)).abs().max() < 6 / math.sqrt(MANY)
+
+
+def test_layers_of_one_image_are_independent():
+    moves, places, counts = Operations(2, 10).draw(random())
+    order, drawn = torch.arange(MANY), []
+    for layer in range(2):
+        order = order[moves[layer]]
+        group = torch.from_numpy(np.repeat(np.arange(len(GROUPS)), counts[layer]))
+        back = order.argsort()
+        drawn += [group[back].double(), *places[layer][back].double().T]
+    assert (torch.stack(drawn).corrcoef() - torch.eye(6)).abs().max() < 6 / math.sqrt(MANY)
+
+
 def test_a_box_is_what_torchvision_erases():
     images = pictures(3, 10, 14)
     boxes = torch.tensor([[0, 3, 9], [0, 5, 13], [4, 2, 0], [6, 9, 0]])

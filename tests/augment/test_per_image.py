@@ -7,7 +7,13 @@ from PIL import Image
 from torch.nn import functional as F
 
 from vit_lightning.augment import Augment
-from vit_lightning.augment.per_image import Cover, InceptionCrop, eval_transform, mixing, train_transform
+from vit_lightning.augment.per_image import (
+    Cover,
+    check_colours,
+    eval_transform,
+    mixing,
+    train_transform,
+)
 from vit_lightning.errors import InputError
 from vit_lightning.seeds import seeded
 
@@ -41,69 +47,6 @@ def test_evaluation_is_not_random(evaluation, height, width, size):
     assert image.shape == (3, *size)
     assert torch.equal(image, transform(noise(height, width)))
     assert torch.equal(state, torch.get_rng_state())
-
-
-@given(sides, sides, st.integers(0, 2**32))
-def test_inception_windows_keep_to_the_limits(height, width, seed):
-    with seeded(seed):
-        y, x, tall, wide = InceptionCrop((8, 8)).window(height, width)
-    assert 0 <= y <= height - tall
-    assert 0 <= x <= width - wide
-    assert 0.05 * height * width <= tall * wide <= height * width
-    if (tall, wide) != (height, width):  # else every window missed, or the whole image was drawn
-        assert 0.75 - 0.5 / tall <= wide / tall <= 1.33 + 0.5 / tall
-
-
-def test_inception_heights_are_uniform_between_the_area_limits():
-    # At aspect 1 a 100 x 100 image allows heights sqrt(500) = 22 to 100; 22 has too little area and becomes 23.
-    crop = InceptionCrop((8, 8), aspect=(1.0, 1.0))
-    with seeded(0):
-        windows = np.array([crop.window(100, 100) for _ in range(20_000)])
-    assert (windows[:, 2] == windows[:, 3]).all()
-    counts = np.bincount(windows[:, 2], minlength=101)[23:]
-    expected = np.full(78, 20_000 / 79)
-    expected[0] *= 2
-    assert ((counts - expected) ** 2 / expected).sum() < 77 + 4 * np.sqrt(2 * 77)  # chi-square
-
-
-def test_inception_aspect_is_uniform():
-    # In a wide image, the height limits the window, so that every aspect fits.
-    with seeded(0):
-        windows = np.array([InceptionCrop((8, 8)).window(1000, 9000) for _ in range(4000)])
-    aspects = np.sort(windows[:, 3] / windows[:, 2])
-    assert (
-        np.abs(aspects - np.linspace(0.75, 1.33, 4000)).max() < 0.03
-    )  # Kolmogorov-Smirnov at 4000 draws: 0.026 * 0.58
-    places = np.sort(windows[:, 1] / (9000 - windows[:, 3]))
-    assert np.abs(places - np.linspace(0, 1, 4000)).max() < 0.03
-
-
-@given(st.floats(0.75, 1.33), st.integers(5, 90), st.integers(5, 90))
-def test_inception_tallest_window_is_the_tallest_that_fits(aspect, height, width):
-    crop = InceptionCrop((8, 8), area=(0.0, 1.0), aspect=(aspect, aspect))
-    fitting = [tall for tall in range(1, height + 1) if round(tall * aspect) <= width]
-    sides = crop._sides(height, width, aspect, draw=1 - 1e-9)
-    assert sides is not None
-    assert max(fitting) - 1 <= sides[0] <= max(fitting)  # one row less where the area limit asks for it
-
-
-def bilinear(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Half-pixel bilinear sampling without antialiasing, one axis after the other."""
-    for axis, side in ((1, size[0]), (2, size[1])):
-        place = np.clip((np.arange(side) + 0.5) * image.shape[axis] / side - 0.5, 0, image.shape[axis] - 1)
-        low = np.floor(place).astype(int)
-        high = np.minimum(low + 1, image.shape[axis] - 1)
-        weight = (place - low).reshape([-1 if i == axis else 1 for i in range(3)])
-        image = np.take(image, low, axis) * (1 - weight) + np.take(image, high, axis) * weight
-    return image
-
-
-@pytest.mark.parametrize("size", [(16, 24), (60, 100)])
-def test_inception_resizes_as_the_recipes_do(size):
-    image = noise(40, 50)
-    crop = InceptionCrop(size, area=(2.0, 2.0))  # nothing fits: the whole image
-    difference = crop(image).numpy() - bilinear(image.numpy().astype(float), size)
-    assert np.abs(difference).max() < 1.001
 
 
 def test_evaluation_resizes_as_pillow_does():
@@ -235,6 +178,50 @@ def test_numbers_out_of_range_name_their_flag(wrong):
         Augment(**wrong)
 
 
+LIMITS = {
+    "rotate": (0, 180),
+    "shift": (0, 1),
+    "scale": (0, 0.9),
+    "zoom": (1, 4),
+    "erasing": (0, 1),
+    "mixup_alpha": (0, 1e9),
+    "cutmix_alpha": (0, 1e9),
+    "unmixed": (0, 1),
+}
+
+
+@pytest.mark.parametrize("field", LIMITS)
+def test_the_ends_of_a_range_belong_to_it(field):
+    least, most = LIMITS[field]
+    mixed = {"cutmix_alpha": 1.0} if field == "unmixed" else {}
+    for value in LIMITS[field]:
+        assert getattr(Augment(**mixed | {field: value}), field) == value
+    for beyond in (least - 1e-6, most + 1e-6) if most < 9 or field == "rotate" else (least - 1e-6,):
+        with pytest.raises(InputError, match=f"augment.{field} is {beyond}, expected {least} to "):
+            Augment(**mixed | {field: beyond})
+
+
+def test_the_ends_of_randaugments_ranges_belong_to_them():
+    for allowed in ((0, 0), (16, 30), (1, 0), (0, 30)):
+        assert Augment(rand_augment=allowed).randomness == allowed
+    for refused in ((17, 10), (-1, 10), (2, 30.5), (2, -0.5)):
+        with pytest.raises(InputError, match="expected 0 to 16 layers and a magnitude of 0 to 30"):
+            Augment(rand_augment=refused)
+
+
+@pytest.mark.parametrize("step", [{"rand_augment": (2, 9)}, {"trivial_augment": True}, {"preset": "light1"}])
+def test_colour_operations_are_for_8_bits_in_one_or_three_channels(step):
+    augment = Augment(**step)
+    for channels in (None, 1, 3):
+        check_colours(augment, channels, is_deep=False)
+        with pytest.raises(InputError, match=f"^--data.augment.{next(iter(step))} changes .* have more"):
+            check_colours(augment, channels, is_deep=True)
+    for channels in (2, 4):
+        with pytest.raises(InputError, match=f"--data.channels {channels} has other bands"):
+            check_colours(augment, channels, is_deep=False)
+    check_colours(Augment(erasing=0.5, mixup_alpha=0.2), 4, is_deep=True)
+
+
 def test_no_mixing_unless_asked_for():
     assert mixing(Augment(), num_classes=5) is None
 
@@ -290,3 +277,12 @@ def test_trivial_augment_takes_randaugments_place():
     with pytest.raises(InputError, match=r"RandAugment \[2, 15\]; give --data.augment.rand_augment \[0, 0\]"):
         Augment(preset="medium1", trivial_augment=True)
     assert Augment(preset="medium1", rand_augment=(0, 0), trivial_augment=True).mixup == 0.2
+
+
+@pytest.mark.parametrize("is_deep", [False, True])
+def test_a_box_is_grey_in_bytes_and_in_floats(is_deep):
+    image = torch.zeros(3, 40, 40) if is_deep else torch.zeros(3, 40, 40, dtype=torch.uint8)
+    with seeded(0):
+        erased = train_transform(Augment(crop="none", flip=False, erasing=1.0), (40, 40), is_deep)(image)
+    assert erased.dtype == image.dtype
+    assert erased.unique().tolist() == pytest.approx([0, 128 / 255 if is_deep else 128])

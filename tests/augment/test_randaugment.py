@@ -104,6 +104,15 @@ def test_small_images_lose_the_share_that_large_ones_do(name, share, side):
     assert lost == pytest.approx(share, abs=2 / side)
 
 
+@pytest.mark.parametrize(("side", "magnitude"), [(32, 10), (50, 7), (100, 13)])
+def test_cutout_on_small_images_is_even_on_both_sides_of_its_middle(side, magnitude):
+    half = 40 * magnitude * side // (10 * 224)
+    cut = apply("Cutout", torch.zeros(1, side, side, dtype=torch.uint8), magnitude, place=torch.tensor([0.5, 0.5]))
+    rows, columns = (cut[0] == 128).any(1), (cut[0] == 128).any(0)
+    for painted in (rows, columns):
+        assert painted.nonzero().flatten().tolist() == list(range(side // 2 - half, side // 2 + half))
+
+
 def test_cutout_draws_a_middle_for_each_image():
     with seeded(0):
         cut = apply("Cutout", torch.zeros(6, 1, 64, 64, dtype=torch.uint8), magnitude=2)

@@ -24,12 +24,12 @@ def logged(folder: str = "runs/default/0") -> list[dict]:
     return [row for row in rows if row.get("val/fewshot10")]
 
 
-def score(path: str, shots: int) -> float:
+def score(path: str, shots: int, seed: int) -> float:
     """That of a checkpoint's features, by the probe alone."""
     model = Classifier.load_from_checkpoint(path).eval()
     data = Digits(image_size=8)
     data.setup("fit")
-    chosen = fewshot.select(labels_of(data.train_set), 10, shots, 0)
+    chosen = fewshot.select(labels_of(data.train_set), 10, shots, seed)
     with torch.no_grad():
         train, val = (
             model.net.features(model.normalise(torch.stack([images[int(i)][0] for i in numbers])))
@@ -39,16 +39,18 @@ def score(path: str, shots: int) -> float:
     return found.top1(val, labels_of(data.val_set))
 
 
-@pytest.mark.parametrize("averaged", [False, True])
-def test_a_fit_logs_the_score_of_its_features(app, averaged):
+@pytest.mark.parametrize(("averaged", "seeds"), [(False, 1), (True, 3)])
+def test_a_fit_logs_the_score_of_its_features(app, averaged, seeds):
     average = ("--model.averaging.decay", 0.5) if averaged else ()
-    done = app(*FIT, CALLBACK, SHOTS, "--checkpoint.monitor", "val/fewshot10", *average)
+    draws = f"--trainer.callbacks.seeds={seeds}"
+    done = app(*FIT, CALLBACK, SHOTS, draws, "--checkpoint.monitor", "val/fewshot10", *average)
     assert done.code == 0, done.err
     rows = logged()
     assert len(rows) == 2 and all(0.1 < float(row["val/fewshot10"]) <= 1 for row in rows)
     for shots in (1, 10):
         value = float(rows[-1][f"val/fewshot{shots}"])
-        assert value == pytest.approx(score("runs/default/0/checkpoints/last.ckpt", shots), abs=1e-6)
+        scores = [score("runs/default/0/checkpoints/last.ckpt", shots, seed) for seed in range(seeds)]
+        assert value == pytest.approx(sum(scores) / seeds, abs=1e-6) and len(set(scores)) == seeds
     assert "10-shot" in done.out and "(10-shot" in done.out.partition("best  ")[2]
 
 

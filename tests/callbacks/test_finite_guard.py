@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from vit_lightning.callbacks import finite_guard
 from vit_lightning.callbacks.finite_guard import FiniteGuard, UncheckedBatch, _batches
 from vit_lightning.data.sampling import TrainSampler
 from vit_lightning.errors import InputError
@@ -261,3 +262,13 @@ def test_another_process_writes_nothing_and_a_scaler_s_gradients_are_not_looked_
     assert list(tmp_path.iterdir()) == []
     guard, trainer, model = guarded(tmp_path, every=1, scaler=object())
     step(guard, trainer, model, 0, 1.0, gradient=float("inf"))
+
+
+@pytest.mark.parametrize(("others", "what"), [(2.0, "gradient"), ("nan", "training loss")])
+def test_one_device_s_loss_is_the_loss_of_all(tmp_path, monkeypatch, others, what):
+    monkeypatch.setattr(finite_guard, "_gather", lambda own: [own, own | {"loss": others}])
+    guard, trainer, model = guarded(tmp_path, every=1)
+    with pytest.raises(InputError, match=f"the {what} is not finite"):
+        step(guard, trainer, model, 0, 0.5, gradient=float("nan"))
+    devices = json.loads((tmp_path / "nonfinite.json").read_text())["devices"]
+    assert [device["loss"] for device in devices] == [0.5, others]

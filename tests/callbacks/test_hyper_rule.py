@@ -1,14 +1,20 @@
 """The recipe that follows the set's size, and the experiment that has it."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
-from vit_lightning.callbacks import HyperRule
+from datamodules.synthetic import Synthetic
+from vit_lightning.augment import Augment
+from vit_lightning.callbacks import HyperRule, hyper_rule
+from vit_lightning.classifier import Classifier
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build
+from vit_lightning.training.optim import Schedule
 from vit_lightning.weights.layouts.checkpoint import write
 from vit_lightning.weights.report import Report
 
@@ -35,6 +41,62 @@ def test_steps_and_warm_up_are_the_rules(images, steps, warmup):
 def test_steps_that_cannot_be():
     with pytest.raises(InputError, match=r"HyperRule's steps are \(0, 1, 2\)"):
         HyperRule((0, 1, 2))
+
+
+def settled(rule: HyperRule, images: int, stage: str = "fit", **facts) -> tuple[SimpleNamespace, Classifier, Synthetic]:
+    """A trainer, a model and data after the rule has settled what they leave open."""
+    data = Synthetic(train_size=images, image_size=facts.pop("image_size", 32), augment=facts.pop("augment", Augment()))
+    data.setup("fit")
+    model = Classifier({"variant": "mu/8"}, schedule=facts.pop("schedule", Schedule()), num_classes=10, image_size=32)
+    loop = SimpleNamespace(epoch_loop=SimpleNamespace(max_steps=-1))
+    usual = {"max_steps": -1, "max_epochs": -1, "is_global_zero": True}
+    trainer = SimpleNamespace(datamodule=data, fit_loop=loop, **usual | facts)
+    rule.setup(trainer, model, stage)
+    return trainer, model, data
+
+
+@pytest.mark.parametrize(("images", "steps", "mixup"), [(19_999, 7, 0), (20_000, 70, 0.1), (500_000, 700, 0.1)])
+def test_what_is_left_open_follows_the_set(images, steps, mixup):
+    trainer, model, data = settled(HyperRule((7, 70, 700)), images)
+    assert trainer.fit_loop.epoch_loop.max_steps == steps
+    assert model.schedule.warmup_steps == model.hparams["schedule"]["warmup_steps"] == steps // 5
+    assert data.augment.mixup == mixup
+
+
+def test_what_is_given_stays():
+    rule, schedule = HyperRule((7, 70, 700)), Schedule(warmup_steps=3)
+    for length in ({"max_steps": 9}, {"max_epochs": 2}):
+        trainer, model, data = settled(rule, 20_000, schedule=schedule, augment=Augment(mixup_alpha=0.0), **length)
+        assert trainer.fit_loop.epoch_loop.max_steps == -1
+        assert model.schedule.warmup_steps == 3 and data.augment.mixup == 0
+    trainer, model, data = settled(rule, 20_000, stage="validate")
+    assert (trainer.fit_loop.epoch_loop.max_steps, model.schedule.warmup_steps, data.augment.mixup) == (-1, 0, 0)
+
+
+class Sides(list):
+    """Images of these heights and widths; where there are none, the image cannot be read."""
+
+    def __getitem__(self, index):
+        sides = super().__getitem__(index)
+        return (torch.zeros(3, *sides, dtype=torch.uint8) if sides else b""), 0
+
+
+@pytest.mark.parametrize(
+    ("sides", "size", "said"),
+    [
+        ([(95, 96)], 129, "95x96 pixels, which BiT's rule trains at 128; give --data.image_size 128"),
+        ([(96, 96)], 129, None),
+        ([(95, 96)], 128, None),
+        ([(95, 96)], (160, 128), None),
+        ([(10, 900), (10, 10), (300, 400)], 160, "10x900 pixels"),  # the one in the middle, by area
+        ([None, (10, 12), None], 160, "10x12 pixels"),
+        ([None], 160, None),
+        ([(300, 400)] * 16 + [(10, 12)] * 40, 160, None),  # the first sixteen are looked at
+    ],
+)
+def test_a_resolution_too_high_for_the_images_is_said(sides, size, said):
+    found = hyper_rule._resolution(Sides(sides), Synthetic(image_size=size))
+    assert (found or "").startswith(f"images have about {said}" if said else "") and bool(found) == bool(said)
 
 
 def photographs(folder, side=32, each=6):

@@ -81,3 +81,42 @@ def test_a_run_that_time_ends_shows_its_time(monkeypatch):
 def test_an_endless_run_has_no_share():
     length = RunLength(fit())
     assert length.share(3) is None and length.seconds_left(3) is None and length.clock() == []
+
+
+def test_of_time_and_epochs_the_one_that_ends_first_counts(monkeypatch):
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(run_length, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    timer = Timer(duration={"minutes": 10})
+    elapsed = 150.0
+    monkeypatch.setattr(timer, "time_elapsed", lambda stage=None: elapsed)
+    length = RunLength(fit(5, 2, -1, 1, timer))
+    length.begin(0)
+    clock.now += 20
+    assert length.share(1) == 0.25 and length.share(5) == 0.5
+    assert length.seconds_left(1) == 180 and length.seconds_left(5) == 20
+    elapsed = 590.0
+    assert length.share(5) == pytest.approx(59 / 60) and length.seconds_left(5) == pytest.approx(10)
+    elapsed = 700.0  # the timer ends a run after the batch that is under way
+    assert length.share(5) == 1
+
+
+def test_epochs_of_unknown_length_are_counted_in_steps():
+    trainer = fit(math.inf, steps=8, accumulation=2)
+    length = RunLength(trainer)
+    assert (length.batches, length.epochs, length.batches_in_epoch(0)) == (16, None, math.inf)
+    trainer.global_step = 2
+    assert length.done(77) == 4 and length.share(77) == 0.25
+
+
+def test_the_time_left_goes_by_the_first_beginning(monkeypatch):
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(run_length, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    trainer = fit(batches=5, epochs=4)
+    length = RunLength(trainer)
+    length.begin(1)
+    clock.now += 6
+    length.begin(2)
+    trainer.current_epoch = 2
+    clock.now += 6
+    assert length.done(3) == 13 and length.seconds_left(3) == 12 / 12 * 7
+    assert RunLength(trainer).seconds_left(3) is None

@@ -202,3 +202,65 @@ def test_arrays_of_other_numbers_need_a_window():
     np.testing.assert_allclose(found[0], np.clip(DEEP / 4095, 0, 1), atol=1e-7)
     floats = torch.tensor([[[-1.0, 3.0]]])
     assert load(floats, name="x", form=PixelForm(3, (-1, 3))).tolist() == [[[0.0, 1.0]]] * 3
+
+
+def test_grey_with_transparency_of_sixteen_bits():
+    values = CHANCE.integers(0, 65536, (3, 4, 2), dtype=np.uint16)
+    unit = np.clip(values / np.array([4095.0, 65535]), 0, 1).transpose(2, 0, 1)
+    np.testing.assert_allclose(shown(png(values, 4), 2, (0, 4095)), unit, atol=1e-7)
+    white = unit[:1] * unit[1] + 1 - unit[1]
+    np.testing.assert_allclose(shown(png(values, 4), 1, (0, 4095)), white, atol=1e-6)
+    assert (deep_values(png(values, 4), name="x") == values[None, ..., 0]).all()
+
+
+@pytest.mark.parametrize(("mode", "bands"), [("L", 1), ("LA", 2), ("RGB", 3), ("RGBA", 4)])
+def test_eight_bits_of_a_png_are_never_windowed(mode, bands):
+    values = BANDS[:bands]
+    image = Image.fromarray(values[0] if bands == 1 else values.transpose(1, 2, 0).copy(), mode)
+    np.testing.assert_allclose(shown(saved(image), bands, (0, 9)), values / 255, atol=1e-7)
+    assert deep_values(saved(image), name="x") is None
+
+
+@pytest.mark.parametrize(("orientation", "turned"), [(3, 2), (6, -1), (8, 1)])
+def test_bands_that_lie_on_their_side_are_turned(orientation, turned):
+    data = tiff(
+        BANDS[:5], photometric="minisblack", planarconfig="separate", extratags=[(274, 3, 1, orientation, True)]
+    )
+    assert (shown(data, 5) == np.rot90(BANDS[:5], turned, axes=(1, 2))).all()
+
+
+def test_a_strip_that_the_file_does_not_list_is_not_shown_as_black():
+    values = CHANCE.integers(0, 256, (5, 64, 64), dtype=np.uint8)
+    data = bytearray(tiff(values, photometric="minisblack", planarconfig="separate", rowsperstrip=16))
+    assert (shown(bytes(data), 5) == values).all()
+    with tifffile.TiffFile(io.BytesIO(data)) as file:
+        tags = [file.pages[0].tags[number] for number in (273, 279)]
+    for tag in tags:
+        struct.pack_into("<I", data, tag.offset + 4, tag.count - 1)
+    with pytest.raises(BrokenImage, match="some of its pixels are not there"):
+        shown(bytes(data), 5)
+
+
+@pytest.mark.parametrize(("kind", "bands"), [(0, 1), (2, 3), (4, 2), (6, 4)])
+def test_a_png_whose_last_rows_are_missing_is_broken(kind, bands):
+    """Its checksums are right, and torchvision would end the process."""
+    values = CHANCE.integers(0, 65536, (40, 40, bands), dtype=np.uint16)
+    whole, part = png(values, kind), png(values[:39], kind)
+    header = slice(len(deep_images.PNG), len(deep_images.PNG) + 25)
+    rows = 40 * (1 + 40 * bands * 2)
+    with pytest.raises(BrokenImage, match=f"ends after {rows * 39 // 40} of {rows} bytes of rows"):
+        shown(part[: header.start] + whole[header] + part[header.stop :], bands, (0, 4095))
+
+
+def test_a_tiff_of_other_numbers_is_refused():
+    with pytest.raises(BrokenImage, match=r"a TIFF of complex64 with the axes \w+, expected numbers"):
+        shown(tiff(np.ones((5, 3, 4), np.complex64), photometric="minisblack", planarconfig="separate"), 5)
+
+
+@pytest.mark.parametrize(("value", "said"), [(-1, "from -1 to 7"), (65536, "from 7 to 65536")])
+def test_whole_numbers_beyond_sixteen_bits_need_a_window(value, said):
+    values = np.array([[[7, value]]], np.int32)
+    with pytest.raises(ValueError, match=f"integer pixels {said} exceed 16 bits; give --data.window"):
+        PixelForm(1).of_values(values)
+    assert PixelForm(1, (-1, 65536)).of_values(np.array([[[-1, 65536]]], np.int32)).tolist() == [[[0, 1]]]
+    assert PixelForm(1).of_values(np.array([[[0, 65535]]], np.int32)).tolist() == [[[0, 255]]]

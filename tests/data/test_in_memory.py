@@ -308,3 +308,23 @@ def test_a_run_from_files(app, tmp_path):
     done = app("fit", *words, "--data.augment.crop", "inception", "--data.augment_on_device", "true")
     assert done.code == 1
     assert "--data.augment_on_device true is impossible" in done.err.strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize(("pause", "said"), [(5.0, [8, 16]), (9.0, [16]), (1e9, [])])
+def test_a_long_start_tells_now_and_then_how_far_it_is(monkeypatch, pause, said):
+    """Of 18 images in chunks of four, each of which takes three seconds by the clock at hand."""
+    lines: list[str] = []
+    now = [0]
+
+    def decoded(chunks, cores):
+        for number in range(len(chunks)):
+            now[0] += 3
+            yield chunks[number]
+
+    monkeypatch.setattr(memory, "CHUNK_BYTES", 4 * 3 * 8 * 8)
+    monkeypatch.setattr(memory, "PAUSE", pause)
+    monkeypatch.setattr(memory, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(memory, "rank_zero_info", lines.append)
+    monkeypatch.setattr(memory, "_decoded_chunks", decoded)
+    tiny(Encoded(18)).train_dataloader()
+    assert lines == [f"decoded {done} of 18 training images into memory" for done in said]

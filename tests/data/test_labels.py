@@ -258,3 +258,20 @@ def test_softmax_is_given_no_vector_of_zeros(in_memory):
         data.trainer = SimpleNamespace(strategy=strategy, lightning_module=model, **facts)
         with pytest.raises(InputError, match=said) if said else nullcontext():
             assert sum(len(labels) for _, labels in data.test_dataloader()) == 4
+
+
+@pytest.mark.parametrize("wrong", [7, -1])
+@pytest.mark.parametrize("split", ["val", "test"])
+def test_a_wrong_label_is_found_at_once_behind_hidden_ones(split, wrong):
+    """Before any image is read, where a set has a list of its labels."""
+
+    class Listed(Pairs):
+        labels = property(lambda self: np.array(self.records))
+
+        def __getitem__(self, index: int):
+            raise AssertionError("labels that are known must not be read")
+
+    data = Own([0], in_memory=False)
+    setattr(data, f"{split}_set", Listed([0, IGNORE, 2, IGNORE, wrong, 9]))
+    with pytest.raises(InputError, match=f"image 4 has label {wrong}, outside the 3 classes 0 to 2"):
+        getattr(data, f"{split}_dataloader")()

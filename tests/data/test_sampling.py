@@ -274,3 +274,18 @@ def test_balanced_draws_of_a_set_in_blocks_keep_to_its_blocks(monkeypatch):
     assert np.bincount(classes[drawn]).tolist() == [100, 100]
     spans = [np.ptp(np.flatnonzero(drawn // 5 == block)) for block in range(40)]
     assert max(spans) < 50
+
+
+def test_balanced_draws_mix_the_classes():
+    classes = np.repeat([0, 1], 200)
+    drawn = np.array([draw.index for draw in balanced_epoch(classes)])
+    changes = int((np.diff(classes[drawn]) != 0).sum())  # 199.5 of 399 on average, with deviation 10
+    assert 140 < changes < 260
+    assert np.abs(np.corrcoef(drawn, np.arange(400))[0, 1]) < 0.25
+    assert (np.diff(drawn[classes[drawn] == 0]) < 0).sum() > 60  # nor in their order within a class
+
+
+def test_the_draws_that_classes_cannot_share_equally_go_to_another_class_each_epoch():
+    classes = np.array([0, 0, 1, 1, 2, 2, 2, 2])  # 8 draws of 3 classes
+    poorer = {int(np.bincount(classes[[d.index for d in balanced_epoch(classes, epoch=e)]]).argmin()) for e in range(9)}
+    assert poorer == {0, 1, 2}

@@ -159,3 +159,17 @@ def test_a_window_is_looked_for_in_training_images():
     del made.__dict__["found_window"]
     with pytest.raises(InputError, match="auto needs training images, or a checkpoint"):
         _ = made.pixel_form
+
+
+def test_a_window_leaves_out_a_thousandth_at_each_end_of_all_sets_alike():
+    ramp = np.arange(10_000, dtype=np.uint16).reshape(100, 100)
+    low, high = window_of([(png(ramp), 0)] * 40)
+    assert (low, high) == pytest.approx(np.quantile(ramp, (0.001, 0.999)), abs=5)
+    values = np.full((64, 64), np.nan, np.float32)
+    values[:32] = np.arange(32)[:, None]
+    assert window_of([(values[..., None], 0)]) == (0, 31)
+
+
+def test_images_from_everywhere_in_a_set_are_looked_at():
+    dark, bright = png(np.full((4, 4), 1000, np.uint16)), png(np.full((4, 4), 3000, np.uint16))
+    assert window_of([(dark, 0)] * 130 + [(bright, 1)] * 130) == (1000, 3000)

@@ -109,3 +109,15 @@ def test_scores_that_do_not_change_at_first_end_no_search():
     scores = {line.partition(":")[0]: line.partition(": ")[2] for line in said}
     assert scores["C 1e-06"] == scores["C 1e-05"] and "C 0.1" in scores
     assert float(scores[f"C {found.strength:.3g}"].split()[0]) > float(scores["C 1e-06"].split()[0]) + 5
+
+
+def test_of_equal_scores_the_least_strength_is_chosen():
+    """Classes that lie far apart: every C but the least ones is right on all held-out images."""
+    chance = np.random.default_rng(0)
+    labels = np.arange(90) % 3
+    features = chance.normal(size=(90, 4)) + 20 * np.eye(3, 4)[labels]
+    said: list[str] = []
+    found = logistic.fit_chosen(features, labels, 3, report=said.append)
+    scores = {float(line.split()[1][:-1]): float(line.split()[2]) for line in said}
+    best = [strength for strength, score in scores.items() if score == 100]
+    assert len(best) > 2 and found.strength == pytest.approx(min(best), rel=0.01)

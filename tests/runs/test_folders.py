@@ -202,3 +202,34 @@ def test_a_best_that_is_no_file_is_called_what_it_is(tmp_path, name, kind, make)
     make(tmp_path / "checkpoints/best.ckpt")
     with pytest.raises(InputError, match=f"best.ckpt is a {kind}, not a checkpoint; remove it"):
         folders.trained_checkpoint(tmp_path, name)
+
+
+@pytest.mark.parametrize(("changes", "dirty"), [("", False), (" M a.py", True)])
+def test_changes_beside_the_commit_are_noted(monkeypatch, changes, dirty):
+    said = {"ls-files": "folders.py", "rev-parse": "abc", "status": changes}
+    monkeypatch.setattr(folders, "_git", lambda verb, *words, folder: said[verb])
+    found = folders.environment("cpu")
+    assert (found["git_commit"], found["git_dirty"]) == ("abc", dirty)
+
+
+def test_code_outside_a_clone_has_the_commit_of_the_folder_it_runs_in(monkeypatch):
+    asked = []
+    monkeypatch.setattr(folders, "_git", lambda verb, *words, folder: asked.append((verb, folder)) or None)
+    assert folders.environment("cpu")["git_commit"] is None
+    assert asked[1:] == [("rev-parse", Path()), ("status", Path())]
+
+
+def test_what_is_scored_unasked_is_the_best_and_else_the_last_with_a_warning(tmp_path):
+    with pytest.raises(InputError, match=r"has no whole best\.ckpt or last\.ckpt yet"):
+        folders.trained_checkpoint(tmp_path)
+    last = checkpoint(tmp_path, "last.ckpt")
+    with pytest.warns(UserWarning, match="has no best.ckpt, which only validation makes: .*last.ckpt is taken"):
+        assert folders.trained_checkpoint(tmp_path) == last
+    with pytest.raises(InputError, match=r"has no whole best.ckpt yet; give --ckpt_path last to take \S*last.ckpt"):
+        folders.trained_checkpoint(tmp_path, "best")
+    best = checkpoint(tmp_path, "best.ckpt")
+    assert folders.trained_checkpoint(tmp_path) == folders.trained_checkpoint(tmp_path, "best") == best
+    assert folders.trained_checkpoint(tmp_path, "last") == last
+    checkpoint(tmp_path, "best.ckpt", whole=False)
+    with pytest.raises(InputError, match=r"best.ckpt is damaged: .* give last.ckpt beside it in its place"):
+        folders.trained_checkpoint(tmp_path)

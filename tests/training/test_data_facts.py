@@ -1,5 +1,7 @@
 """What the data tell a model in Python, where no command line links them: channels and window."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from lightning.pytorch import LightningDataModule, Trainer
@@ -11,6 +13,7 @@ from vit_lightning.data.window import window_of
 from vit_lightning.errors import InputError
 from vit_lightning.masked_patch import MaskedPatch
 from vit_lightning.models import NetConfig
+from vit_lightning.training.data_facts import take_facts
 
 NET = NetConfig("mu/8")
 
@@ -111,3 +114,22 @@ def test_a_checkpoint_from_before_channels_opens(tmp_path):
     old = Classifier.load_from_checkpoint(tmp_path / "old.ckpt")
     assert old.pixel_facts == (None, None) and old.config.channels == 3
     trainer(tmp_path).validate(Classifier(NET), Tiny(records=EIGHT), ckpt_path=tmp_path / "old.ckpt", verbose=False)
+
+
+@pytest.mark.parametrize("name", ["mean", "std"])
+@pytest.mark.parametrize(("values", "agree"), [((0.25, 0.5, 0.7508), True), ((0.25, 0.502, 0.75), False)])
+def test_statistics_of_data_and_weights_agree_up_to_how_they_are_written(tmp_path, name, values, agree):
+    known = {"mean": (0.25, 0.5, 0.75), "std": (0.25, 0.5, 0.75)}
+    model = Classifier(NET, num_classes=3, image_size=8, **known)
+    facts = {"hyper_parameters": dict(model.hparams), "pytorch-lightning_version": "2.6.0"}
+    torch.save({"state_dict": model.state_dict()} | facts, tmp_path / "net.ckpt")
+    data = SimpleNamespace(**known | {name: values})
+    if agree:
+        take_facts(model, data)
+        begun = Classifier(weights=str(tmp_path / "net.ckpt"), num_classes=3, image_size=8, **{name: values})
+        assert begun.hparams[name] == values
+        return
+    with pytest.raises(InputError, match=f"the model's {name} is .* but that of SimpleNamespace is"):
+        take_facts(model, data)
+    with pytest.raises(InputError, match=rf"data\.{name} is .*, but the weights were trained with .*; drop --"):
+        Classifier(weights=str(tmp_path / "net.ckpt"), num_classes=3, image_size=8, **{name: values})

@@ -6,11 +6,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from lightning.pytorch import Callback, Trainer
 from PIL import Image
 from sklearn.utils.class_weight import compute_class_weight
 from torch.nn import functional as F
 from torchvision.ops import sigmoid_focal_loss
 
+from datamodules.synthetic import Synthetic
 from tests.training.test_distributed import DDP, distance, experiment, fsdp, logged, state
 from vit_lightning.classifier import Classifier
 from vit_lightning.data import ImageDataModule
@@ -171,6 +173,20 @@ def test_data_that_do_not_suit_a_remedy_are_refused(given, data, said):
         remedy(settings(**given), data)
 
 
+def test_a_weight_for_every_class_is_taken_as_given():
+    loss, counts = remedy(settings(class_weights=[0.5, 1, 2, 4]), SimpleNamespace())
+    assert loss.weights.tolist() == [0.5, 1, 2, 4] and counts is None
+    assert loss.weights.dtype == torch.float32 and (loss.gamma, loss.shift) == (0, None)
+
+
+@pytest.mark.parametrize("given", [{"focal_gamma": 0}, {"focal_gamma": 100}, {"logit_adjustment": 100}])
+def test_the_ends_of_a_range_belong_to_it(given):
+    assert Classifier(**given).hparams[next(iter(given))] == next(iter(given.values()))
+    for beyond in (-0.01, 100.01):
+        with pytest.raises(InputError, match="expected a number from 0"):
+            Classifier(**{next(iter(given)): beyond})
+
+
 def test_nothing_is_counted_for_a_run_without_remedies():
     assert remedy(settings(), SimpleNamespace()) == (None, None)
     assert remedy(settings(focal_gamma=2.0), SimpleNamespace())[1] is None
@@ -268,3 +284,36 @@ def test_other_counts_on_resume_are_said(caplog):
     with caplog.at_level("INFO"):
         report_counts([28, 4, 8], ClassCounts(41, np.array([28.0, 5, 8])))
     assert "differs from the checkpoint: training images of class 1: 4 -> 5" in caplog.text
+
+
+class WholeSteps(Callback):
+    """Compares each optimiser step's gradients with those of the weighted mean over all images of the step."""
+
+    def on_train_start(self, trainer, pl_module):
+        self.batches, self.counts = [], []
+
+    def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
+        self.batches.append(batch)
+
+    def on_before_optimizer_step(self, trainer, pl_module, optimizer):
+        parameters = list(pl_module.parameters())
+        whole = pl_module.batch_loss(*map(torch.cat, zip(*self.batches, strict=True)))
+        for own, parameter in zip(torch.autograd.grad(whole, parameters), parameters, strict=True):
+            torch.testing.assert_close(parameter.grad, own, atol=1e-6, rtol=1e-4)
+        self.counts.append(len(self.batches))
+        self.batches = []
+
+
+@pytest.mark.parametrize(("accumulation", "counts"), [(1, [1] * 7), (2, [2, 2, 2, 1]), (3, [3, 3, 1]), (4, [4, 3])])
+def test_accumulated_batches_make_the_gradient_of_one_weighted_mean(accumulation, counts):
+    torch.manual_seed(0)
+    check = WholeSteps()
+    data = Synthetic(train_size=28, eval_size=4, image_size=8, batch_size=4, num_workers=0)
+    weights = [0.1, 3.0, 0.5, 8.0, 0.2, 1.0, 2.0, 5.0, 0.3, 0.7]
+    model = Classifier({"variant": "mu/8"}, num_classes=10, image_size=8, class_weights=weights)
+    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
+    quiet |= {"enable_model_summary": False, "limit_val_batches": 0}
+    Trainer(accelerator="cpu", max_epochs=1, accumulate_grad_batches=accumulation, callbacks=[check], **quiet).fit(
+        model, data
+    )
+    assert check.counts == counts

@@ -179,3 +179,103 @@ def test_sgd_has_plain_momentum_and_no_decay_by_default():
 def test_impossible_numbers_are_refused(wrong):
     with pytest.raises(InputError):
         Optim(**wrong)
+
+
+@pytest.mark.parametrize(
+    "allowed",
+    [
+        {"lr": 0},
+        {"weight_decay": 0},
+        {"betas": (0.0, 0.0)},
+        {"layer_decay": 1},
+        {"layer_decay": 1e-3},
+        {"name": "sgd", "momentum": 0},
+    ],
+    ids=str,
+)
+def test_the_ends_of_a_range_belong_to_it(allowed):
+    assert all(getattr(Optim(**allowed), name) == value for name, value in allowed.items())
+
+
+@pytest.mark.parametrize("field", ["lr", "weight_decay"])
+@pytest.mark.parametrize("value", [math.inf, math.nan])
+def test_a_rate_without_an_end_is_refused(field, value):
+    with pytest.raises(InputError, match=f"--model.optim.{field} is {value}"):
+        Optim(**{field: value})
+
+
+@pytest.mark.parametrize("betas", [(1, 0.9), (0.9, 1)])
+def test_a_moment_that_forgets_nothing_is_refused(betas):
+    with pytest.raises(InputError, match=r"must lie in \[0, 1\)"):
+        Optim(betas=betas)
+
+
+@pytest.mark.parametrize(
+    ("field", "least", "expected"),
+    [
+        ("warmup_steps", 0, "finite and not negative"),
+        ("end_lr", 0, "finite and not negative"),
+        ("cooldown_steps", 0, "finite and not negative"),
+        ("timescale", 1, "positive"),
+    ],
+)
+def test_steps_and_rates_of_a_schedule_have_limits(field, least, expected):
+    assert getattr(Schedule(**{field: least}), field) == least
+    for wrong in (least - 1, math.inf, math.nan):
+        with pytest.raises(InputError, match=f"--model.schedule.{field} is {wrong}; it must be {expected}"):
+            Schedule(**{field: wrong})
+
+
+@pytest.mark.parametrize("share", [0, 1])
+def test_a_milestone_lies_inside_the_run(share):
+    with pytest.raises(InputError, match="each is a share of the run, 0 to 1"):
+        Schedule(decay="step", milestones=(share,))
+
+
+def test_a_schedule_needs_a_run_with_room_for_its_warmup():
+    Schedule().check(1)
+    Schedule(warmup_steps=9).check(10)
+    with pytest.raises(InputError, match="the run has no optimiser step"):
+        Schedule().check(0)
+    with pytest.raises(InputError, match="needs the run's length"):
+        Schedule().check(math.inf)
+
+
+@pytest.mark.parametrize("decay", ["linear", "cosine", "step", "rsqrt", "constant"])
+def test_what_follows_the_horizon_is_what_another_length_changes(decay):
+    for cooldown in (0, 10):
+        schedule = Schedule(decay=decay, warmup_steps=2, cooldown_steps=cooldown)
+        differs = any(schedule.lr(step, 1.0, 100) != schedule.lr(step, 1.0, 200) for step in range(100))
+        assert schedule.follows_horizon() == differs
+
+
+@pytest.mark.parametrize(("decay", "last"), [("linear", 1e-5), ("cosine", 0), ("step", 1e-3), ("constant", 1)])
+def test_beyond_its_end_a_schedule_stays_where_it_ended(decay, last):
+    schedule = Schedule(decay=decay, warmup_steps=2)
+    assert [schedule.lr(step, 1.0, 10) for step in (10, 11, 50)] == pytest.approx([last] * 3)
+    assert Schedule(decay=decay, cooldown_steps=5).lr(11, 1.0, 10) == 0
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "muon"])
+def test_what_decays_may_be_chosen_whatever_the_rule(net, name):
+    kernels = {own for own, parameter in net.named_parameters() if parameter.ndim == 2}
+    for decay_on, expected in (
+        ("all", {own for own, _ in net.named_parameters()}),
+        ("kernels", kernels),
+        (None, kernels if name in ("adamw", "muon") else {own for own, _ in net.named_parameters()}),
+    ):
+        groups = parameter_groups(net, Optim(name=name, weight_decay=0.1, decay_on=decay_on))
+        decaying = {own for group in groups if group["weight_decay"] == 0.1 for own in group["parameter_names"]}
+        assert decaying == expected
+
+
+def test_a_net_without_anything_to_train_is_refused(net):
+    net.requires_grad_(False)
+    with pytest.raises(InputError, match="no parameter is left to train"):
+        Optim().build(net)
+
+
+def test_layers_that_have_no_order_cannot_decay():
+    with pytest.raises(InputError, match="layer_decay needs a net with layers in order; Linear has none: use 1"):
+        parameter_groups(nn.Linear(2, 2), Optim(layer_decay=0.5))
+    assert len(parameter_groups(nn.Linear(2, 2), Optim(layer_decay=1))) == 1

@@ -70,6 +70,28 @@ def test_models_offer_what_callbacks_and_verbs_ask_for(model):
     assert torch.equal(trained.smooth(targets), targets)
 
 
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_images_that_nobody_normalises_lie_between_minus_and_plus_one(channels):
+    model = Classifier(net=NetConfig("mu/8", channels=channels), num_classes=3, image_size=16)
+    values = torch.tensor([0, 51, 255], dtype=torch.uint8).expand(1, channels, 1, 3)
+    for images in (values, values / 255):
+        torch.testing.assert_close(model.normalise(images), torch.tensor([-1, -0.6, 1]).expand(1, channels, 1, 3))
+
+
+def test_every_channel_is_normalised_by_its_own_mean_and_deviation():
+    model = Classifier(NetConfig("mu/8"), num_classes=3, image_size=16, mean=(0.1, 0.2, 0.3), std=(0.5, 0.25, 0.125))
+    expected = [(0.6 - mean) / std for mean, std in ((0.1, 0.5), (0.2, 0.25), (0.3, 0.125))]
+    for images in (torch.full((2, 3, 4, 4), 153, dtype=torch.uint8), torch.full((2, 3, 4, 4), 0.6)):
+        torch.testing.assert_close(model.normalise(images)[1, :, 3, 0], torch.tensor(expected))
+
+
+@pytest.mark.parametrize("model", [Classifier, MaskedPatch])
+def test_a_checkpoint_holds_the_weights_alone(model):
+    """Normalisation and the images of scores stand among the settings, and change without a net's weights."""
+    made = model(net=NetConfig("mu/8"), num_classes=3, image_size=16, mean=(0.1, 0.2, 0.3))
+    assert made.state_dict().keys() == {name for name, _ in made.named_parameters()}
+
+
 def test_clipping_by_the_guards_norms_is_clipping_by_norm():
     """The norms of all gradients, taken once, give torch's own clipping."""
     model = Classifier(net=NetConfig("mu/8"), num_classes=3, image_size=16)

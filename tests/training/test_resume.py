@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import nn
 
+from vit_lightning.classifier import Classifier
 from vit_lightning.errors import InputError
-from vit_lightning.models import NetConfig, build
+from vit_lightning.models import NetConfig, build, resolve
 from vit_lightning.runs.differences import differences
 from vit_lightning.training import resume
 from vit_lightning.training.averaging import RAW, UPDATES, Averaging, WeightAverage
@@ -176,3 +177,50 @@ def test_several_differences_have_each_remedy_once():
         "give --data.image_size (16, 16) and leave model.net.width, model.net.depth to the checkpoint, in flags and -c "
         "files"
     )
+
+
+def test_a_scored_checkpoint_is_silent_on_what_bears_on_training_alone():
+    model = Classifier()
+    settings = [name for name in model.hparams if name != "net"] + [f"net.{name}" for name in model.hparams["net"]]
+    silent = {name for name in settings if not resume.bears_on_scores(name)}
+    recipe = {"optim", "schedule", "averaging", "label_smoothing", "class_weights", "focal_gamma", "logit_adjustment"}
+    start = {"weights", "weights_raw", "weights_head", "weights_resampling", "weights_adapt", "freeze_trunk"}
+    machine = {"recompute", "compile", "cuda_graph", "fp8", "scores"}
+    drawn = {"net.dropout", "net.stochastic_depth", "net.patch_dropout", "net.head_bias"}
+    assert silent == recipe | start | machine | drawn
+    assert not resume.bears_on_scores("optim.lr") and not resume.bears_on_scores("schedule.warmup_steps")
+
+
+def test_the_sampler_of_an_older_checkpoint_shuffled(monkeypatch, printed):
+    inside = {"current": {"ready": 3}, "is_last_batch": False}
+    checkpoint = {"order": {}, "loops": {"fit_loop": {"epoch_loop.batch_progress": inside}}}
+    data = SimpleNamespace(batch_size=8, sampler="balanced")
+    order = resume.data_order(SimpleNamespace(datamodule=data, world_size=2))
+    assert order["sampler"] == "balanced" and order["images per batch"] == 16
+    resume.check_order(checkpoint, order | {"sampler": "shuffled"})
+    with pytest.raises(InputError, match="same sampler: shuffled -> balanced"):
+        resume.check_order(checkpoint, order)
+    resume.check_order({"order": {}}, order)  # before the first epoch
+    assert "differs from the checkpoint: sampler: shuffled -> balanced" in printed.text
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "refused"),
+    [
+        ((20, 16), (16, 16), "images of 16x16 pixels, and the data gives 20x16; give --data.image_size (16, 16)"),
+        (20, (16, 24), "images of 16x24 pixels, and the data gives 20x20; give --data.image_size (16, 24)"),
+        (20, 16, "images of 16x16 pixels, and the data gives 20x20; give --data.image_size 16,"),
+        ((24, 16), (16, 16), None),  # another net, which check_net refuses in its own words
+        (20, (20, 20), None),
+        (None, 16, None),
+        (20, None, None),
+    ],
+)
+def test_images_that_the_checkpoints_net_cannot_be_built_for(now, then, refused):
+    config = resolve(NetConfig("mu/8"))
+    if refused is None:
+        resume.check_image_size(config, {"image_size": now}, {"image_size": then})
+        return
+    with pytest.raises(InputError) as told:
+        resume.check_image_size(config, {"image_size": now}, {"image_size": then})
+    assert refused in str(told.value)

@@ -317,3 +317,18 @@ def test_whole_numbers_are_no_weights(kind, to, saved, tmp_path):
         load_net(tmp_path / "theirs")
     with pytest.raises(InputError, match=said):
         load_into(tiny(), tmp_path / "theirs")
+
+
+def test_a_head_belongs_to_where_the_last_norm_stands(saved):
+    source, _ = saved(pool="gap", norm_after_pool=True)
+    net = tiny(pool="gap", norm_after_pool=False)
+    with pytest.raises(InputError, match=r"norm_after_pool=True.*False"):
+        load_into(net, source)
+    assert load_into(net, source, "reset").missing
+
+
+def test_fields_that_no_tensor_shows_must_agree_with_a_new_head_too(saved):
+    source, _ = saved()
+    for fields in ({"gelu": "exact"}, {"norm_eps": 1e-12}, {"heads": 4}):
+        with pytest.raises(InputError, match=next(iter(fields))):
+            load_into(tiny(**fields), source, "reset")

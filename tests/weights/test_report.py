@@ -56,3 +56,12 @@ def test_statistics_that_no_images_have_are_refused(known, mean, std, said):
 def test_normalisation_is_the_weights_own_else_the_papers():
     assert Report("", "").normalisation(2) == ((0.5, 0.5), (0.5, 0.5))
     assert Report("", "", mean=(0.1,), std=(0.2,)).normalisation(1) == ((0.1,), (0.2,))
+
+
+def test_statistics_are_those_of_the_weights_up_to_how_they_are_written():
+    report = Report("x", "y", mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
+    report.state_normalisation((0.4855, 0.456, 0.406), (0.229, 0.2245, 0.225), 3)
+    assert report.mean == (0.485, 0.456, 0.406) and not report.notes
+    for mean, std, name in (((0.485, 0.458, 0.406), None, "mean"), (None, (0.229, 0.224, 0.227), "std")):
+        with pytest.raises(InputError, match=f"The weights expect {name}="):
+            report.state_normalisation(mean, std, 3)

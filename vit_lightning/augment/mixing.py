@@ -33,8 +33,7 @@ def mixer(mixup_alpha: float, cutmix_alpha: float, num_classes: int) -> Mix | No
     choice = v2.RandomChoice(kinds)
 
     def mix(images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        targets = to_targets(labels, num_classes)
-        return choice(images, targets) if len(images) > 1 else (images, targets)
+        return choice(images, to_targets(labels, num_classes))
 
     return mix
 

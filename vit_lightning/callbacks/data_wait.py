@@ -49,5 +49,4 @@ def remedy(trainer: Trainer) -> str:
 
 
 def _is_in_memory(data: ImageDataModule) -> bool:
-    sets = data.in_memory_sets.items()
-    return any(name == "train_set" and held is not None for (name, _), (_, held) in sets)
+    return any(key[0] == "train_set" and held is not None for key, (_, held) in data.in_memory_sets.items())

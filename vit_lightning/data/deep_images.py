@@ -10,9 +10,9 @@ from einops import rearrange
 from PIL import Image
 
 from vit_lightning.data.exif import orientation
+from vit_lightning.data.png_rows import PNG, check_rows
 from vit_lightning.errors import InputError
 
-PNG = b"\x89PNG\r\n\x1a\n"
 TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 JPEG = b"\xff\xd8"
 SAMPLES, BITS, ORIENTATION = 277, 258, 274
@@ -73,7 +73,7 @@ def _png(data: bytes) -> DeepImage:
     check_size(image.width, image.height)
     image.verify()  # compares every checksum, which decoding does not
     image = Image.open(io.BytesIO(data))
-    image.load()  # refuses a file that is cut off, which torchvision may show in part
+    check_rows(data)
     kind = data[25]
     if kind == GREY:
         values = rearrange(np.asarray(image).astype(np.uint16), "y x -> 1 y x")

@@ -179,6 +179,7 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
             wrong = ~((known >= 0) & (known < (self.num_classes or 0))) | (known % 1 != 0)
             if self.split != "training" or self.num_classes is None:
                 wrong &= known != IGNORE
+            wrong[list(getattr(self.source, "faults", ()))] = False  # in memory, of a record that could not be read
             if wrong.any():
                 self.label(known[wrong.argmax()], int(wrong.argmax()))
 

@@ -1,0 +1,107 @@
+"""Tables by class, of few classes and of many, and when they are written."""
+
+import csv
+import io
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from vit_lightning.callbacks import class_tables
+from vit_lightning.callbacks.class_tables import ClassTables, class_table, confusion_table
+from vit_lightning.classifier import Classifier
+from vit_lightning.evaluation.confusion import Confusion
+from vit_lightning.evaluation.ranking import Ranking
+from vit_lightning.training.scoring import Summed
+
+NAMES = ["ant", "=bee", "cow"]
+TRUE, PREDICTED = np.array([0, 0, 0, 2]), np.array([0, 2, 2, 2])
+
+
+def rows(content: bytes) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(content.decode())))
+
+
+def summed(ranking: Ranking | None = None) -> Summed:
+    confusion = Confusion.of(TRUE, PREDICTED, 3)
+    return Summed({}, confusion.counts, confusion, ranking, {})
+
+
+def test_a_class_has_its_images_and_shares_and_what_is_of_no_image_is_empty():
+    assert rows(class_table(summed(), NAMES)) == [
+        ["class", "support", "precision", "recall", "f1"],
+        ["ant", "3", "1.000000", "0.333333", "0.500000"],
+        ["'=bee", "0", "", "", ""],
+        ["cow", "1", "0.333333", "1.000000", "0.500000"],
+    ]
+
+
+def test_rankings_stand_behind():
+    ranking = Ranking(np.array([0.25, np.nan, 1]), np.array([0.5, np.nan, 0.75]), 0.5)
+    table = rows(class_table(summed(ranking), NAMES))
+    assert [row[5:] for row in table] == [
+        ["average_precision", "auroc"],
+        ["0.250000", "0.500000"],
+        ["", ""],
+        ["1.000000", "0.750000"],
+    ]
+
+
+def test_a_row_is_the_true_class_and_a_column_the_predicted_one(monkeypatch):
+    square = [["true", "ant", "'=bee", "cow"], ["ant", "1", "0", "2"], ["'=bee", "0", "0", "0"], ["cow", "0", "0", "1"]]
+    monkeypatch.setattr(class_tables, "MOST_IN_A_SQUARE", 3)
+    assert rows(confusion_table(summed().confusion, NAMES)) == square
+
+
+def test_of_many_classes_the_entries_that_are_not_0_are_listed(monkeypatch):
+    monkeypatch.setattr(class_tables, "MOST_IN_A_SQUARE", 2)
+    entries = [["true", "predicted", "images"], ["ant", "ant", "1"], ["ant", "cow", "2"], ["cow", "cow", "1"]]
+    assert rows(confusion_table(summed().confusion, NAMES)) == entries
+
+
+@pytest.mark.parametrize(
+    ("scores", "folder", "checkpoint", "written"),
+    [
+        (None, "run", "kept/net.ckpt", "run"),
+        (None, None, "kept/net.ckpt", None),  # nobody asked
+        (["macro_f1"], "run", None, None),
+        (["classes", "confusion"], None, "kept/net.ckpt", "kept"),
+        (["classes", "confusion"], "run", "kept/net.ckpt", "run"),
+        (["classes", "confusion"], None, None, "."),
+    ],
+)
+def test_tables_lie_in_the_run_or_where_asked_for_beside_the_checkpoint(
+    tmp_path, monkeypatch, scores, folder, checkpoint, written
+):
+    monkeypatch.chdir(tmp_path)
+    for name in ("run", "kept"):
+        Path(name).mkdir()
+    monkeypatch.setattr(class_tables, "find_spec", lambda name: None)
+    model = Classifier({"variant": "mu/8"}, num_classes=3, image_size=8, scores=scores)
+    model.class_names = NAMES
+    model.split_scores["test"].summed = summed()
+    trainer = SimpleNamespace(is_global_zero=True, state=SimpleNamespace(fn="test"))
+    tables = ClassTables(folder and Path(folder), checkpoint)
+    tables.on_test_end(trainer, model)
+    expected = [Path(written, f"test.{name}.csv") for name in ("classes", "confusion")] if written else []
+    assert tables.written == expected == sorted(Path().rglob("*.csv"))
+    if expected:
+        assert expected[0].read_bytes() == class_table(summed(), NAMES)
+        assert expected[1].read_bytes() == confusion_table(summed().confusion, NAMES)
+
+
+@pytest.mark.parametrize(("fn", "main", "count"), [("validate", True, 2), ("fit", True, 0), ("validate", False, 0)])
+def test_a_validation_of_a_fit_and_other_processes_write_nothing(tmp_path, monkeypatch, fn, main, count):
+    monkeypatch.setattr(class_tables, "find_spec", lambda name: None)
+    model = Classifier({"variant": "mu/8"}, num_classes=3, image_size=8)
+    model.split_scores["val"].summed = summed()
+    trainer = SimpleNamespace(is_global_zero=main, state=SimpleNamespace(fn=fn))
+    ClassTables(tmp_path, None).on_validation_end(trainer, model)
+    assert len(list(tmp_path.glob("validate.*"))) == count
+    assert len(list(tmp_path.iterdir())) == count
+
+
+def test_long_names_are_cut_in_the_picture():
+    assert class_tables._short("a" * 24) == "a" * 24
+    assert class_tables._short("b" * 25) == "b" * 21 + "..."

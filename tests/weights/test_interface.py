@@ -1,0 +1,51 @@
+"""What a caller of an exported program is told: how images are brought to size, and what their values mean."""
+
+import pytest
+
+from vit_lightning.augment import Augment
+from vit_lightning.errors import InputError
+from vit_lightning.models import NetConfig, build
+from vit_lightning.weights.interface import evaluation_of, in_words, interface_of
+from vit_lightning.weights.report import Report
+
+
+def test_a_run_s_newest_config_says_how_its_validation_saw_images(tmp_path):
+    assert evaluation_of(None) == evaluation_of(tmp_path) == Augment()
+    config = "data: {init_args: {augment: {evaluation: %s, zoom: %s, crop: none, rotate: 5}}}\n"
+    (tmp_path / "config.yaml").write_text(config % ("resize", 2.0))
+    assert evaluation_of(tmp_path) == Augment(evaluation="resize", zoom=2.0)
+    for number, zoom in ((2, 1.25), (10, 1.5)):
+        (tmp_path / f"config.resume-{number}.yaml").write_text(config % ("center", zoom))
+    assert evaluation_of(tmp_path) == Augment(evaluation="center", zoom=1.5)
+
+
+@pytest.mark.parametrize("content", ["data: {}", "data: {init_args: {}}", "data: {init_args: {augment: null}}"])
+def test_a_run_that_says_nothing_resizes_the_whole_image(tmp_path, content):
+    (tmp_path / "config.yaml").write_text(content + "\n")
+    assert evaluation_of(tmp_path) == Augment()
+
+
+@pytest.mark.parametrize("content", ["data: 3", "model: {}", "[1]", "data: {init_args: {augment: {zoom: 99}}}", "a: ["])
+def test_what_is_no_config_of_a_run_is_said(tmp_path, content):
+    (tmp_path / "config.yaml").write_text(content + "\n")
+    with pytest.raises(InputError):
+        evaluation_of(tmp_path)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 5])
+def test_every_fact_stands_in_its_own_place(channels):
+    net = build(NetConfig("mu/8", channels=channels), (16, 24), 3)
+    report = Report(
+        "", "", class_names=["a", "b", "c"], window=(100.0, 4000.0), training={"recipe": {"loss": "sigmoid"}}
+    )
+    told = interface_of(net, report, Augment(evaluation="center", zoom=1.5))
+    given = told["input"]
+    assert (given["size"], given["channels"], given["black"], given["white"]) == ([16, 24], channels, 100, 4000)
+    assert (given["resize"], given["resize_to"], given["crop"]) == ("cover", [24, 36], "center")
+    assert told["output"]["probabilities"] == "sigmoid" and told["class_names"] == ["a", "b", "c"]
+    words = in_words(told)
+    assert "100 and 4000 become 0 and 1" in words and "covers 24 x 36, and take the middle 16 x 24 pixels" in words
+    plain = interface_of(build(NetConfig("mu/8"), 16, 0), Report("", ""), Augment())
+    assert (plain["input"]["black"], plain["input"]["white"], plain["output"]["probabilities"]) == (0, 255, None)
+    assert (plain["input"]["resize"], plain["input"]["resize_to"], plain["input"]["crop"]) == ("whole", [16, 16], None)
+    assert plain["output"]["holds"] == "features" and "Resize the whole image to 16 x 16" in in_words(plain)
