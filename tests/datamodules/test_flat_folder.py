@@ -16,6 +16,7 @@ from vit_lightning.testing import check_datamodule
 CLASSES = {"ant": 20, "bee": 20, "cat": 2}
 KEPT = Path("runs/default/0/split.csv")
 LONGER = ("--trainer.max_epochs", 2, "--model.schedule.allow_horizon_change", "true")
+TRAINED_ON = "is a validation image, and was trained on before the checkpoint was written"
 LAST, BEST = (("--ckpt_path", name) for name in ("last", "best"))
 
 
@@ -107,7 +108,9 @@ def test_another_split_is_refused(app, photos):
     shutil.copy(photos / "ant/0.png", photos / "ant/new.png")
     for done in outcomes(own):
         assert done.code == 1 and "photos has 1 image in no split of" in done.err and "as ant/new.png" in done.err
-    for done in outcomes("elsewhere.ckpt", "--data.test_fraction", 0.2):
+    resumed, *scored = outcomes("elsewhere.ckpt", "--data.test_fraction", 0.2)
+    assert resumed.code == 1 and TRAINED_ON in resumed.err
+    for done in scored:
         assert done.code == 1
         assert "another split: 28 + 6 + 9 images here, 27 + 6 + 9 images in the checkpoint" in done.err
     for done in outcomes(own, "--data.split_file", KEPT):
@@ -123,9 +126,10 @@ def test_what_is_held_out_of_a_training_folder_stays_the_same(app, photos):
     assert fit(app, root).code == 0 and not KEPT.exists()
     assert app("validate", *words(root), *LAST).code == 0
     shutil.copy(photos / "ant/0.png", root / "train/ant/new.png")
-    for verb in ("fit", "validate"):
-        done = fit(app, root, *LAST) if verb == "fit" else app(verb, *words(root), *LAST)
-        assert done.code == 1 and "the checkpoint was trained with another split: 39 + 4 + 0" in done.err
+    resumed = fit(app, root, *LAST)
+    assert resumed.code == 1 and TRAINED_ON in resumed.err
+    done = app("validate", *words(root), *LAST)
+    assert done.code == 1 and "the checkpoint was trained with another split: 39 + 4 + 0" in done.err
 
 
 def test_doctor_sees_small_classes_and_folders_without_images(app, photos):
