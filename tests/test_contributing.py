@@ -43,6 +43,21 @@ def test_ci_runs_the_commands_of_the_guide():
         assert command in GUIDE and command in ci
 
 
+def test_ci_tries_the_lowest_versions_of_pyproject():
+    ci = (ROOT / ".ci/run").read_text()
+    second = ci.partition("the second run")[2]
+    assert "--resolution lowest-direct -e '.[test]'" in second and not re.search(r"[=~<>]=\d", second)
+    tried = re.findall(r"tests/\S+", second)
+    assert tried and all((ROOT / path).exists() for path in tried)
+
+
+def test_what_is_installed_has_a_lowest_version():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [need for extra in project["optional-dependencies"].values() for need in extra]
+    for need in [*project["dependencies"], *extras]:
+        assert ">=" in need or "==" in need or need.startswith("vit-lightning["), f"{need} has no lower bound"
+
+
 def test_hooks_run_what_the_test_extra_installs():
     extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["test"]
     [repository] = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
