@@ -205,6 +205,8 @@ def test_classes_of_several_labels_have_their_rankings(app, known):
 
 def test_of_classes_that_compete_several_may_be_right_and_no_ranking_is_taken_unasked(app, known):
     """As of ReaL's labels: a net of softmax has F1 and exact match, which cost nothing."""
+    known["several"][known["several"].sum(1) == 0, 0] = 1  # softmax expects a class
+    torch.save(known, "known.pt")
     checkpoint()
     words = ("test", *WORDS)
     done = app(*words, "one", "--data.several", "true")
