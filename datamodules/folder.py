@@ -12,7 +12,7 @@ from datamodules.reading import folder_layouts, folder_links
 from datamodules.reading.class_map import read_class_map
 from datamodules.reading.divided_data import DividedData
 from datamodules.reading.image_files import ImageFiles, files_below, is_image, numbered_files_below
-from datamodules.reading.label_text import alike, difference, look_alike, twins
+from datamodules.reading.label_text import difference, look_alike, spelled_twice
 from datamodules.reading.splits import KNOWN, split_folders
 from vit_lightning.data.images import is_hidden
 from vit_lightning.data.sampling import IGNORE
@@ -67,7 +67,7 @@ class ImageFolder(DividedData):
                 "val/<class>/<image> and test/<class>/<image>, or two or more <class>/<image> alone"
                 f"{_tables(train or self.root)}; give --data.root{self._beside()}"
             )
-        if pair := twins(names) or alike(name for name in names if len(name) > 1):  # a and A are letters
+        if pair := spelled_twice(names):
             raise InputError(
                 f"{train} has two class folders for what may be one: {difference(*pair)}; rename one, or list both in "
                 "--data.class_map"

@@ -14,12 +14,12 @@ from datamodules.reading.label_text import (
     BETWEEN_NAMES,
     MISSING,
     NUMBER,
-    alike,
     check_name,
     difference,
     is_whole,
     joined,
     nested,
+    spelled_twice,
     text_lines,
     twins,
     whole_number,
@@ -192,7 +192,7 @@ def check_names(labels: Collection[str], listed: Collection[str] = ()) -> None:
             hidden, ", which stands for a missing one; take out what has it, or give --data.class_map"
         )
     both = sorted({*labels, *listed})
-    if pair := twins(both) or alike(name for name in both if len(name) > 1):  # a and A are letters
+    if pair := spelled_twice(both):
         raise WrongLabelsError(pair, f"; {difference(*pair)}; write both alike, or give --data.class_map")
 
 

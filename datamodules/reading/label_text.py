@@ -31,6 +31,8 @@ BETWEEN_NAMES = ("/", "+", "&", ":", "\uff0f", "\uff0b", "\uff06", "\uff1a")
 CONTROL = ("Cc", "Zl", "Zp")
 SELECTORS = re.compile("[\ufe00-\ufe0f]")
 """Signs that choose a form of the one before."""
+FEWEST_LETTERS = 10
+"""Letters that an alphabet has in both sizes; fewer are answers or grades typed in either size."""
 MOST_POINTS = 6
 """Code points that an error shows of a label."""
 
@@ -213,6 +215,18 @@ def twins(labels: Iterable[str], numbers: bool = True) -> tuple[str, str] | None
         if other != label:
             return other, label
     return None
+
+
+def spelled_twice(names: Collection[str]) -> tuple[str, str] | None:
+    """Return the first two names of classes that may be one in two spellings; a and A of an alphabet are two letters.
+
+    Args:
+        names: all classes of a set.
+    """
+    single = {name for name in names if len(name) == 1}
+    pairs = {name for name in single if name.swapcase() != name and name.swapcase() in single}
+    letters = pairs if len(pairs) >= 2 * FEWEST_LETTERS else set()
+    return twins(names) or alike(name for name in names if name not in letters)
 
 
 def joined(names: Collection[str], separators: Iterable[str]) -> tuple[str, str] | None:
