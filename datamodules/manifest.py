@@ -113,7 +113,7 @@ class Manifest(DividedData):
             return read_class_map(self.class_map)
         table = self._labels("train")
         try:
-            names = classes_in_text(table.training(), self.multi_label, self.separator)
+            names = classes_in_text(table.training(), self.multi_label, self.separator, table.most_labels)
         except WrongLabelsError as error:
             raise table.wrong(error.labels, error.why) from error
         if self.multi_label and (found := joined(names, [" "])):

@@ -109,12 +109,15 @@ class WebShards(ImageDataModule):
     def class_names(self) -> list[str]:
         if self.class_map is not None:
             return read_class_map(self.class_map)
-        names = set(array_cache.MappedStrings(self._indexed("train")[1], "names"))
+        file = self._indexed("train")[1]
+        names = set(array_cache.MappedStrings(file, "names"))
         if not names:
             empty = InputError(f"{self.address}/{self.patterns['train']} hold no samples; give other --data.train")
             raise next(iter(self._damage["train"]), empty)
         try:
-            return classes_in_text(names, self.form.multi_label)
+            arrays = array_cache.load(file) if self.form.multi_label else None
+            most = Ragged(arrays["labels.values"], arrays["labels.ends"]).longest if arrays else 1
+            return classes_in_text(names, self.form.multi_label, most=most)
         except WrongLabelsError as error:
             raise self._wrong("train", error.labels, error.why) from error
 
