@@ -150,7 +150,7 @@ class Manifest(DividedData):
         if self.wants_divided(lacking) or (self.group_column is not None and lacking[0]):
             self._divide(rows, lacking)
         elif lacking[0]:
-            self.hold_out()
+            self.hold_out(kept["digests"][rows])  # an image that stands in two rows stays in one split
 
     def _divide(self, rows: np.ndarray, lacking: tuple[bool, bool]) -> None:
         """Divide the training images, which are these rows of their table."""
