@@ -17,6 +17,7 @@ from datamodules.reading.splits import KNOWN, split_folders
 from vit_lightning.data.images import is_hidden
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
+from vit_lightning.terminal import counted
 
 TABLES = ("metadata.csv", "metadata.jsonl", "metadata.parquet", "_classes.csv", "labels.csv", "train.csv")
 UNLABELLED = "_unlabeled"
@@ -135,6 +136,8 @@ class ImageFolder(DividedData):
         if folder is None:
             return None
         found = self._classes_in(folder)
+        if found:
+            self._name_strays(folder)
         if unknown := sorted(set(found) - set(self.class_names)):
             source = self.class_map or self._folders.get("train")
             raise InputError(
@@ -163,6 +166,15 @@ class ImageFolder(DividedData):
                 f"{_tables(folder)}"
             )
         return self._kept(ImageFiles(folder, names, labels), numbers, split)
+
+    def _name_strays(self, folder: Path) -> None:
+        """Say which images lie beside the folders of classes."""
+        with os.scandir(folder) as entries:
+            strays = sorted(entry.name for entry in entries if is_image(entry.name) and entry.is_file())
+        if strays:
+            self.notice(
+                f"{folder} has {counted(len(strays), 'image')} in no folder of a class, such as {strays[0]}, left out"
+            )
 
     def _unlabelled(self, folder: Path) -> ImageFiles | None:
         """Return the images of a test folder without classes."""

@@ -459,3 +459,29 @@ def test_doctor_finds_links(app, tree):
     words = ("--data", "ImageFolder", "--data.root", tree, "--data.image_size", 8, "--data.batch_size", 2)
     done = app("doctor", *words, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
     assert done.code == 1 and "are one through a link; keep it in one class" in done.out + done.err
+
+
+@pytest.mark.parametrize("parent", [".", "train"])
+@pytest.mark.parametrize("name", ["@eaDir", "$RECYCLE.BIN", "$Recycle.Bin", "#recycle", "lost+found"])
+def test_folders_of_systems_are_no_classes(tmp_path, parent, name):
+    for number, place in enumerate((f"cat/{name}", name, "cat", "dog")):
+        put(tmp_path / parent / place / "0.jpg", number)
+        put(tmp_path / parent / place / "1.jpg", number)
+    data = ready(tmp_path, val_fraction=0.0, test_fraction=0.0)
+    assert data.class_names == ["cat", "dog"] and len(data.train_set) == 4
+
+
+@pytest.mark.parametrize("parent", [".", "train"])
+def test_images_beside_the_folders_of_classes_are_named(tmp_path, parent):
+    for number, place in enumerate(("cat/0.jpg", "dog/0.jpg", "b.jpg", "a.jpg", ".c.jpg")):
+        put(tmp_path / parent / place, number)
+    data = ready(tmp_path, val_fraction=0.0, test_fraction=0.0)
+    folder = tmp_path / parent
+    assert data.notices == [f"{folder} has 2 images in no folder of a class, such as a.jpg, left out"]
+    if parent == "train":
+        put(tmp_path / "val/cat/0.jpg")
+        put(tmp_path / "val/d.jpg")
+        assert (
+            ready(tmp_path).notices[1]
+            == f"{tmp_path / 'val'} has 1 image in no folder of a class, such as d.jpg, left out"
+        )
