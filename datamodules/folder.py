@@ -115,11 +115,13 @@ class ImageFolder(DividedData):
     def _folders(self) -> dict[str, Path]:
         """The folder of each split, which holds folders of classes as far as can be told."""
         found, others = split_folders(self.root)
+        known = () if self.class_map is None else read_class_map(self.class_map)
+        if others and {folder.name for folder in found.values()}.union(others) <= set(known):  # a class called train
+            found = {}
         classes = self._class_folders(self.root, with_images=True) if not found and self.root.is_dir() else []
         if is_flat := len(classes) > 1:
             found = {"train": self.root}
         train = found.get("train", self.root)
-        known = () if self.class_map is None else read_class_map(self.class_map)
         folder_layouts.check(train, classes or (self._class_folders(train) if found else []), is_flat, known)
         if is_flat:
             for name in sorted(set(others) - set(classes)):

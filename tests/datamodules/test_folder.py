@@ -485,3 +485,16 @@ def test_images_beside_the_folders_of_classes_are_named(tmp_path, parent):
             ready(tmp_path).notices[1]
             == f"{tmp_path / 'val'} has 1 image in no folder of a class, such as d.jpg, left out"
         )
+
+
+def test_a_class_that_is_called_as_a_split_is(tmp_path):
+    for number, name in enumerate(("train", "bus", "car")):
+        put(tmp_path / name / "0.jpg", number)
+    (tmp_path / "names.txt").write_text("train\nbus\ncar\n")
+    data = ready(tmp_path, class_map=tmp_path / "names.txt", val_fraction=0.0, test_fraction=0.0)
+    assert data.class_names == ["train", "bus", "car"]
+    assert list(data.train_set.keys) == ["train/0.jpg", "bus/0.jpg", "car/0.jpg"]
+    for place in ("data/train/train/0.jpg", "data/train/bus/0.jpg", "data/val/bus/0.jpg"):
+        put(tmp_path / place)
+    data = ready(tmp_path / "data", class_map=tmp_path / "names.txt")
+    assert list(data.train_set.keys) == ["train/0.jpg", "bus/0.jpg"] and list(data.val_set.keys) == ["bus/0.jpg"]
