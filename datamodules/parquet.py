@@ -102,7 +102,6 @@ class Parquet(ImageDataModule):
         return [] if any(file.listed for file in files) else sorted({name for file in files for name in file.names})
 
     def setup(self, stage: str) -> None:
-        self._listed.clear()
         self.train_set = self._read("train")
         self.val_set = self._read("val")
         self.test_set = self._read("test", needs_labels=stage == "test")
@@ -113,6 +112,7 @@ class Parquet(ImageDataModule):
         if self.val_set is None and self.train_set is not None:
             groups = self._listed["train"].copies()  # an image that stands in two rows stays in one split
             self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction, groups=groups)
+        self._listed.clear()
 
     @cached_property
     def _files(self) -> dict[str, list[Path]]:
