@@ -14,13 +14,14 @@ from datamodules.reading import folder_layouts, folder_links
 from datamodules.reading.class_map import read_class_map, read_renaming
 from datamodules.reading.divided_data import DividedData
 from datamodules.reading.image_files import ImageFiles, files_below, is_image, numbered_files_below
-from datamodules.reading.label_text import alike, difference, look_alike, twins
+from datamodules.reading.label_text import difference, look_alike, spelled_twice
 from datamodules.reading.splits import KNOWN, split_folders
 from vit_lightning.data.images import is_hidden
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation.scores import SCORES
 from vit_lightning.files import looked_for_in
+from vit_lightning.terminal import counted
 
 TABLES = ("metadata.csv", "metadata.jsonl", "metadata.parquet", "_classes.csv", "labels.csv", "train.csv")
 UNLABELLED = "_unlabeled"
@@ -87,7 +88,7 @@ class ImageFolder(DividedData):
                 f"{_tables(train or self.root)}; give --data.root{self._beside()}"
             )
         classes = list(dict.fromkeys(map(self._class_of, names)))
-        if pair := twins(classes) or alike(name for name in classes if len(name) > 1):  # a and A are letters
+        if pair := spelled_twice(classes):
             raise InputError(
                 f"{train} has two class folders for what may be one: {difference(*pair)}; rename one, or list both in "
                 "--data.class_map"
@@ -148,6 +149,10 @@ class ImageFolder(DividedData):
     def _folders(self) -> dict[str, Path]:
         """The folder of each split, which holds folders of classes as far as can be told."""
         found, others = split_folders(self.root)
+        if others and {folder.name for folder in found.values()}.union(others) <= set(
+            self._listed
+        ):  # a class called train
+            found = {}
         classes = self._class_folders(self.root, with_images=True) if not found and self.root.is_dir() else []
         if is_flat := len(classes) > 1:
             found = {"train": self.root}
@@ -183,6 +188,8 @@ class ImageFolder(DividedData):
     def _labelled(self, folder: Path, found: list[str], split: str, scored_on_found: bool = False) -> ImageFiles:
         """Return the images of class folders."""
         folders: dict[str, list[str]] = {name: [] for name in self.class_names}
+        if found:
+            self._name_strays(folder)
         if unknown := sorted(each for each in found if self._class_of(each) not in folders):
             source = self.class_map or self._folders.get("train")
             raise InputError(
@@ -215,6 +222,15 @@ class ImageFolder(DividedData):
             )
         scored_on = np.unique(labels) if scored_on_found else None
         return self._kept(ImageFiles(folder, names, labels, scored_on), numbers, split)
+
+    def _name_strays(self, folder: Path) -> None:
+        """Say which images lie beside the folders of classes."""
+        with os.scandir(folder) as entries:
+            strays = sorted(entry.name for entry in entries if is_image(entry.name) and entry.is_file())
+        if strays:
+            self.notice(
+                f"{folder} has {counted(len(strays), 'image')} in no folder of a class, such as {strays[0]}, left out"
+            )
 
     def _unlabelled(self, folder: Path) -> ImageFiles | None:
         """Return the images of a folder without classes."""

@@ -113,7 +113,7 @@ class Manifest(DividedData):
             return read_class_map(self.class_map)
         table = self._labels("train")
         try:
-            names = classes_in_text(table.training(), self.multi_label, self.separator)
+            names = classes_in_text(table.training(), self.multi_label, self.separator, table.most_labels)
         except WrongLabelsError as error:
             raise table.wrong(error.labels, error.why) from error
         if self.multi_label and (found := joined(names, [" "])):
@@ -150,7 +150,7 @@ class Manifest(DividedData):
         if self.wants_divided(lacking) or (self.group_column is not None and lacking[0]):
             self._divide(rows, lacking)
         elif lacking[0]:
-            self.hold_out()
+            self.hold_out(kept["digests"][rows])  # an image that stands in two rows stays in one split
 
     def _divide(self, rows: np.ndarray, lacking: tuple[bool, bool]) -> None:
         """Divide the training images, which are these rows of their table."""

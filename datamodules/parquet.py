@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules.reading import arrow_folders
+from datamodules.reading import arrow_folders, parquet_paths
 from datamodules.reading.class_map import check_meaning, read_class_map
 from datamodules.reading.label_text import check_told, is_whole
 from datamodules.reading.multihot import MultiHot
@@ -76,6 +76,7 @@ class Parquet(ImageDataModule):
         self.multi_label = multi_label
         self.class_map = class_map
         self.val_fraction = check_share(val_fraction)
+        self._listed: dict[str, parquet_paths.Listed] = {}
 
     @property
     def num_classes(self) -> int:
@@ -106,8 +107,12 @@ class Parquet(ImageDataModule):
         self.test_set = self._read("test", needs_labels=stage == "test")
         if self.class_map is None:
             self._check_meaning()
+        if self._listed:
+            parquet_paths.check(list(self._listed.values()))
         if self.val_set is None and self.train_set is not None:
-            self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction)
+            groups = self._listed["train"].copies()  # an image that stands in two rows stays in one split
+            self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction, groups=groups)
+        self._listed.clear()
 
     @cached_property
     def _files(self) -> dict[str, list[Path]]:
@@ -198,8 +203,12 @@ class Parquet(ImageDataModule):
         if self.multi_label and split == "train" and not told:
             check_told(str(files[0].parent), ("0", "1"), rows.ends, self.num_classes)
         if not self.multi_label:
-            return Rows(files, self._image, rows.values, self.root)
+            images = Rows(files, self._image, rows.values, self.root)
+            self._listed[split] = parquet_paths.Listed(split, images, rows.values)
+            return images
         images = Rows(files, self._image, np.zeros(len(rows), dtype=np.int64), self.root)
+        said = np.array([IGNORE if one else _number(row) for one, row in zip(hidden, rows, strict=True)], np.int64)
+        self._listed[split] = parquet_paths.Listed(split, images, said)
         return MultiHot(images, rows, range(len(rows)), self.num_classes, hidden if hidden.any() else None)
 
     def _check_meaning(self) -> None:
@@ -218,6 +227,11 @@ class Parquet(ImageDataModule):
             raise InputError(f"{files[0]} has no column {self._label!r}, which test needs; predict does without it")
         rank_zero_info(f"{files[0].name} has no column {self._label!r}: its images serve predict alone")
         return True
+
+
+def _number(row: np.ndarray) -> int:
+    """Return a number for the classes of an image, whatever their order."""
+    return hash(frozenset(row.tolist())) & 2**62 - 1
 
 
 def _hidden(rows: Ragged) -> np.ndarray:

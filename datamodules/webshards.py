@@ -1,5 +1,6 @@
 """WebDataset tars: samples of an image file and a label file that share their name."""
 
+import os
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -109,12 +110,15 @@ class WebShards(ImageDataModule):
     def class_names(self) -> list[str]:
         if self.class_map is not None:
             return read_class_map(self.class_map)
-        names = set(array_cache.MappedStrings(self._indexed("train")[1], "names"))
+        file = self._indexed("train")[1]
+        names = set(array_cache.MappedStrings(file, "names"))
         if not names:
             empty = InputError(f"{self.address}/{self.patterns['train']} hold no samples; give other --data.train")
             raise next(iter(self._damage["train"]), empty)
         try:
-            return classes_in_text(names, self.form.multi_label)
+            arrays = array_cache.load(file) if self.form.multi_label else None
+            most = Ragged(arrays["labels.values"], arrays["labels.ends"]).longest if arrays else 1
+            return classes_in_text(names, self.form.multi_label, most=most)
         except WrongLabelsError as error:
             raise self._wrong("train", error.labels, error.why) from error
 
@@ -122,6 +126,7 @@ class WebShards(ImageDataModule):
         self.train_set = self._read("train")
         self.val_set = self._read("val")
         self.test_set = self._read("test")
+        self._check_apart()
         if self.val_set is None:
             self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction)
 
@@ -150,6 +155,19 @@ class WebShards(ImageDataModule):
         else:
             labels = numbers[arrays["labels"]]
         return TarSamples(files, file, labels, self.num_classes)
+
+    def _check_apart(self) -> None:
+        """Refuse a tar that trains and is scored, unless one pattern serves for both."""
+        training = {_place(file.url): file.url for file in self._indexed("train")[0]}
+        for split in ("val", "test"):
+            if self.patterns[split] in (None, self.patterns["train"]):
+                continue
+            for file in self._indexed(split)[0]:
+                if other := training.get(_place(file.url)):
+                    raise InputError(
+                        f"{file.url} is a {split} tar and, as {other}, one that trains; leave it out of --data.train "
+                        f"({self.patterns['train']}) or of --data.{split} ({self.patterns[split]})"
+                    )
 
     def _wrong(self, split: str, labels: Collection[str], why: str, known: Sequence[str] = ()) -> InputError:
         """Say which is the first sample with one of some labels that cannot be, and which known one it resembles."""
@@ -207,6 +225,14 @@ class WebShards(ImageDataModule):
             f"{first} is missing ({len(missing)} of {len(urls)} {split} tars are); {remedy}, or name in "
             f"--data.{split} only those that are there"
         )
+
+
+def _place(url: str) -> str | tuple[int, int]:
+    """Return what a tar is known by, whatever links lead to it."""
+    if is_remote(url):
+        return url
+    found = os.stat(url)
+    return (found.st_dev, found.st_ino) if found.st_ino else os.path.realpath(url)
 
 
 def _exists(url: str) -> bool:

@@ -20,12 +20,13 @@ from datamodules.reading.label_text import (
     BETWEEN_NAMES,
     MISSING,
     NUMBER,
-    alike,
     check_name,
     difference,
     is_whole,
     joined,
     nested,
+    partly_joined,
+    spelled_twice,
     text_lines,
     twins,
     whole_number,
@@ -39,6 +40,8 @@ REFUSED = (".yaml", ".yml", ".jsonl", ".pbtxt", ".toml", ".xml")
 FROM_ZERO = "; the numbers there begin at 1: count all from 0, or give --data.class_map"
 HIDDEN = "-1"
 """What stands for the label that an image has not got."""
+MANY = 2
+"""Labels of an image that has several."""
 LONGEST = 10
 """Digits that no number of a class has."""
 
@@ -147,20 +150,23 @@ def classes_of(labels: Collection[str]) -> list[str]:
     return sorted(labels)
 
 
-def classes_in_text(labels: Collection[str], multi_label: bool, separator: str | None = None) -> list[str]:
+def classes_in_text(
+    labels: Collection[str], multi_label: bool, separator: str | None = None, most: int = MANY
+) -> list[str]:
     """Return the classes of labels that stand in text, where a number among names may be the place of one of them.
 
     Args:
         labels: the different labels.
         multi_label: whether an image may have several.
         separator: what --data.separator is, None if there is no such flag.
+        most: labels of the image that has most.
 
     Raises:
         WrongLabelsError: as `classes_of`, `check_kinds` and `check_joined`.
     """
     classes = classes_of(labels)
     check_kinds(classes)
-    check_joined(classes, multi_label, separator)
+    check_joined(classes, multi_label, separator, most)
     return classes
 
 
@@ -180,25 +186,30 @@ def check_kinds(labels: Collection[str]) -> None:
         )
 
 
-def check_joined(labels: Collection[str], multi_label: bool, separator: str | None = None) -> None:
+def check_joined(labels: Collection[str], multi_label: bool, separator: str | None = None, most: int = MANY) -> None:
     """Refuse a label that is made of others with a sign between them.
 
     Args:
         labels: the different labels.
         multi_label: whether an image may have several.
         separator: what --data.separator is, None if there is no such flag.
+        most: labels of the image that has most.
 
     Raises:
         WrongLabelsError: naming it and what to do.
     """
-    if found := joined(labels, BETWEEN_LABELS + BETWEEN_NAMES * multi_label):
+    found = joined(labels, BETWEEN_LABELS + BETWEEN_NAMES * multi_label)
+    why = "whose parts are labels of their own" if found else "whose parts other labels are or have"
+    if not multi_label or most < MANY:
+        found = found or partly_joined(labels, is_never_divided=multi_label)
+    if found:
         label, sign = found
         fix = f"divide it at {sign!r} into a list" if multi_label else "give --data.multi_label true"
         if multi_label and separator not in (None, sign):
             fix = f"give --data.separator {sign!r}"
         raise WrongLabelsError(
             [label],
-            f", whose parts are labels of their own; {fix} if it holds several labels, else --data.class_map",
+            f", {why}; {fix} if it holds several labels, else --data.class_map",
         )
 
 
@@ -221,7 +232,7 @@ def check_names(labels: Collection[str], listed: Collection[str] = ()) -> None:
             hidden, ", which stands for a missing one; take out what has it, or give --data.class_map"
         )
     both = sorted({*labels, *listed})
-    if pair := twins(both) or alike(name for name in both if len(name) > 1):  # a and A are letters
+    if pair := spelled_twice(both):
         raise WrongLabelsError(pair, f"; {difference(*pair)}; write both alike, or give --data.class_map")
 
 

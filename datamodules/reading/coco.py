@@ -8,7 +8,12 @@ from typing import Any
 from datamodules.reading.label_text import plain_text, whole_number
 from vit_lightning.errors import InputError
 
-PARTS = ("images", "annotations", "categories")
+PARTS = {"images", "annotations", "categories"}
+
+
+def is_one(content: Mapping[str, Any]) -> bool:
+    """Tell whether an object has the parts of COCO's; that of test images may lack annotations."""
+    return content.keys() >= PARTS or PARTS & content.keys() == PARTS - {"annotations"}
 
 
 class Annotated(list[str]):
@@ -16,10 +21,10 @@ class Annotated(list[str]):
 
 
 def rows(content: Mapping[str, Any], table: Path) -> Iterator[dict[str, Any]]:
-    """Yield the path and the classes of each image.
+    """Yield the path and the classes of each image, without the classes where there are no annotations.
 
     Args:
-        content: the lists of images, annotations and categories.
+        content: the lists of images, categories and perhaps annotations.
         table: the file, for messages.
 
     Raises:
@@ -27,6 +32,9 @@ def rows(content: Mapping[str, Any], table: Path) -> Iterator[dict[str, Any]]:
     """
     categories = _by_id(content["categories"], "category", "name", table)
     images = _by_id(content["images"], "image", "file_name", table)
+    if "annotations" not in content:
+        yield from ({"file_name": path} for path in images.values())
+        return
     classes: dict[str, dict[str, None]] = {image: {} for image in images}
     used: dict[str, str] = {}
     for place, annotation in enumerate(content["annotations"]):

@@ -67,13 +67,17 @@ class DividedData(ImageDataModule):
         """Tell whether a set with a training set of its own is to be divided otherwise than by `hold_out`."""
         return self._table() is not None or (lacking[1] and bool(self.test_fraction))
 
-    def hold_out(self) -> None:
-        """Take part of the training set for validation."""
+    def hold_out(self, groups: np.ndarray | None = None) -> None:
+        """Take part of the training set for validation.
+
+        Args:
+            groups: a number per image; images of one number stay together; unset: each stands for itself.
+        """
         share = HELD_OUT if self.val_fraction is None else self.val_fraction
         images = self.train_set
         if images is None:
             return
-        self.train_set, self.val_set = hold_out(images, share)
+        self.train_set, self.val_set = hold_out(images, share, groups=groups)
         if self.val_set is not None:
             keys = list(map(str, keys_of(self.val_set)))
             self._keep(drawn_split.digest(keys, [VAL] * len(keys)), (len(self.train_set), len(keys), 0), share, 0.0)

@@ -21,7 +21,9 @@ OTHER_SPLITS = {
     "heldout": "test",
 }
 SPLIT_WORDS = SPLIT_OF | OTHER_SPLITS
-PART_WORDS = frozenset({"fold", "split", "set", "subset", "partition", "dataset", "batch", "chunk", "shard"})
+PART_WORDS = frozenset(
+    {"fold", "split", "set", "subset", "partition", "dataset", "batch", "chunk", "shard", "part", "session"}
+)
 IMAGE_WORDS = frozenset(
     {"images", "image", "imgs", "img", "pictures", "photos", "jpegimages", "rgb", "inputs", "input"}
 )

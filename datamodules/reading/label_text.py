@@ -7,6 +7,7 @@ import math
 import re
 import tokenize
 import unicodedata
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from decimal import Decimal
 from functools import lru_cache
@@ -26,11 +27,15 @@ MISSING = ("nan", "<na>", "na", "n/a", "#n/a", "null", "none", "nat")
 """How pandas, NumPy, R, spreadsheets and databases write what is missing, in small letters."""
 BETWEEN_LABELS = (",", ";", "|", "\uff0c", "\uff1b", "\uff5c", "\u3001")
 """Signs that stand between labels in text, full-width ones too."""
+BARS = (";", "|", "\uff1b", "\uff5c")
+"""Those of them that hardly any name has."""
 BETWEEN_NAMES = ("/", "+", "&", ":", "\uff0f", "\uff0b", "\uff06", "\uff1a")
 """Signs that stand in the name of one class as well."""
 CONTROL = ("Cc", "Zl", "Zp")
 SELECTORS = re.compile("[\ufe00-\ufe0f]")
 """Signs that choose a form of the one before."""
+FEWEST_LETTERS = 10
+"""Letters that an alphabet has in both sizes; fewer are answers or grades typed in either size."""
 MOST_POINTS = 6
 """Code points that an error shows of a label."""
 
@@ -215,6 +220,18 @@ def twins(labels: Iterable[str], numbers: bool = True) -> tuple[str, str] | None
     return None
 
 
+def spelled_twice(names: Collection[str]) -> tuple[str, str] | None:
+    """Return the first two names of classes that may be one in two spellings; a and A of an alphabet are two letters.
+
+    Args:
+        names: all classes of a set.
+    """
+    single = {name for name in names if len(name) == 1}
+    pairs = {name for name in single if name.swapcase() != name and name.swapcase() in single}
+    letters = pairs if len(pairs) >= 2 * FEWEST_LETTERS else set()
+    return twins(names) or alike(name for name in names if name not in letters)
+
+
 def joined(names: Collection[str], separators: Iterable[str]) -> tuple[str, str] | None:
     """Return the first name that is made of others, and what stands between them, as "cat,dog" beside cat and dog."""
     for separator in separators:
@@ -222,6 +239,27 @@ def joined(names: Collection[str], separators: Iterable[str]) -> tuple[str, str]
             parts = {part.strip() for part in name.split(separator)} - {""}
             if len(parts) > 1 and parts <= set(names):
                 return name, separator
+    return None
+
+
+def partly_joined(names: Collection[str], is_never_divided: bool = False) -> tuple[str, str] | None:
+    """Return the first name with a part that is another name, as "cat|dog" beside cat, and the sign between.
+
+    A blank after the sign makes a name of it, as of "cat, tabby".
+
+    Args:
+        names: all classes of a set.
+        is_never_divided: whether images may have several labels and none has; then a part that two names share, as of
+            "cat|dog" and "cat|owl", is such a part too, and so is one beside a comma.
+    """
+    known = set(names)
+    for sign in (*BARS, *BETWEEN_LABELS) if is_never_divided else BARS:
+        parts = {name: set(name.split(sign)) - {""} for name in known if sign in name and f"{sign} " not in name}
+        parts = {name: some for name, some in sorted(parts.items()) if len(some) > 1}
+        counts = Counter(part for some in parts.values() for part in some)
+        for name, some in parts.items():
+            if some & known or (is_never_divided and any(counts[part] > 1 for part in some)):
+                return name, sign
     return None
 
 

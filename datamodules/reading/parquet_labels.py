@@ -24,6 +24,7 @@ from datamodules.reading.class_map import (
 from datamodules.reading.damaged_files import reading
 from datamodules.reading.label_text import NUMBER, check_name, difference, has_vectors, look_alike, nested, twins
 from datamodules.reading.parquet_rows import open_table, read_columns
+from datamodules.reading.shared_sequences import Ragged
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 from vit_lightning.terminal import counted
@@ -209,7 +210,7 @@ def class_list(
             if texts:
                 check_names(texts, known)
                 check_kinds(names)
-                check_joined(names, multi_label)
+                check_joined(names, multi_label, most=max(Ragged(file.places, file.ends).longest for file in files))
             return names
         return classes_of(texts | numbers)
     except WrongLabelsError as error:

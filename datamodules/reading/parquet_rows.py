@@ -34,9 +34,14 @@ class RowNames(Sequence[str]):
         return self.starts[-1]
 
     def __getitem__(self, index: int) -> str:
+        file, row = self.place(index)
+        return f"{file.name}:{row}"
+
+    def place(self, index: int) -> tuple[Path, int]:
+        """Return the file of a row, and its number there, from 0."""
         index = range(len(self))[index]
         file = bisect_right(self.starts, index) - 1
-        return f"{self.files[file].name}:{index - self.starts[file]}"
+        return self.files[file], index - self.starts[file]
 
 
 class Rows:
@@ -74,19 +79,22 @@ class Rows:
         return len(self.labels)
 
     def __getitem__(self, index: int) -> tuple[bytes | Path, int]:
+        image = self.given(index)
+        if isinstance(image, str):
+            folder = self.places.place(index)[0].parent
+            image = find_image(image, [folder, self.root or folder], self.places[index])
+        if not isinstance(image, bytes | Path):
+            raise BrokenImage(self.places[index], f"the column {self.image!r} holds no bytes and no path")
+        return image, int(self.labels[index])
+
+    def given(self, index: int) -> Any:
+        """Return what a row gives as its image: bytes, a path, or what is neither."""
         group = int(np.searchsorted(self.starts, index, side="right")) - 1
         try:
             image = self._images(group)[index - int(self.starts[group])].as_py()
         except Exception as error:  # see damaged_files.reading
             raise BrokenImage(self.places[index], reason(error)) from error
-        if isinstance(image, dict):
-            image = image.get("bytes") or image.get("path")
-        if isinstance(image, str):
-            folder = self.files[self.groups[group][0]].parent
-            image = find_image(image, [folder, self.root or folder], self.places[index])
-        if not isinstance(image, bytes | Path):
-            raise BrokenImage(self.places[index], f"the column {self.image!r} holds no bytes and no path")
-        return image, int(self.labels[index])
+        return image.get("bytes") or image.get("path") if isinstance(image, dict) else image
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "cache": {}}

@@ -47,6 +47,11 @@ class Ragged(Sequence[np.ndarray]):
         ends = np.cumsum([0, *map(len, rows)])
         return cls(np.fromiter((value for row in rows for value in row), np.int32, ends[-1]), ends)
 
+    @property
+    def longest(self) -> int:
+        """Values of the row that has most."""
+        return int(np.diff(self.ends.astype(np.int64)).max(initial=0))
+
     def __len__(self) -> int:
         return len(self.ends) - 1
 

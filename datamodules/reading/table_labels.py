@@ -8,7 +8,15 @@ import numpy as np
 
 from datamodules.reading import array_cache
 from datamodules.reading.array_cache import MappedStrings
-from datamodules.reading.class_map import FROM_ZERO, check_order, class_numbers, counted_from_zero, first_of, is_hidden
+from datamodules.reading.class_map import (
+    FROM_ZERO,
+    MANY,
+    check_order,
+    class_numbers,
+    counted_from_zero,
+    first_of,
+    is_hidden,
+)
 from datamodules.reading.drawn_split import TRAIN, VAL, used_in
 from datamodules.reading.label_text import look_alike
 from datamodules.reading.shared_sequences import Ragged
@@ -36,6 +44,11 @@ class TableLabels:
     def names(self) -> list[str]:
         """Its different labels, in order."""
         return list(MappedStrings(self.file, "names"))
+
+    @property
+    def most_labels(self) -> int:
+        """Labels of the image that has most; several where there is a column for each class."""
+        return MANY if self.arrays["one_hot"] else self.rows.longest
 
     @property
     def lists_classes(self) -> bool:

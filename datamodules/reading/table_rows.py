@@ -194,6 +194,6 @@ def _json(content: Any, table: Path) -> Iterator[Any]:
         for row, item in enumerate(content, start=1):
             yield _task(item, f"{table} has in row {row}") if _is_task(item) else item
         return
-    if not isinstance(content, dict) or not set(coco.PARTS) <= content.keys():
+    if not isinstance(content, dict) or not coco.is_one(content):
         raise InputError(f"{table} is no list of objects and has no images, annotations and categories, as COCO's has")
     yield from coco.rows(content, table)

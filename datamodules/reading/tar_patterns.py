@@ -3,13 +3,15 @@
 import glob
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from datamodules.reading.damaged_files import reason
 from datamodules.reading.downloads import file_system
 from datamodules.reading.remote_files import is_remote
+from datamodules.reading.splits import COPY, SPLIT_OF
 from vit_lightning.errors import InputError
 
+ENDING = re.compile(r"\.(tar(\.gz)?|tgz)$")
 MOST = 10**6
 """Names that a range may stand for."""
 
@@ -25,8 +27,34 @@ def matching(address: str, patterns: str) -> list[str]:
             f"{command!r:.80}: pipe: runs a shell command, which WebShards does not; give the address itself, such as "
             "s3://bucket/train-{000..146}.tar"
         )
-    urls = [url for pattern in patterns.split("::") for one in expand(pattern.strip()) for url in _found(address, one)]
-    return list(dict.fromkeys(urls))
+    found = [_found(address, one) for pattern in patterns.split("::") for one in expand(pattern.strip())]
+    for urls in found:
+        _check_writings(urls)
+    return list(dict.fromkeys(url for urls in found for url in urls))
+
+
+def _check_writings(urls: Sequence[str]) -> None:
+    """Refuse tars of other sets beside those of a split that one pattern means, as train_old-0 and trainval-0 may be.
+
+    Those of the split are called by its name and numbers alone, as train-0 is.
+    """
+    stems = {url: ENDING.sub("", url.rpartition("/")[2].lower()) for url in urls}
+    words = {url: [word for word in re.findall("[a-z]+", stem) if word != "of"] for url, stem in stems.items()}
+    plain = next((url for url in urls if len(words[url]) == 1 and words[url][0] in SPLIT_OF), None)
+    if plain is None:
+        return
+    split = words[plain][0]
+    urls_of = {stem: url for url, stem in stems.items()}
+    for url in urls:
+        word, *others = words[url] or [""]
+        is_other = word.startswith(split) and (word != split or any(len(each) > 1 for each in others))
+        original = urls_of.get(COPY.sub("", stems[url]), url)
+        if is_other or original != url:
+            first = plain if original == url else original
+            raise InputError(
+                f"{first} and {url} may be tars of two sets; remove those of one, or name the tars of each, joined by "
+                "::, as in train-*.tar::trainval-*.tar"
+            )
 
 
 def expand(pattern: str) -> list[str]:

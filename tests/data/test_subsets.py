@@ -39,6 +39,16 @@ class Labelled(Numbered):
         raise AssertionError("labels that are known must not be read")
 
 
+def test_hold_out_keeps_groups_together():
+    groups = np.array([7, 3, 3, 9, 7, 5, 1, 2, 8, 6])
+    for seed in range(8):
+        train, val = hold_out(Numbered(10), 0.3, seed=seed, groups=groups)
+        assert sorted([*train.indices, *val.indices]) == list(range(10))
+        assert not set(groups[train.indices]) & set(groups[val.indices]) and len(set(groups[val.indices])) == 2
+        plain, grouped = (hold_out(Numbered(10), 0.3, seed=seed, groups=each) for each in (None, np.arange(10)[::-1]))
+        assert [part.indices.tolist() for part in plain] == [part.indices.tolist() for part in grouped]
+
+
 def test_hold_out_is_stable_and_complete():
     train, val = hold_out(Numbered(50), 0.1)
     again, _ = hold_out(Numbered(50), 0.1)

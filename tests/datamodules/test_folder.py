@@ -82,14 +82,17 @@ def test_class_folders_whose_letters_differ_in_size(tmp_path, parent):
         put(tmp_path / parent / name / "0.jpg", number)
     if len(list((tmp_path / parent).iterdir())) < 4:
         pytest.skip("the file system takes both names for one")
-    with pytest.raises(
-        InputError, match=r"'Cat' and 'cat' differ in small and large letters alone; rename one, or lis"
-    ):
+    with pytest.raises(InputError, match=r"'A' and 'a' differ in small and large letters alone; rename one, or list"):
         ready(tmp_path)
     (tmp_path / "names.txt").write_text("Cat\ncat\na\nA\n")
     assert ready(tmp_path, class_map=tmp_path / "names.txt").class_names == ["Cat", "cat", "a", "A"]
+    letters = sorted([*"abcdefghij", *"ABCDEFGHIJ"])
+    for number, name in enumerate(letters):
+        put(tmp_path / parent / name / "0.jpg", number)
+    with pytest.raises(InputError, match=r"'Cat' and 'cat' differ in small and large letters alone; rename one, or l"):
+        ready(tmp_path)
     shutil.rmtree(tmp_path / parent / "cat")
-    assert ready(tmp_path).class_names == ["A", "Cat", "a"]
+    assert ready(tmp_path).class_names == sorted([*letters, "Cat"])
 
 
 def test_case_c8_one_mapping_from_train(tree, caplog):
@@ -456,3 +459,42 @@ def test_doctor_finds_links(app, tree):
     words = ("--data", "ImageFolder", "--data.root", tree, "--data.image_size", 8, "--data.batch_size", 2)
     done = app("doctor", *words, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
     assert done.code == 1 and "are one through a link; keep it in one class" in done.out + done.err
+
+
+@pytest.mark.parametrize("parent", [".", "train"])
+@pytest.mark.parametrize("name", ["@eaDir", "$RECYCLE.BIN", "$Recycle.Bin", "#recycle", "lost+found"])
+def test_folders_of_systems_are_no_classes(tmp_path, parent, name):
+    for number, place in enumerate((f"cat/{name}", name, "cat", "dog")):
+        put(tmp_path / parent / place / "0.jpg", number)
+        put(tmp_path / parent / place / "1.jpg", number)
+    data = ready(tmp_path, val_fraction=0.0, test_fraction=0.0)
+    assert data.class_names == ["cat", "dog"] and len(data.train_set) == 4
+
+
+@pytest.mark.parametrize("parent", [".", "train"])
+def test_images_beside_the_folders_of_classes_are_named(tmp_path, parent):
+    for number, place in enumerate(("cat/0.jpg", "dog/0.jpg", "b.jpg", "a.jpg", ".c.jpg")):
+        put(tmp_path / parent / place, number)
+    data = ready(tmp_path, val_fraction=0.0, test_fraction=0.0)
+    folder = tmp_path / parent
+    assert data.notices == [f"{folder} has 2 images in no folder of a class, such as a.jpg, left out"]
+    if parent == "train":
+        put(tmp_path / "val/cat/0.jpg")
+        put(tmp_path / "val/d.jpg")
+        assert (
+            ready(tmp_path).notices[1]
+            == f"{tmp_path / 'val'} has 1 image in no folder of a class, such as d.jpg, left out"
+        )
+
+
+def test_a_class_that_is_called_as_a_split_is(tmp_path):
+    for number, name in enumerate(("train", "bus", "car")):
+        put(tmp_path / name / "0.jpg", number)
+    (tmp_path / "names.txt").write_text("train\nbus\ncar\n")
+    data = ready(tmp_path, class_map=tmp_path / "names.txt", val_fraction=0.0, test_fraction=0.0)
+    assert data.class_names == ["train", "bus", "car"]
+    assert list(data.train_set.keys) == ["train/0.jpg", "bus/0.jpg", "car/0.jpg"]
+    for place in ("data/train/train/0.jpg", "data/train/bus/0.jpg", "data/val/bus/0.jpg"):
+        put(tmp_path / place)
+    data = ready(tmp_path / "data", class_map=tmp_path / "names.txt")
+    assert list(data.train_set.keys) == ["train/0.jpg", "bus/0.jpg"] and list(data.val_set.keys) == ["bus/0.jpg"]

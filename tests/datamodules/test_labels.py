@@ -581,6 +581,21 @@ def test_coco_with_ids_as_text(root):
     assert shown(manifest(root, "train.json"), 2) == [{"cat"}, {"dog"}]
 
 
+def test_coco_of_test_images_without_annotations(root):
+    (root / "train.json").write_text(json.dumps(COCO))
+    (root / "test.json").write_text(json.dumps({part: COCO[part] for part in ("images", "categories")}))
+    data = manifest(root, "train.json", test="test.json")
+    assert [data.test_set[row][1] for row in range(2)] == [IGNORE, IGNORE]
+    assert data.test_set[1][0] == root / "1.png"
+    with pytest.raises(InputError, match=r"test\.json has no column of labels, which test needs; predict does without"):
+        data.setup("test")
+    with pytest.raises(InputError, match=r"test\.json has no column 'label' but file_name"):
+        manifest(root, "test.json")
+    (root / "test.json").write_text(json.dumps({part: COCO[part] for part in ("annotations", "images")}))
+    with pytest.raises(InputError, match=r"has no images, annotations and categories, as COCO's has"):
+        manifest(root, "train.json", test="test.json")
+
+
 @pytest.mark.parametrize(
     ("part", "more", "message"),
     [

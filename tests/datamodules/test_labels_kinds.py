@@ -7,7 +7,7 @@ import pytest
 from pyarrow import parquet
 
 from datamodules.parquet import Parquet
-from tests.datamodules.test_labels import manifest, picture, read, root, setup, shown  # noqa: F401  # a fixture
+from tests.datamodules.test_labels import READERS, manifest, picture, read, root, setup, shown  # noqa: F401  # a fixture
 from vit_lightning.errors import InputError
 
 
@@ -18,8 +18,31 @@ def test_another_sign_between_labels(root, sign):  # noqa: F811
     with pytest.raises(InputError, match=said.replace("|", r"\|")):
         manifest(root, multi_label=True)
     assert shown(manifest(root, multi_label=True, separator=sign.strip()), 3) == [{"a", "b"}, {"a"}, {"b"}]
-    (root / "train.csv").write_text(f'path,label\n0.png,"a{sign}b"\n1.png,a\n2.png,c\n')
-    assert len(manifest(root, multi_label=True).class_names) == 3
+    (root / "train.csv").write_text(f'path,label\n0.png,"a{sign}b"\n1.png,a\n2.png,c\n3.png,c;d\n')
+    assert len(manifest(root, multi_label=True).class_names) == 4  # images have several labels by this sign
+
+
+@pytest.mark.parametrize("labels", [["a|z", "b|z", "c"], ["a,z", "b,z", "c"], ["z|b", "b", "c"], ["b,z", "b", "c"]])
+@pytest.mark.parametrize("reader", ["csv", "WebShards cls", "WebShards json", "Parquet"])
+def test_labels_that_are_never_divided(root, reader, labels):  # noqa: F811
+    labels = labels if reader == "csv" else [[label] for label in labels]
+    said = r"the label '\w[|,]\w'.*, whose parts other labels are or have; (give --data\.separator|divide it at) '[|,]'"
+    with pytest.raises(InputError, match=said):
+        read(root, reader, multi_label=True, train=labels)
+    several = "c;d" if reader == "csv" else ["c", "d"]
+    assert len(read(root, reader, multi_label=True, train=[*labels, several]).class_names) == 4
+    names = ["bird", "crane, machine", "missile", "projectile, missile"]
+    data = read(root, reader, multi_label=True, train=names if reader == "csv" else [[name] for name in names])
+    assert data.class_names == names
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("sign", ["|", ";", "\uff1b"])
+def test_a_part_of_a_label_that_is_another(root, reader, sign):  # noqa: F811
+    said = r"the label 'b.z'.*, whose parts other labels are or have; give --data\.multi_label true if it holds several"
+    with pytest.raises(InputError, match=said):
+        read(root, reader, train=[f"b{sign}z", "b", "c"])
+    assert len(read(root, reader, train=[f"b{sign}z", f"b{sign}y", "b,x", "x"]).class_names) == 4
 
 
 def test_a_blank_between_labels_is_said(root):  # noqa: F811

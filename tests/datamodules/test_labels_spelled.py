@@ -36,8 +36,23 @@ def test_letters_of_another_size(root, reader):  # noqa: F811
 
 @pytest.mark.parametrize("reader", READERS)
 def test_letters_are_classes_of_their_own(root, reader):  # noqa: F811
-    data = read(root, reader, train=["a", "A", "aB3x", "Ab3X"], val=["A"])
-    assert shown(data, 4) == [{"a"}, {"A"}, {"aB3x"}, {"Ab3X"}] and data.val_set[0][1] == data.class_names.index("A")
+    letters = [*"abdefghnqr", *"ABDEFGHNQRKZ"]
+    data = read(root, reader, train=[*letters, "aB3x", "Ab3X"], val=["A"])
+    assert shown(data, 24) == [{name} for name in (*letters, "aB3x", "Ab3X")]
+    assert data.val_set[0][1] == data.class_names.index("A")
+    with pytest.raises(InputError, match=r"'Cat' and 'cat' differ in small and large letters alone"):
+        read(root, reader, train=[*letters, "Cat", "cat"])
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("labels", ["YNy", "Tt", "yYn", "ABCDFabcdf"])
+def test_letters_that_are_no_alphabet(root, reader, labels):  # noqa: F811
+    said = r"'[YTA]' and '[yta]' differ in small and large letters alone; write both alike, or give --data\.class_map"
+    with pytest.raises(InputError, match=said):
+        read(root, reader, train=[*labels, "cat"])
+    (root / "names.txt").write_text("\n".join([*labels, "cat"]))
+    data = read(root, reader, train=[*labels, "cat"], class_map=root / "names.txt")
+    assert data.class_names == [*labels, "cat"] and data.train_set[1][1] == 1
 
 
 @pytest.mark.parametrize("reader", READERS)

@@ -132,6 +132,11 @@ def test_label_that_train_lacks(root):
 def test_labels_that_another_separator_would_split(root):
     write(root / "train.csv", [("images/1.png", "cat|dog"), ("images/2.png", "dog")])
     write(root / "val.csv", [("images/8.png", "cat")])
+    with pytest.raises(
+        InputError, match=r"'cat\|dog' in row 1 .*, whose parts other labels .* --data\.separator '\|' if"
+    ):
+        ready(root, val="val.csv", multi_label=True)
+    write(root / "train.csv", [("images/1.png", "cat|dog"), ("images/2.png", "owl")])
     with pytest.raises(InputError, match=r"train\.csv lacks; labels are split at --data\.separator ';'"):
         ready(root, val="val.csv", multi_label=True)
 

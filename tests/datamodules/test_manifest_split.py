@@ -230,3 +230,17 @@ def test_doctor_reads_the_kept_split(app, root, header, rows, said):
     words += ("--data.batch_size", 2, "--data.cache", root / "cache", "--model.net.variant", "mu/8")
     done = app("doctor", *words, "--trainer.accelerator", "cpu")
     assert done.code == 1 and said in done.out + done.err
+
+
+@pytest.mark.parametrize("test_fraction", [None, 0.25])
+def test_an_image_in_two_rows_stays_in_one_split(root, test_fraction):
+    rows = [f"{form}{number}.png,{'cd'[number % 2]}" for form in ("", "./", "") for number in range(8)]
+    write(root / "train.csv", "path,label", rows)
+    data = manifest(root, val_fraction=0.25, test_fraction=test_fraction)
+    data.setup("fit")
+    parts = [
+        {Path(str(key)).name for key in images.keys}
+        for images in (data.train_set, data.val_set, data.test_set)
+        if images
+    ]
+    assert sum(map(len, parts)) == len(set.union(*parts)) == 8 and len(data.val_set) == 6

@@ -322,3 +322,19 @@ def test_tars_are_read_anew_where_any_fact_of_them_has_changed(tmp_path, shards,
             pattern = "train-{0,2}.tar"
     ready(shards(tmp_path, train=pattern, val_fraction=0, val=pattern if changed == "split" else None))
     assert len(read) == (1 if changed == "nothing" else 2)
+
+
+@pytest.mark.parametrize("link", [None, os.symlink, os.link])
+def test_a_tar_that_trains_and_is_scored(tmp_path, link):
+    write(tmp_path)
+    scored = "train-001.tar" if link is None else "scored.tar"
+    if link is not None:
+        link(tmp_path / "train-001.tar", tmp_path / scored)
+    for split in ("val", "test"):
+        data = module.WebShards(root=str(tmp_path), cache=tmp_path / "cache", image_size=8, **{split: scored})
+        with pytest.raises(InputError, match=rf"{scored} is a {split} tar and, as .*train-001\.tar, one that trains"):
+            data.setup("fit")
+    data = module.WebShards(root=str(tmp_path), train="train-000.tar", val=scored, test=scored, image_size=8)
+    data.cache = tmp_path / "cache"
+    data.setup("fit")
+    assert len(data.val_set) == 5

@@ -168,9 +168,18 @@ def check_bytes(size: int, name: str) -> None:
         raise BrokenImage(name, f"{size:,} bytes are more than the {MAX_BYTES:,} that an image may have")
 
 
+OF_SYSTEMS = frozenset(
+    {
+        *("__macosx", "thumbs.db", "desktop.ini", "$recycle.bin", "system volume information", "lost+found"),
+        *("@eadir", "#recycle", "#snapshot", "@recycle", "@recently-snapshot"),
+    }
+)
+"""Files and folders of operating systems and of network storage, in small letters."""
+
+
 def is_hidden(name: str) -> bool:
     """Tell whether a file or folder of that name was not put among the images by their owner."""
-    return name.startswith(".") or name in ("__MACOSX", "Thumbs.db", "desktop.ini")
+    return name.startswith(".") or name.lower() in OF_SYSTEMS
 
 
 def decode(data: bytes, *, name: str, strict: bool = True, form: PixelForm = PixelForm()) -> Tensor:

@@ -59,7 +59,11 @@ def check_share(fraction: float, name: str = "val_fraction") -> float:
 
 
 def hold_out(
-    source: ImageSet, fraction: float, order: np.ndarray | None = None, seed: int = 0
+    source: ImageSet,
+    fraction: float,
+    order: np.ndarray | None = None,
+    seed: int = 0,
+    groups: np.ndarray | None = None,
 ) -> tuple[ImageSet, Subset | None]:
     """Split off a validation set, the same one on every machine and in every run.
 
@@ -68,6 +72,8 @@ def hold_out(
         fraction: share to hold out, at least 0 and below 1; a non-empty set gives at least one record if it is above 0.
         order: order of the records whose end is held out; unset: a permutation made from `seed`.
         seed: seed of the choice, which does not depend on the run's seed.
+        groups: a number per record; records of one number stay together, and the share is one of the numbers. Unset:
+            each record stands for itself.
 
     Returns:
         The training set, and the validation set or None if the fraction is 0.
@@ -75,6 +81,11 @@ def hold_out(
     if check_share(fraction) == 0:
         return source, None
     size = len(source)
+    if groups is not None:
+        _, first, members = np.unique(groups, return_index=True, return_inverse=True)
+        order = np.argsort(first)[_permutation(len(first), seed)]
+        held = np.isin(members, order[len(first) - max(1, round(fraction * len(first))) :])
+        return Subset(source, np.flatnonzero(~held)), Subset(source, np.flatnonzero(held))
     if order is None:
         order = _permutation(size, seed)
     stay = size - max(1, round(fraction * size))

@@ -31,6 +31,8 @@ REFUSED = [
     ("set1/cat set1/dog set2/cat set2/bird", PARTS),
     ("dataset1 dataset2", PARTS),
     ("batch_1 batch_2 batch_3", PARTS),
+    ("part1 part2", PARTS),
+    ("train/session_1 train/session_2", PARTS),
     ("imgs masks", PARTS),
     ("images masks edges", PARTS),
     ("imagesTr imagesTs labelsTr", PARTS),
@@ -57,6 +59,8 @@ REFUSED = [
     ("train/flowers/rose train/flowers/tulip train/rose train/tulip", NESTED),
 ]
 ACCEPTED = [
+    ("front_part rear_part", 2),
+    ("part1 bolt", 2),
     ("train_station test_tube bus", 3),
     ("train_station test_tube", 2),
     ("bullet_train test_tube", 2),

@@ -30,6 +30,21 @@ def write(folder, ending: str):
     return table
 
 
+@pytest.mark.parametrize("ending", [".json", ".jsonl"])
+@pytest.mark.parametrize("half", ["\\ud83d", "\\uDE00 a", "\\ude00\\ud83d"])
+def test_half_a_character(tmp_path, ending, half):
+    table = tmp_path / f"t{ending}"
+    row = '{"path": "0.png", "label": "cat %s"}'
+    text = [row % "\\ud83d\\ude00", row % "\\\\ud83d", row % half]
+    table.write_text("\n".join(text) if ending == ".jsonl" else f"[{','.join(text)}]")
+    with pytest.raises(
+        InputError, match=r"t\.json.*it holds half a character, \\u(d83d|de00) alone; write the whole one"
+    ):
+        list(values(table, ["label"]))
+    table.write_text("\n".join(text[:2]) if ending == ".jsonl" else f"[{','.join(text[:2])}]")
+    assert list(values(table, ["label"])) == [("cat \U0001f600",), ("cat \\ud83d",)]
+
+
 @pytest.mark.parametrize("ending", [".csv", ".tsv", ".jsonl", ".json", ".csv.gz", ".tsv.gz", ".jsonl.gz", ".CSV"])
 def test_every_kind_gives_the_columns_that_are_asked_for(tmp_path, ending):
     table = write(tmp_path, ending.lower())
@@ -99,6 +114,10 @@ def test_cocos_classes_are_those_of_their_images(tmp_path):
     ]
     for part in content:
         (tmp_path / "t.json").write_text(json.dumps({name: each for name, each in content.items() if name != part}))
+        if part == "annotations":  # as of test images
+            assert header(tmp_path / "t.json") == ["file_name"]
+            assert list(values(tmp_path / "t.json", ["file_name"])) == [("c.jpg",), ("a.jpg",), ("b.jpg",)]
+            continue
         with pytest.raises(InputError, match="has no images, annotations and categories, as COCO's has"):
             list(values(tmp_path / "t.json", ["label"]))
 

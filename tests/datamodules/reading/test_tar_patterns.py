@@ -84,3 +84,31 @@ def test_a_place_that_cannot_be_listed(monkeypatch):
 def test_a_range_beyond_reason():
     with pytest.raises(InputError, match=r"\{0\.\.99999999999\} stands for more than 1,000,000 names"):
         expand("{0..99999999999}")
+
+
+@pytest.mark.parametrize(
+    "other", ["train_old-000.tar", "trainval-1.tar", "train-000 (1).tar", "train-000-copy.tar", "train_extra-0.tar"]
+)
+def test_tars_that_may_be_another_set(tmp_path, other):
+    for name in ("train-000.tar", "train-x.tar", other):
+        (tmp_path / name).touch()
+    with pytest.raises(InputError, match=r"train-000\.tar and .* may be tars of two sets; .* joined by ::"):
+        matching(str(tmp_path), "train*.tar")
+    assert matching(str(tmp_path), f"train-0??.tar::{other}") == [
+        str(tmp_path / "train-000.tar"),
+        str(tmp_path / other),
+    ]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["train_cats-0.tar", "train_dogs-0.tar"],
+        ["cats.tar", "train-0.tar", "val-0.tar"],
+        ["train-0-of-2.tar", "train.tar"],
+    ],
+)
+def test_tars_of_other_names(tmp_path, names):
+    for name in names:
+        (tmp_path / name).touch()
+    assert matching(str(tmp_path), "*.tar") == [str(tmp_path / name) for name in names]
