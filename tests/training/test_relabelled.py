@@ -5,13 +5,16 @@ import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 import torch
 from lightning.pytorch.trainer.states import TrainerFn
 from PIL import Image
+from pyarrow import parquet
 
 from datamodules.folder import ImageFolder
 from datamodules.manifest import Manifest
+from datamodules.parquet import Parquet
 from datamodules.shards import Shards
 from vit_lightning.augment import Augment
 from vit_lightning.commands.prepare import prepare
@@ -165,6 +168,60 @@ def test_shards_that_were_written_anew_from_exchanged_folders(folder, tmp_path):
     swap(folder / "train")
     with pytest.raises(InputError, match=r"training image .* has the label . \('...'\), and had the label .*\(4 of 6 "):
         resumed(then, shards("three"))
+
+
+def rows_of(kind: str, folder: Path, order: list[int], labels: list[int]) -> pa.Table:
+    files = sorted(folder.glob("train/*/*"))
+    data = [file.read_bytes() for file in files]
+    images = {
+        "bytes": data,
+        "bytes and paths": [{"bytes": item, "path": f"{number}.png"} for number, item in enumerate(data)],
+        "bytes and one path": [{"bytes": item, "path": "image.png"} for item in data],
+        "paths": [str(file) for file in files],
+    }[kind]
+    return pa.table({"image": [images[place] for place in order], "label": [labels[place] for place in order]})
+
+
+@pytest.mark.parametrize("kind", ["bytes", "bytes and paths", "bytes and one path", "paths"])
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_rows_of_a_table_in_another_order_go_on_and_other_labels_do_not(folder, tmp_path, kind, multi_label):
+    def table(split: str, order, labels=()) -> None:
+        (tmp_path / "rows").mkdir(exist_ok=True)
+        numbers = [number // 6 for number in range(18)]
+        for place, label in labels:
+            numbers[place] = label
+        rows = [[number] for number in numbers] if multi_label else numbers
+        parquet.write_table(rows_of(kind, folder, order, rows), tmp_path / f"rows/{split}.parquet", row_group_size=4)
+
+    def data() -> ImageDataModule:
+        return ready(Parquet(root=tmp_path / "rows", multi_label=multi_label, **FORM))
+
+    first, last = [0, 1, 2, *range(7, 16)], [3, 16, 17]
+    table("train", first)
+    table("val", last)
+    then = seen_labels(data())
+    for other in (first[::-1], [5, *first], [*first, 6], first[1:]):
+        table("train", other)
+        resumed(then, data())
+    said = r"training image train.parquet:9 has .*, and had .* \(1 of 12 images that were compared\): put that"
+    table("train", first[::-1], [(2, 1)])
+    with pytest.raises(InputError, match=said):
+        resumed(then, data())
+    table("train", [5, *first], [(2, 1)])
+    with pytest.raises(InputError, match=r"training image train\.parquet:3 has"):
+        resumed(then, data())
+
+
+def test_held_out_rows_have_their_own_names(folder, tmp_path):
+    for kind in ("bytes and paths", "bytes"):
+        parquet.write_table(
+            rows_of(kind, folder, list(range(18)), [number // 6 for number in range(18)]), tmp_path / "train.parquet"
+        )
+        data = ready(Parquet(root=tmp_path, **FORM))
+        seen = SeenSet.of(data.val_set)
+        assert (seen.names is None) == (kind == "bytes") and seen.is_in_any_order
+        assert len(relabelled.kept_records(seen)) == (2 if kind == "bytes" else 0)
+        resumed(seen_labels(data), data)
 
 
 def test_records_of_two_labels_say_nothing():

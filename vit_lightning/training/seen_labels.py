@@ -66,7 +66,9 @@ def check_labels(then: Mapping[str, Any], model: LightningModule) -> None:
         return
     trained = {number: frozenset(names) for number, names in then.get("class_names", {}).items()}
     sets = [one for name in used for one in named_sets(getattr(data, name), SPLITS[name])]
-    said = contradiction(type(data).__name__, [], [NamedSet("the checkpoint's training set", trained), *sets])
+    said = contradiction(
+        type(data).__name__, data.stated_names, [NamedSet("the checkpoint's training set", trained), *sets]
+    )
     if said:
         raise InputError(said)
     if verb != "fit":
@@ -117,7 +119,8 @@ def _check_set(then: Mapping[str, Any], now: SeenSet, split: str, class_names: l
     if all(here[what] == then[what] for what in ("images", "all_names", "all_labels")) and here["all_labels"]:
         return
     by_name = names is not None and then["names"] is not None
-    by_place = same_size and names is None and then["names"] is None and len(then["labels"]) == len(now.sample)
+    unnamed = names is None and then["names"] is None and not now.is_in_any_order
+    by_place = same_size and unnamed and len(then["labels"]) == len(now.sample)
     if by_name or by_place:
         places = now.places_of(then["names"].numpy()) if by_name else now.sample
         known = places >= 0

@@ -56,8 +56,10 @@ class SeenSet:
 
     @cached_property
     def _named(self) -> np.ndarray | None:
-        keys = keys_of(self.images)
-        if len(self) > MOST_NAMED or self.names_lie_in_records or isinstance(keys[0], int | np.integer):
+        if len(self) > MOST_NAMED or self.names_lie_in_records:
+            return None
+        keys = _own_names(keys_of(self.images))
+        if keys is None or isinstance(keys[0], int | np.integer):
             return None
         found = np.empty((2, len(self)), np.int64)
         for index in range(len(self)):
@@ -71,9 +73,14 @@ class SeenSet:
         return _says(keys_of(self.images), "lie_in_records")
 
     @property
+    def is_in_any_order(self) -> bool:
+        """Whether an image's number says nothing about it."""
+        return _says(keys_of(self.images), "are_row_numbers")
+
+    @property
     def is_known_by_content(self) -> bool:
         """Whether the names do not tell one image from another, and a few images do."""
-        return self.names is None and self.names_lie_in_records
+        return self.names is None and (self.names_lie_in_records or self.is_in_any_order)
 
     @cached_property
     def sample(self) -> np.ndarray:
@@ -150,6 +157,14 @@ def _label_reader(images: Any) -> Callable[[int], Any] | None:
         inner = _label_reader(images.source)
         return None if inner is None else lambda place: inner(int(images.indices[place]))
     return getattr(images, "label_at", None)
+
+
+def _own_names(keys: Any) -> Any:
+    """Return names that stay when the order of the images changes; None: there are none such."""
+    if isinstance(keys, Subset):
+        inner = _own_names(keys.source)
+        return None if inner is None else Subset(inner, keys.indices)
+    return keys.own_names() if hasattr(keys, "own_names") else keys
 
 
 def _says(keys: Any, what: str) -> bool:
