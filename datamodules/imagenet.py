@@ -13,6 +13,7 @@ from datamodules import objectnet
 from datamodules.reading import synsets
 from datamodules.reading.image_index import Index, IndexedData, IndexedImages
 from datamodules.reading.multihot import MultiHot
+from datamodules.reading.parquet_labels import features_of
 from datamodules.reading.parquet_rows import Rows, read_columns
 from datamodules.reading.published import tfds_order
 from datamodules.reading.shared_sequences import Strings
@@ -284,6 +285,8 @@ def _rows(root: Path, split: str) -> _NamedRows | None:
     files = next(filter(None, (sorted(folder.glob(f"{split}*.parquet")) for folder in (root, root / "data"))), [])
     if not files:
         return None
+    for file in files:
+        _check_order(file)
     tables = [read_columns(file, ["image.path", "label"]) for file in files]
     labels = np.concatenate([table["label"].to_numpy() for table in tables])
     keys = [path or "" for table in tables for path in table["image"].combine_chunks().field("path").to_pylist()]
@@ -292,6 +295,22 @@ def _rows(root: Path, split: str) -> _NamedRows | None:
     else:
         _check_train(labels, keys)
     return _NamedRows(files, labels, keys)
+
+
+def _check_order(file: Path) -> None:
+    """Refuse labels whose names, where a file's metadata list them, are not in ImageNet's order."""
+    called = features_of(file).get("label", {})
+    called = called.get("names") if isinstance(called, dict) else None
+    if not isinstance(called, list):
+        return
+    ids, called = synsets.wnids("1k"), list(map(str, called))
+    if found := synsets.misplaced(called, ids):
+        number, other = found
+        raise InputError(
+            f"{file} calls label {number} {called[number]!r:.60}, which is class {other} of ImageNet-1k, where class "
+            f"{number} is {synsets.words(ids[number])!r:.60}; number the labels in ImageNet's order, or read the files "
+            "with --data Parquet, which takes their own names"
+        )
 
 
 def _check_train(labels: np.ndarray, keys: Sequence[str]) -> None:

@@ -1,6 +1,7 @@
 """The model's losses, metrics and freezing, held against hand-computed values."""
 
 import math
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -310,6 +311,46 @@ def test_softmax_smooths_no_finished_target_and_gives_each_loss():
     expected = F.binary_cross_entropy_with_logits(logits, targets, reduction="none").sum(-1)
     torch.testing.assert_close(model.loss(logits, targets, 0.1, reduction="none"), expected)
     torch.testing.assert_close(model.loss(logits, targets, 0.1), expected.mean())
+
+
+@pytest.mark.parametrize(
+    ("names", "data_names", "carried", "said"),
+    [
+        (["ant", "bee", "cat"], ["ant", "bee", "cat"], True, ""),
+        (
+            ["cat", "bee", "ant"],
+            ["cat", "bee", "ant"],
+            True,
+            "class 0 is 'cat' in the data but 'ant' in the checkpoint",
+        ),
+        (["0", "1", "2"], ["ant", "bee", "cat"], True, ""),
+        (["0", "1"], ["0", "1"], True, "the data has 2 classes, the checkpoint 3"),
+        (["ant", "bee", "cat"], ["ant", "bee", "cat"], False, "class 0 is 'ant' in the data but '0' in the checkpoint"),
+        (["0", "1", "2"], ["0", "1", "2"], False, ""),
+    ],
+)
+def test_numbers_in_a_checkpoint_stand_for_the_names_that_its_set_carried(
+    monkeypatch, names, data_names, carried, said
+):
+    model = loaded(monkeypatch, names, data_names)
+    seen = {"class_names": {0: ["ant"], 1: ["bee"], 2: ["cat"]}} if carried else {}
+    with pytest.raises(InputError, match=said) if said else nullcontext():
+        model.on_load_checkpoint({"class_names": ["0", "1", "2"], "seen_labels": seen})
+
+
+def test_numbers_beside_names_are_said_to_be_taken_by_number(monkeypatch):
+    kept = {"images": 1, "names": None, "labels": torch.zeros(1).long(), "all_names": "", "all_labels": ""}
+    seen = {"train_set": {**kept, "contents": {}}}
+    model = loaded(monkeypatch, ["0", "1", "2"], ["cat", "bee", "ant"])
+    with pytest.warns(UserWarning, match="by numbers, and the data cat, bee, ant: they are taken by number"):
+        model.on_load_checkpoint({"class_names": ["0", "1", "2"], "seen_labels": seen})
+
+
+def loaded(monkeypatch, names, data_names):
+    monkeypatch.setattr(RecipeModel, "on_load_checkpoint", lambda self, checkpoint: None)
+    model = classifier(num_classes=3)
+    model.class_names, model.data_names = names, data_names
+    return model
 
 
 def test_a_checkpoint_tells_its_classes_and_where_its_weights_came_from(monkeypatch):

@@ -10,7 +10,7 @@ from torch import Tensor
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.carried_names import names_for_head
 from vit_lightning.data.subsets import ClassCounts
-from vit_lightning.errors import InputError
+from vit_lightning.errors import InputError, listing
 from vit_lightning.models import Net, NetConfig, TimmNet, resolve
 from vit_lightning.models.finite import check_finite
 from vit_lightning.models.lora import Lora, check_precise
@@ -25,6 +25,7 @@ from vit_lightning.training.scoring import check_choice
 from vit_lightning.training.seen_labels import check_labels, seen_labels
 from vit_lightning.weights import OpenedWeights, open_weights
 from vit_lightning.weights.class_names import check_equal, check_named, check_order
+from vit_lightning.weights.layouts.facts import names_in
 
 
 class Classifier(ScoredModel):
@@ -334,10 +335,17 @@ class Classifier(ScoredModel):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_load_checkpoint(checkpoint)
         trained = list(checkpoint.get("class_names") or [])
-        check_equal(self.class_names, trained, "checkpoint")
-        self.class_names = self.class_names or trained
+        seen, named = checkpoint.get("seen_labels") or {}, names_in(checkpoint)
+        if named == trained or self.class_names != trained:  # else check_labels compares what the sets carry
+            check_equal(self.class_names, named, "checkpoint")
+        if seen and named == trained == self.class_names != self.data_names:
+            rank_zero_warn(
+                f"the checkpoint calls its classes by numbers, and the data {listing(self.data_names)}: they are taken "
+                "by number"
+            )
+        self.class_names = self.class_names or named
         if self.shifted is None:  # else labels are numbers among other classes, and are matched by name
-            check_labels(checkpoint.get("seen_labels") or {}, self)
+            check_labels(seen, self)
         imbalance.report_counts(checkpoint.get("class_counts"), self.class_counts)
 
     def _match_head(self) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from datamodules.reading.arrow_folders import open_folder
 from datamodules.reading.damaged_files import reading, reason
 from datamodules.reading.image_files import find_image
+from datamodules.reading.shared_sequences import Strings
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.errors import InputError
 from vit_lightning.files import check_regular
@@ -24,11 +25,16 @@ class RowNames(Sequence[str]):
     Args:
         files: the files, in order.
         starts: number of the first row of each, and of all rows.
+        image: name of the image column.
     """
 
-    def __init__(self, files: Sequence[Path], starts: Sequence[int]) -> None:
+    are_row_numbers = True
+    """They change with the order of the rows; what stays is `own_names`."""
+
+    def __init__(self, files: Sequence[Path], starts: Sequence[int], image: str) -> None:
         self.files = files
         self.starts = starts
+        self.image = image
 
     def __len__(self) -> int:
         return self.starts[-1]
@@ -42,6 +48,14 @@ class RowNames(Sequence[str]):
         index = range(len(self))[index]
         file = bisect_right(self.starts, index) - 1
         return self.files[file], index - self.starts[file]
+
+    def own_names(self) -> Strings | None:
+        """Return the path of every image, as the rows have it; None where it does not tell one from another."""
+        try:
+            paths = [path for file in self.files for path in _paths(file, self.image)]
+        except InputError:  # whoever reads the images says what is wrong
+            return None
+        return Strings(paths) if len(paths) == len(self) == len({*paths} - {"", None}) else None
 
 
 class Rows:
@@ -70,7 +84,7 @@ class Rows:
                 sizes.append(metadata.row_group(group).num_rows)
                 largest = max(largest, metadata.row_group(group).total_byte_size)
         self.starts = np.cumsum(sizes)
-        self.places = RowNames(files, rows)
+        self.places = RowNames(files, rows, image)
         self.keys: Sequence[str] = self.places
         self.keep = max(1, CACHE_BYTES // largest)
         self.cache: dict[int, Any] = {}
@@ -120,6 +134,19 @@ def open_table(file: Path):
     with reading(file):
         check_regular(file)
         return ParquetFile(file, memory_map=True)
+
+
+def _paths(file: Path, image: str) -> list[str | None]:
+    """Return the path of each row's image, without its bytes; none of images that have none."""
+    import pyarrow as pa
+
+    kind = open_table(file).schema_arrow.field(image).type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return read_columns(file, [image]).column(0).to_pylist()
+    if not pa.types.is_struct(kind) or kind.get_field_index("path") < 0:
+        return []
+    table = read_columns(file, [image if file.is_dir() else f"{image}.path"])  # a folder's bytes stay on the disk
+    return [path for chunk in table.column(0).chunks for path in chunk.field("path").to_pylist()]
 
 
 def number_of_rows(files: Sequence[Path]) -> int:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from datamodules.reading.shared_sequences import Ragged
+from vit_lightning.data.carried_names import plain
 
 LABEL_SETS = ("1k", "google", "fall11", "miil-p", "miil-p-winter21", "a", "r")
 """Published label sets. google: 21,843 classes, those of the released weights; fall11: the 21,841 of them that have
@@ -49,6 +50,33 @@ def names(ids: Sequence[str]) -> list[str]:
     plain = [words(wnid) for wnid in ids]
     count = Counter(plain)
     return [name if count[name] == 1 else f"{name} ({wnid})" for name, wnid in zip(plain, ids, strict=True)]
+
+
+def misplaced(called: Sequence[str], ids: Sequence[str]) -> tuple[int, int] | None:
+    """Return the first place of a name or id that is another class's, and that class, which has another name too.
+
+    Names that nobody knows, or that stand for several classes, are no fault.
+
+    Args:
+        called: what some data call each class.
+        ids: WordNet id of each class.
+    """
+    known: dict[str, set[int]] = {}
+    for number, wnid in enumerate(ids):
+        for name in (wnid, *words(wnid).split(",")):
+            known.setdefault(plain(name), set()).add(number)
+
+    def meant(name: str) -> set[int]:
+        said = WNID.search(name)
+        parts = [said[0]] if said and said[0] in known else name.split(",")
+        return set().union(*(known.get(plain(part), ()) for part in parts))
+
+    for number, name in enumerate(called):
+        found = meant(name)
+        other = min(found, default=number)
+        if number not in found and found and not (other < len(called) and other in meant(called[other])):
+            return number, other
+    return None
 
 
 def fingerprint(ids: Sequence[str]) -> str:

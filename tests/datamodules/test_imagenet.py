@@ -1,6 +1,7 @@
 import io
 import json
 import tarfile
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -186,6 +187,40 @@ def test_hugging_face_parquet(tree, tmp_path):
     write_rows(root / "data/validation-00000-of-00001.parquet", val, list(EXPECTED.values()))
     with pytest.raises(InputError, match=r"n01440764_1_n01440764\.JPEG has label 2, but n01440764 is class 0"):
         ready(root)
+
+
+@pytest.mark.parametrize(
+    ("called", "said"),
+    [
+        ("words", ""),
+        ("ids", ""),
+        ("words reversed", "calls label 0 'toilet .*', which is class 999 of .* where class 0 is 'tench, Tinca tinca'"),
+        ("ids reversed", "calls label 0 'n15075141', which is class 999 of ImageNet-1k"),
+        (["bonnet", "hen", "tench"], "calls label 0 'bonnet', which is class 452 of ImageNet-1k"),
+        (["Tench", "goldfish", "a fish that nobody knows"], ""),
+        ("one name of two classes", ""),
+        (None, ""),
+    ],
+)
+def test_names_in_parquets_metadata_are_held_against_the_order(tree, called, said):
+    ids = synsets.wnids("1k")
+    names = {
+        "words": list(map(synsets.words, ids)),
+        "ids": list(ids),
+        "words reversed": list(map(synsets.words, ids[::-1])),
+        "ids reversed": list(ids[::-1]),
+        "one name of two classes": [
+            "sunglasses" if number == 836 else synsets.words(wnid) for number, wnid in enumerate(ids)
+        ],
+    }.get(str(called), called)
+    info = {"info": {"features": {"label": {"names": names, "_type": "ClassLabel"}}}}
+    rows = [{"bytes": picture(), "path": f"{number}.JPEG"} for number in range(6)]
+    table = pa.table({"image": rows, "label": [0, 1, 2] * 2}).replace_schema_metadata({"huggingface": json.dumps(info)})
+    root = tree / "named"
+    root.mkdir()
+    parquet.write_table(table, root / "train-0.parquet")
+    with pytest.raises(InputError, match=said) if said else nullcontext():
+        ready(root, val_fraction=0.5)
 
 
 def test_moved_files_are_found_by_their_names(tree):

@@ -19,6 +19,7 @@ from vit_lightning.data import ImageDataModule
 from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 from vit_lightning.training import seen_labels as module
+from vit_lightning.training import seen_set
 from vit_lightning.training.seen_labels import check_labels, seen_labels
 
 FORM = {"image_size": 8, "batch_size": 2, "num_workers": 0, "augment": Augment(crop="none")}
@@ -217,7 +218,7 @@ def test_another_order_of_the_same_images_goes_on():
 
 
 def test_one_label_of_many(monkeypatch):
-    monkeypatch.setattr(module, "SAMPLE", 10)
+    monkeypatch.setattr(seen_set, "SAMPLE", 10)
     keys, labels = [f"{number}.png" for number in range(300)], np.arange(300) % 3
     for place in range(0, 300, 30):
         changed = labels.copy()

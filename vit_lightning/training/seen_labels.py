@@ -1,14 +1,10 @@
 """Labels that a run has trained on and validated by: a checkpoint keeps a digest, and a resumed run is held to it.
 
-Images that were added or removed are no fault. An image that is there still has the label that it had, and one that was
-trained on does not validate.
+Images that were added or removed are no fault. An image that is there still has the label that it had, wherever it
+lies, and one that was trained on does not validate.
 """
 
-import os
-from collections.abc import Callable, Mapping
-from functools import cached_property
-from hashlib import blake2b
-from pathlib import Path, PurePath
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,97 +15,18 @@ from torch import Tensor
 
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.carried_names import NamedSet, contradiction, named_sets
-from vit_lightning.data.image_set import blocks_of, keys_of, labels_of, record_of
-from vit_lightning.data.images import read
+from vit_lightning.data.image_set import keys_of
 from vit_lightning.data.loaders import SPLITS
 from vit_lightning.data.sampling import IGNORE
-from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
-from vit_lightning.seeds import seeded
+from vit_lightning.training import relabelled
+from vit_lightning.training.seen_set import SeenSet
 
-SAMPLE = 4096
-"""Images of a set whose labels are kept one by one; of larger sets the others are in a digest."""
-MOST_NAMED = 2**19
-"""Images of a set up to which all names are looked at, which takes a second or two; beyond, their order stands."""
-OPENED = 8
-"""Images of a set whose files are looked at, so that folders that were exchanged are seen where names are the same."""
 PARTS = {"images", "names", "labels", "all_names", "all_labels", "contents"}
-"""What a checkpoint keeps of a set."""
+"""What every checkpoint keeps of a set; later ones keep some files and records too."""
 USED_BY = {"fit": ("train_set", "val_set"), "validate": ("val_set",), "test": ("test_set",)}
 """Sets whose labels a verb reads."""
 ANEW = "put that back, or begin a new run, whose --model.weights may be this checkpoint"
-
-
-class SeenSet:
-    """A set of which all labels are at hand without its images.
-
-    Args:
-        images: the set.
-        label_at: gives the label of a record.
-    """
-
-    def __init__(self, images: Any, label_at: Callable[[int], Any]) -> None:
-        self.images = images
-        self.label_at = label_at
-
-    def __len__(self) -> int:
-        return len(self.images)
-
-    @cached_property
-    def names(self) -> np.ndarray | None:
-        """A hash of each image's name `(n,)`; None: the images have none of their own, or too many to look at."""
-        keys = keys_of(self.images)
-        if len(self) > MOST_NAMED or _lie_in_records(keys) or isinstance(keys[0], int | np.integer):
-            return None
-        return np.fromiter((_hash(_portable(str(keys[index]))) for index in range(len(self))), np.int64, len(self))
-
-    @cached_property
-    def sample(self) -> np.ndarray:
-        """Numbers of the images that are kept one by one; any of unique names, the same ones in every order."""
-        if self.names is None:
-            return np.unique(np.linspace(0, len(self) - 1, SAMPLE).astype(np.int64))
-        _, first, times = np.unique(self.names, return_index=True, return_counts=True)
-        return first[times == 1][:SAMPLE]
-
-    def labels(self, places: np.ndarray) -> np.ndarray:
-        """Return labels as numbers; a vector's is a hash."""
-        return np.array([_number(self.label_at(int(place))) for place in places], np.int64)
-
-    def places_of(self, names: np.ndarray) -> np.ndarray:
-        """Return where images of these hashes are, -1 for those that are not here or here twice."""
-        assert self.names is not None
-        there, first, times = np.unique(self.names, return_index=True, return_counts=True)
-        found = np.searchsorted(there, names).clip(max=len(there) - 1)
-        return np.where((there[found] == names) & (times[found] == 1), first[found], -1)
-
-    @cached_property
-    def contents(self) -> dict[int, int]:
-        """A hash of the file of some images, by the hash of their name; of images that are files or encoded alone."""
-        if self.names is None or blocks_of(self.images) is not None:  # what has blocks is slow to read, as from afar
-            return {}
-        found = {}
-        with seeded(0):  # a foreign set may draw
-            for place in self.sample[:OPENED].tolist():
-                if (content := _content(self.images, place)) is not None:
-                    found[int(self.names[place])] = content
-        return found
-
-    def content_of(self, name: int) -> int | None:
-        """Return the hash of the file of an image, by the hash of its name; None: it is not here."""
-        place = int(self.places_of(np.array([name]))[0])
-        return None if place < 0 else _content(self.images, place)
-
-    def kept(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps, in plain types and tensors."""
-        names, listed = self.names, labels_of(self.images)
-        return {
-            "images": len(self),
-            "names": None if names is None else torch.from_numpy(names[self.sample]),
-            "labels": torch.from_numpy(self.labels(self.sample)),
-            "all_names": "" if names is None else _digest(names),
-            "all_labels": "" if listed is None or listed.ndim != 1 else _digest(listed.astype(np.int64)),
-            "contents": self.contents,
-        }
 
 
 def seen_labels(data: Any) -> dict[str, Any]:
@@ -120,11 +37,11 @@ def seen_labels(data: Any) -> dict[str, Any]:
     """
     if not isinstance(data, ImageDataModule):
         return {}
-    sets = {name: _seen(getattr(data, name)) for name in USED_BY["fit"]}
+    sets = {name: SeenSet.of(getattr(data, name)) for name in USED_BY["fit"]}
     names = {
         number: sorted(some) for one in named_sets(data.train_set, "training") for number, some in one.names.items()
     }
-    kept = {name: one.kept() for name, one in sets.items() if one is not None}
+    kept = {name: _kept(one) for name, one in sets.items() if one is not None}
     return {"class_names": names, **kept} if names else kept
 
 
@@ -149,17 +66,24 @@ def check_labels(then: Mapping[str, Any], model: LightningModule) -> None:
         return
     trained = {number: frozenset(names) for number, names in then.get("class_names", {}).items()}
     sets = [one for name in used for one in named_sets(getattr(data, name), SPLITS[name])]
-    said = contradiction(type(data).__name__, [], [NamedSet("the checkpoint's training set", trained), *sets])
+    said = contradiction(
+        type(data).__name__, data.stated_names, [NamedSet("the checkpoint's training set", trained), *sets]
+    )
     if said:
         raise InputError(said)
     if verb != "fit":
         return
-    now = {name: _seen(getattr(data, name)) for name in used}
+    now = {name: SeenSet.of(getattr(data, name)) for name in used}
     for name, one in now.items():
         if one is not None and name in then:
             _check_set(then[name], one, SPLITS[name], data.class_names)
+            _check_moved(then[name], one, SPLITS[name], data.class_names)
     if "train_set" in then and now["train_set"] is not None and now["val_set"] is not None:
         _check_apart(then, now["train_set"], now["val_set"])
+
+
+def _kept(one: SeenSet) -> dict[str, Any]:
+    return {**one.kept(), "files": relabelled.kept_files(one), "records": relabelled.kept_records(one)}
 
 
 def _is_sound(then: Any) -> bool:
@@ -177,7 +101,12 @@ def _is_sound(then: Any) -> bool:
         lists = [kept["labels"], *([] if kept["names"] is None else [kept["names"]])]
         if not all(isinstance(some, Tensor) and some.ndim == 1 and some.dtype == torch.int64 for some in lists):
             return False
-        if len({len(some) for some in lists}) != 1:
+        if len({len(some) for some in lists}) != 1 or not isinstance(kept.get("records", {}), Mapping):
+            return False
+        files = kept.get("files")
+        if files is not None and not (isinstance(files, Tensor) and files.dtype == torch.int64 and files.ndim == 2):
+            return False
+        if files is not None and len(files) != relabelled.COLUMNS:
             return False
     return True
 
@@ -190,25 +119,43 @@ def _check_set(then: Mapping[str, Any], now: SeenSet, split: str, class_names: l
     if all(here[what] == then[what] for what in ("images", "all_names", "all_labels")) and here["all_labels"]:
         return
     by_name = names is not None and then["names"] is not None
-    by_place = same_size and names is None and then["names"] is None and len(then["labels"]) == len(now.sample)
+    unnamed = names is None and then["names"] is None and not now.is_in_any_order
+    by_place = same_size and unnamed and len(then["labels"]) == len(now.sample)
     if by_name or by_place:
         places = now.places_of(then["names"].numpy()) if by_name else now.sample
         known = places >= 0
         before, after = then["labels"].numpy()[known], now.labels(places[known])
         if len(changed := np.flatnonzero(before != after)):
             first = changed[places[known][changed].argmin()]
-            place = int(places[known][first])
-            old, new = (_class(labels[first], class_names) for labels in (before, after))
-            raise InputError(
-                f"{split} image {keys_of(now.images)[place]} has {new}, and had {old} when the checkpoint was written "
-                f"({len(changed)} of {known.sum()} images that were compared): {ANEW}"
-            )
+            place, count = int(places[known][first]), f"{len(changed)} of {known.sum()}"
+            raise _other_label(now, place, split, (before[first], after[first]), class_names, count)
         if same_size and here["all_names"] == then["all_names"] and here["all_labels"] != then["all_labels"]:
             raise InputError(f"{split} images have other labels than when the checkpoint was written: {ANEW}")
     if not same_size:
         rank_zero_info(f"differs from the checkpoint: {split} images: {then['images']} -> {here['images']}")
     elif here["all_names"] != then["all_names"]:
         rank_zero_info(f"differs from the checkpoint: names or order of {split} images")
+
+
+def _check_moved(then: Mapping[str, Any], now: SeenSet, split: str, class_names: list[str]) -> None:
+    """Refuse an image of a set that has another label, and another name or number."""
+    files = then.get("files")
+    found = [] if files is None else [relabelled.relabelled_files(files, now)]
+    for changes in (*found, relabelled.relabelled_records(then.get("records", {}), now)):
+        if changes.places:
+            place, count = changes.places[0], f"{len(changes.places)} of {changes.compared}"
+            labels = changes.before[0], int(now.labels(np.array([place]))[0])
+            raise _other_label(now, place, split, labels, class_names, count)
+
+
+def _other_label(
+    now: SeenSet, place: int, split: str, labels: tuple[int, int], class_names: list[str], count: str
+) -> InputError:
+    old, new = (_class(label, class_names) for label in labels)
+    return InputError(
+        f"{split} image {keys_of(now.images)[place]} has {new}, and had {old} when the checkpoint was written "
+        f"({count} images that were compared): {ANEW}"
+    )
 
 
 def _check_apart(then: Mapping[str, Any], train: SeenSet, val: SeenSet) -> None:
@@ -246,55 +193,6 @@ def _are_exchanged(then: Mapping[str, Any], train: SeenSet, val: SeenSet) -> boo
 def _names_in(then: Mapping[str, Any], name: str) -> np.ndarray | None:
     names = then[name]["names"] if name in then else None
     return None if names is None else names.numpy()
-
-
-def _seen(images: Any) -> SeenSet | None:
-    label_at = None if images is None or not len(images) else _label_reader(images)
-    return None if label_at is None else SeenSet(images, label_at)
-
-
-def _label_reader(images: Any) -> Callable[[int], Any] | None:
-    """Return what gives a record's label without reading its image; None: nothing does."""
-    listed = labels_of(images)
-    if listed is not None:
-        return listed.__getitem__
-    if isinstance(images, Subset):
-        inner = _label_reader(images.source)
-        return None if inner is None else lambda place: inner(int(images.indices[place]))
-    return getattr(images, "label_at", None)
-
-
-def _content(images: Any, place: int) -> int | None:
-    """Return a hash of the file of an image, None of any other image."""
-    try:
-        image = record_of(images, place)[0]
-        data = read(image, name="") if isinstance(image, str | Path) else image
-    except Exception:  # whoever loads the image says why it cannot be read
-        return None
-    return int.from_bytes(blake2b(data, digest_size=8).digest(), signed=True) if isinstance(data, bytes) else None
-
-
-def _lie_in_records(keys: Any) -> bool:
-    """Tell whether names can be had from the records alone."""
-    return _lie_in_records(keys.source) if isinstance(keys, Subset) else getattr(keys, "lie_in_records", False)
-
-
-def _portable(name: str) -> str:
-    """Return a name that stays when the data move; of a whole path, the file and its folder."""
-    return "/".join(PurePath(name).parts[-2:]) if os.path.isabs(name) else name
-
-
-def _hash(text: str) -> int:
-    return int.from_bytes(blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), signed=True)
-
-
-def _digest(numbers: np.ndarray) -> str:
-    return blake2b(np.ascontiguousarray(numbers), digest_size=16).hexdigest()
-
-
-def _number(label: Any) -> int:
-    values = np.asarray(label)
-    return int(values) if values.ndim == 0 else _hash(",".join(f"{value:.6g}" for value in values.tolist()))
 
 
 def _class(number: int, class_names: list[str]) -> str:

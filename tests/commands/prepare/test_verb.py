@@ -10,6 +10,8 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -19,8 +21,9 @@ from PIL import Image
 from torchvision.transforms.v2 import functional as F
 
 from datamodules.shards import Shards
+from vit_lightning.commands.prepare import prepare as written_by
 from vit_lightning.commands.prepare.packing import Encoding, Form
-from vit_lightning.data import images
+from vit_lightning.data import ImageDataModule, images
 from vit_lightning.errors import InputError
 
 NET = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
@@ -65,6 +68,27 @@ def read(split: str = "train", **options) -> list[tuple[str, bytes, int]]:
     data.setup("fit")
     source = getattr(data, f"{split}_set")
     return [(key, *source[number]) for number, key in enumerate(source.keys)]
+
+
+class Named(list):
+    """A set that names its classes, as those of torchvision do."""
+
+    classes: ClassVar = ["ant", "bee", "cat"]
+
+
+@pytest.mark.parametrize("kind", [Named, list])
+def test_names_that_a_set_carries_are_kept(tmp_path, kind):
+    class Own(ImageDataModule):
+        num_classes = 3
+
+        def setup(self, stage: str) -> None:
+            self.train_set = kind((Image.new("RGB", (8, 8), (label, 0, 0)), label) for label in range(3))
+
+    data = Own(image_size=8, batch_size=2, num_workers=0)
+    written_by(SimpleNamespace(is_global_zero=True), None, data, out=tmp_path / "out")
+    names = ["ant", "bee", "cat"] if kind is Named else ["0", "1", "2"]
+    assert json.loads((tmp_path / "out/manifest.json").read_text())["classes"] == names
+    assert Shards(root=tmp_path / "out").class_names == names
 
 
 def test_what_it_writes(prepare, folder):

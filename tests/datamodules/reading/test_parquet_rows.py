@@ -58,7 +58,7 @@ def test_as_many_groups_are_kept_as_fit_and_the_oldest_goes(files, monkeypatch):
 
 
 def test_names_count_from_0_in_each_file():
-    names = RowNames([Path("x/b"), Path("y/a")], [0, 2, 5])
+    names = RowNames([Path("x/b"), Path("y/a")], [0, 2, 5], "image")
     assert list(names) == ["b:0", "b:1", "a:0", "a:1", "a:2"] and names[-1] == "a:2" and len(names) == 5
     with pytest.raises(IndexError):
         names[5]

@@ -3,7 +3,7 @@
 import pytest
 
 from vit_lightning.errors import InputError
-from vit_lightning.weights.layouts.facts import fact, numbers_fact, size_fact
+from vit_lightning.weights.layouts.facts import fact, names_in, numbers_fact, size_fact
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,19 @@ def test_numbers_are_one_per_channel():
     for value in (["a"], [True], 0.5):
         with pytest.raises(InputError, match="The file's config says x="):
             numbers_fact({"x": value}, "x", 1)
+
+
+@pytest.mark.parametrize(
+    ("names", "carried", "found"),
+    [
+        (["0", "1"], {0: ["ant"], 1: ["bee", "wasp"]}, ["ant", "bee, wasp"]),
+        (["x", "y"], {0: ["ant"], 1: ["bee"]}, ["x", "y"]),
+        (["0", "1"], {0: ["ant"]}, ["0", "1"]),
+        (["0", "1"], 3, ["0", "1"]),
+        ([], {}, []),
+    ],
+)
+def test_numbers_give_way_to_what_the_training_set_calls_its_classes(names, carried, found):
+    assert names_in({"class_names": names, "seen_labels": {"class_names": carried}}) == found
+    assert names_in({"class_names": names}) == names
+    assert names_in({"class_names": names, "seen_labels": 3}) == names

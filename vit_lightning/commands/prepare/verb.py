@@ -11,6 +11,7 @@ from lightning.pytorch import LightningDataModule, LightningModule, Trainer
 
 from vit_lightning.commands.prepare.packing import ENCODED_CHANNELS, Encoding, Form, Packing
 from vit_lightning.data import ImageDataModule, ImageSet, chunks
+from vit_lightning.data.carried_names import names_for_head
 from vit_lightning.data.loaders import check_names
 from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
@@ -127,7 +128,7 @@ def _prepare(data: ImageDataModule, out: Path, form: Form, mix: bool) -> None:
         mixed = mix and split == "train"
         splits[split] = splits[same] if same else _write(data, split, _mixed(source) if mixed else source, out, form)
         splits[split] |= {"mixed": mixed}
-    manifest = {"classes": list(data.class_names), "splits": splits, "short_side": form.short_side}
+    manifest = {"classes": names_for_head(data)[0], "splits": splits, "short_side": form.short_side}
     text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
     # A class folder whose name is not UTF-8 becomes an escape of JSON.
     write_atomically(out / "manifest.json", text.encode(errors="backslashreplace"))

@@ -14,7 +14,7 @@ from vit_lightning.errors import InputError
 from vit_lightning.models import Net, NetConfig, resolve
 from vit_lightning.models.config import ResolvedConfig
 from vit_lightning.weights.archive import Archive, Stored
-from vit_lightning.weights.layouts.facts import fact, numbers_fact, size_fact
+from vit_lightning.weights.layouts.facts import fact, names_in, numbers_fact, size_fact
 from vit_lightning.weights.layouts.low_rank import with_merged_kernels
 from vit_lightning.weights.layouts.tensor_mapping import TensorMapping, Weights, rename
 from vit_lightning.weights.report import Report
@@ -72,7 +72,7 @@ def _class_names(archive: Archive, classes: int) -> list[str]:
             f"{archive.path} is damaged: it has {len(names)} class_names for the {classes} outputs of its head; give "
             "another checkpoint"
         )
-    return list(names)
+    return names_in(archive.facts)
 
 
 def _check_extent(path: Path, config: ResolvedConfig, classes: int, stored: dict[str, Stored]) -> None:

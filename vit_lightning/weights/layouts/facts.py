@@ -1,5 +1,6 @@
 """Facts that stand beside tensors in JSON or in a checkpoint, checked before they are used."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from vit_lightning.errors import InputError
@@ -53,3 +54,14 @@ def numbers_fact(said: dict[str, Any], name: str, count: int) -> tuple[float, ..
     if values is not None and not all(type(value) in (int, float) for value in values):
         raise InputError(f"The file's config says {name}={values!r}, which are no numbers.")
     return tuple(values) if values is not None and len(values) == count else None
+
+
+def names_in(facts: Mapping[str, Any]) -> list[str]:
+    """Return the class names in a checkpoint; for those that are numbers alone, what its training set calls them."""
+    names = list(facts.get("class_names") or [])
+    seen = facts.get("seen_labels")
+    carried = seen.get("class_names") if isinstance(seen, Mapping) else None
+    numbers = range(len(names))
+    if names != list(map(str, numbers)) or not isinstance(carried, Mapping) or {*carried} != {*numbers}:
+        return names
+    return [", ".join(carried[number]) for number in numbers]
