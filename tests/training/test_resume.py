@@ -76,6 +76,15 @@ def test_settings_of_an_older_checkpoint_are_completed():
     assert "width" not in net
 
 
+@pytest.mark.parametrize("known", [{}, {"mean": None, "std": None}, {"mean": (0.1,), "std": None}])
+def test_what_a_converted_checkpoint_does_not_know_of_the_images_is_no_setting(known):
+    settings = {"net": {"variant": "mu/8"}, "image_size": 16, "window": None, **known}
+    checkpoint = {"hyper_parameters": dict(settings)}
+    saved = resume.saved_settings(checkpoint)
+    assert {name: saved[name] for name in ("mean", "std") if name in saved} == {k: v for k, v in known.items() if v}
+    assert saved["window"] is None and checkpoint["hyper_parameters"] == settings
+
+
 def test_the_order_must_stay_inside_an_epoch_alone(printed):
     inside = {"current": {"ready": 3}, "is_last_batch": False}
     checkpoint = {"order": {"seed": 0}, "loops": {"fit_loop": {"epoch_loop.batch_progress": inside}}}
