@@ -195,6 +195,15 @@ def test_words_that_name_no_run_are_one_sentence(app, run):
     assert named_run(CommandLine(["test", "stray"])) is None
 
 
+@pytest.mark.parametrize(("runs", "newest"), [("0", 0), ("0 9 10 2", 10), ("99 100 11", 100)])
+def test_the_newest_run_is_that_of_the_greatest_number(tmp_path, runs, newest):
+    for number in runs.split():
+        (tmp_path / number / "checkpoints").mkdir(parents=True)
+    (tmp_path / "notes").mkdir()
+    with pytest.raises(InputError, match=f"whose newest run is {tmp_path}/{newest}; give a run folder"):
+        named_run(CommandLine(["test", str(tmp_path)]))
+
+
 def test_a_run_that_has_saved_nothing_is_named(app, run):
     shutil.rmtree(run / "checkpoints")
     assert "has no whole best.ckpt or last.ckpt yet" in app("test", run).err

@@ -219,6 +219,26 @@ def test_a_tag_brings_the_weights_that_it_names(monkeypatch, variant, weights, t
     take_published(Namespace(net=Namespace(variant=variant)))  # a model that takes none
 
 
+@pytest.mark.parametrize("variant", [None, "Ti/4", "S/8"])
+def test_a_checkpoint_fills_what_a_config_leaves_open_of_its_net(variant):
+    """A value that says no, as 0 or false, is a value; another variant stays as it is given."""
+    theirs = {"variant": "Ti/4", "width": 16, "dropout": 0.1, "swiglu": True, "stages": (1,), "depth": 2, "heads": None}
+    given = {"variant": variant, "width": None, "dropout": 0.0, "swiglu": False, "stages": (), "depth": 3}
+    settings = Namespace(net=Namespace(**given))
+    precedence.take_net(settings, {"hyper_parameters": {"net": theirs}})
+    taken = {"variant": "Ti/4", "width": 16, "heads": None} if variant != "S/8" else {}
+    assert settings.net.as_dict() == given | taken
+
+
+@pytest.mark.parametrize("facts", [{}, {"net": None}, {"net": {}}])
+def test_a_checkpoint_without_a_net_fills_nothing(facts):
+    settings = Namespace(net=Namespace(variant=None, width=None))
+    precedence.take_net(settings, {"hyper_parameters": facts})
+    assert settings.net.as_dict() == {"variant": None, "width": None}
+    precedence.take_net(settings := Namespace(lr=1), {"hyper_parameters": {"net": {"width": 16}}})
+    assert settings.as_dict() == {"lr": 1}
+
+
 @pytest.mark.parametrize(
     ("text", "model", "said"),
     [

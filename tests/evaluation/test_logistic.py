@@ -46,6 +46,16 @@ def test_what_is_chosen_is_within_a_fifth_of_a_point_of_scikit_learns(digits):
     assert abs(ours.top1(test, wanted) - theirs.score(asked, wanted)) <= 0.002
 
 
+def test_the_last_fit_is_to_all_images_and_by_their_own_statistics(digits):
+    train, labels, *_ = digits
+    train, labels = train[:300], labels[:300]
+    found = logistic.fit_chosen(train, labels, 10)
+    whole = logistic.fit(train, labels, 10, found.strength)
+    torch.testing.assert_close(found.standard.mean, whole.standard.mean)
+    torch.testing.assert_close(found.standard.std, whole.standard.std)
+    torch.testing.assert_close(found.weights, whole.weights, atol=1e-2, rtol=0)
+
+
 def test_a_start_elsewhere_ends_at_the_same_place(digits):
     train, labels, *_ = digits
     standard = logistic.Standard.of(torch.as_tensor(train))

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from lightning.pytorch import Trainer
+from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.demos.boring_classes import BoringModel, RandomDataset
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from torch.utils.data import DataLoader
@@ -189,6 +190,23 @@ def test_paths_of_a_moved_folder_are_those_of_the_new_one():
     assert checkpoints._moved(state, "/a/b", "/new") == {
         **{"dirpath": "/new", "best": "/new/best.ckpt", "other": "/c/a/b/x", "scores": {"/new/1.ckpt": 0.5}, "n": 3},
     }
+
+
+@pytest.mark.parametrize(
+    ("then", "is_there", "moves"), [("old", True, True), ("old", False, False), ("new", True, False)]
+)
+def test_the_best_of_a_moved_run_is_kept_where_it_came_along(tmp_path, then, is_there, moves):
+    (tmp_path / "new").mkdir()
+    if is_there:
+        (tmp_path / "new/best.ckpt").touch()
+    best = ModelCheckpoint(tmp_path / "new", monitor="val/loss")
+    folder = str(tmp_path / then)
+    state = {"dirpath": folder, "best_model_path": f"{folder}/best.ckpt", "best_model_score": torch.tensor(0.5)}
+    checkpoint = {"callbacks": {best.state_key: state, "Other": {"dirpath": folder}}}
+    LastCheckpoint().on_load_checkpoint(SimpleNamespace(checkpoint_callbacks=[best]), None, checkpoint)
+    place = str(tmp_path / ("new" if moves else then))
+    expected = {"dirpath": place, "best_model_path": f"{place}/best.ckpt", "best_model_score": torch.tensor(0.5)}
+    assert checkpoint == {"callbacks": {best.state_key: expected, "Other": {"dirpath": folder}}}
 
 
 @pytest.mark.parametrize("every", [0, -3])

@@ -233,6 +233,17 @@ def test_an_average_longer_than_the_run_is_told(named):
     assert "longer than the run's 4" in run.out + run.err
 
 
+@pytest.mark.parametrize(("step", "updates", "told"), [(0, 0, []), (60, 60, []), (60, 0, [40]), (60, 20, [60])])
+def test_how_long_an_average_has_is_counted_from_its_first_step(monkeypatch, step, updates, told):
+    """Of 100 steps, in a run that goes on after some of them; the average takes 67 to forget the first weights."""
+    said: list[str] = []
+    monkeypatch.setattr("vit_lightning.training.averaging.rank_zero_info", said.append)
+    average = WeightAverage(Averaging(0.985, warmup=False))
+    average.restore({}, updates)
+    average.on_train_start(_Progress(step), One())
+    assert len(said) == len(told) and all(f"longer than the run's {left}:" in said[0] for left in told)
+
+
 def test_compiling_and_averaging_keep_the_keys(named, monkeypatch):
     compiling = nn.Module.compile
     monkeypatch.setattr(nn.Module, "compile", lambda self: compiling(self, backend="eager"))

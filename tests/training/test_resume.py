@@ -76,6 +76,15 @@ def test_settings_of_an_older_checkpoint_are_completed():
     assert "width" not in net
 
 
+@pytest.mark.parametrize("known", [{}, {"mean": None, "std": None}, {"mean": (0.1,), "std": None}])
+def test_what_a_converted_checkpoint_does_not_know_of_the_images_is_no_setting(known):
+    settings = {"net": {"variant": "mu/8"}, "image_size": 16, "window": None, **known}
+    checkpoint = {"hyper_parameters": dict(settings)}
+    saved = resume.saved_settings(checkpoint)
+    assert {name: saved[name] for name in ("mean", "std") if name in saved} == {k: v for k, v in known.items() if v}
+    assert saved["window"] is None and checkpoint["hyper_parameters"] == settings
+
+
 def test_the_order_must_stay_inside_an_epoch_alone(printed):
     inside = {"current": {"ready": 3}, "is_last_batch": False}
     checkpoint = {"order": {"seed": 0}, "loops": {"fit_loop": {"epoch_loop.batch_progress": inside}}}
@@ -184,10 +193,11 @@ def test_a_scored_checkpoint_is_silent_on_what_bears_on_training_alone():
     settings = [name for name in model.hparams if name != "net"] + [f"net.{name}" for name in model.hparams["net"]]
     silent = {name for name in settings if not resume.bears_on_scores(name)}
     recipe = {"optim", "schedule", "averaging", "label_smoothing", "class_weights", "focal_gamma", "logit_adjustment"}
-    start = {"weights", "weights_raw", "weights_head", "weights_resampling", "weights_adapt", "freeze_trunk"}
+    start = {"weights", "weights_raw", "weights_head", "weights_resampling", "weights_adapt"}
+    part = {"freeze_trunk", "bias_only"}
     machine = {"recompute", "compile", "cuda_graph", "fp8", "scores"}
     drawn = {"net.dropout", "net.stochastic_depth", "net.patch_dropout", "net.head_bias"}
-    assert silent == recipe | start | machine | drawn
+    assert silent == recipe | start | part | machine | drawn
     assert not resume.bears_on_scores("optim.lr") and not resume.bears_on_scores("schedule.warmup_steps")
 
 

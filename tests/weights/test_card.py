@@ -35,6 +35,23 @@ def test_a_net_is_called_what_it_is(tmp_path, fields, name):
     assert f"# {name}, 2 classes" in text and f"| variant | {name} |" in text
 
 
+def test_settings_have_their_whole_names(tmp_path):
+    report = Report("", "")
+    inside = {"class_path": "my.Crop", "init_args": {"size": 8, "inner": {"size": 4}}}
+    report.training = {"recipe": {"optim": {"lr": 0.1}, "loss": "softmax"}, "data": {"seen": inside, "size": 16}}
+    write_card(build(NetConfig(variant="mu/8"), 16, 2), report, "safetensors", "other", 0.0, tmp_path / "README.md")
+    lines = (tmp_path / "README.md").read_text().partition("## Recipe")[2].splitlines()
+    cells = dict(line.strip("| ").split(" | ") for line in lines if line.startswith("| ") and line != "| | |")
+    assert cells == {
+        "optim.lr": "0.1",
+        "loss": '"softmax"',
+        "seen.class_path": '"my.Crop"',
+        "seen.init_args.size": "8",
+        "seen.init_args.inner.size": "4",
+        "size": "16",
+    }
+
+
 def test_names_of_classes_are_text(tmp_path):
     names = [
         "cat",

@@ -37,3 +37,11 @@ def test_a_tensor_that_was_lost_or_changed_is_named(randomise):
         other.head.bias[1] += 1e-7
     with pytest.raises(InputError, match=r"cannot say all of this net \(head\.bias\)"):
         compare(net, other, "npz")
+
+
+@pytest.mark.parametrize("trains", [True, False], ids=["training", "evaluation"])
+@pytest.mark.parametrize("head", [True, False], ids=["a head", "a head of zeros"])
+def test_a_net_is_compared_without_dropout_and_left_in_its_mode(randomise, head, trains):
+    net = filled(randomise, head, dropout=0.5).train(trains)
+    assert compare(net, copy.deepcopy(net), "npz") == 0
+    assert {module.training for module in net.modules()} == {trains}

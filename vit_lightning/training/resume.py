@@ -17,6 +17,7 @@ from vit_lightning.models.lora import Lora
 from vit_lightning.runs.checkpoint_names import RAW
 from vit_lightning.seeds import run_seed
 from vit_lightning.training.averaging import UPDATES, WeightAverage
+from vit_lightning.training.data_facts import NORMALISATION
 from vit_lightning.training.optim import Schedule
 
 MAY_CHANGE_ON_RESUME = ("net.dropout", "net.stochastic_depth", "net.patch_dropout", "net.head_bias")
@@ -60,8 +61,14 @@ def check_class(checkpoint: Mapping[str, Any], own: str, takes_weights: bool) ->
 
 
 def saved_settings(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a checkpoint's hyper-parameters; those that are newer have the values that they had before."""
-    settings = checkpoint["hyper_parameters"]
+    """Return a checkpoint's hyper-parameters; those that are newer have the values that they had before.
+
+    A mean or std that it does not know, as one that was converted from weights which state none, is left out.
+    """
+    settings = dict(checkpoint["hyper_parameters"])
+    for name in NORMALISATION:
+        if settings.get(name, 0) is None:
+            del settings[name]
     known = {field.name for field in fields(NetConfig)}
     config = NetConfig(**{name: value for name, value in settings["net"].items() if name in known})
     return NEWER | settings | {"net": settings["net"] | asdict(resolve(config))}

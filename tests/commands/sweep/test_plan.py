@@ -80,6 +80,13 @@ def test_another_plans_runs_are_found_by_label(tmp_path):
     assert plan.cells[1].lines == [["fit", "--model.weights", "runs/pre/s=two/x"]]
 
 
+def test_labels_and_the_folder_of_runs_are_filled_in_before_what_is_set(tmp_path):
+    """Another plan of the same call may have a placeholder that is called as an axis of this one."""
+    plan = read(tmp_path, "fit: --x {RUNS} {size} {A}\nover: {size: {8: '', '16': ''}}\n", size="4", RUNS="b", A="c")
+    assert [cell.lines[0][2:] for cell in plan.cells] == [["runs", "8", "c"], ["runs", "16", "c"]]
+    assert plan.filled == {"A"}
+
+
 def test_what_is_filled_in_is_not_read_again(tmp_path):
     assert read(tmp_path, "fit: --x {A}\nover: {--s: [0]}", A="{B}").cells[0].lines[0][2] == "{B}"
 

@@ -131,6 +131,17 @@ def test_split_and_group_are_those_of_their_columns(tmp_path, split, group, foun
     assert [(row.path, row.labels) for row in rows] == [("a", ["x"]), ("b", ["y"])]
 
 
+@pytest.mark.parametrize("split", ["test", "Test", "TESTING", "train", "Val"])
+def test_labels_may_be_hidden_in_the_split_test_however_it_is_written(tmp_path, split):
+    (tmp_path / "t.json").write_text(json.dumps([{"path": "a", "label": None, "s": split}]))
+    columns = Columns(["path"], ["label"], False, "s")
+    if split.lower().startswith("test"):
+        assert [(row.labels, row.is_hidden) for row in read(tmp_path / "t.json", columns, False, ";")] == [([], True)]
+    else:
+        with pytest.raises(InputError, match=r"0 labels in row 1 \(a\), expected one"):
+            list(read(tmp_path / "t.json", columns, False, ";"))
+
+
 @pytest.mark.parametrize("row", [{"path": "b", "cat": 1}, {"path": "b", "cat": 1, "dog": None}])
 def test_a_column_of_a_class_that_says_nothing_is_no_0(tmp_path, row):
     columns = Columns(["path"], ["cat", "dog"], True)

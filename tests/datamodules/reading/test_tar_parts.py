@@ -90,6 +90,15 @@ def test_a_file_packed_twice(tmp_path):
     assert said(tmp_path, {"a.png": b"", "a.PNG": b""}) == "x.tar: sample a has two files .png; pack each only once"
 
 
+@pytest.mark.parametrize("form", ["{}", ".{}"])
+@pytest.mark.parametrize("size", [str.lower, str.upper])
+def test_parts_are_found_whatever_the_size_of_their_letters(tmp_path, form, size):
+    members = {"a.Input.PNG": b"12", "a.depth.png": b"", "a.Fine.Cls": b"1", "a.cls": b"0"}
+    options = {"image_part": form.format(size("input.png")), "label_part": form.format(size("fine.cls"))}
+    (found,) = read(tmp_path, members, **options)
+    assert (found.key, found.size, found.labels) == ("a", 2, ("1",))
+
+
 def test_several_labels(tmp_path):
     text = said(tmp_path, {"a.png": b"", "a.coarse.cls": b"0", "a.fine.cls": b"1"})
     assert "sample a has several label files, .coarse.cls, .fine.cls; give --data.label_part" in text

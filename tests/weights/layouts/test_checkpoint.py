@@ -146,3 +146,12 @@ def test_compiling_changes_no_key(net, tmp_path):
         content = torch.load(tmp_path / f"{name}.ckpt", weights_only=True)
         assert set(content["state_dict"]) == {f"net.{key}" for key in plain}
     assert same(load_net(tmp_path / "plain.ckpt")[0], load_net(tmp_path / "compiled.ckpt")[0])
+
+
+@pytest.mark.parametrize("window", [None, (-5.0, 300.0)], ids=["8 bits", "a window"])
+def test_lightning_takes_what_images_are_made_of_from_the_checkpoint(window, tmp_path, randomise):
+    net = randomise(build(NetConfig("Ti/16", **FIELDS, channels=2), (8, 12), 3))
+    save(net, Report("", "", window=window), tmp_path / "ours.ckpt", "checkpoint")
+    model = Classifier.load_from_checkpoint(tmp_path / "ours.ckpt", weights_only=True)
+    assert model.config.channels == 2
+    assert model.pixel_facts == ((None, None) if window is None else (2, window))
