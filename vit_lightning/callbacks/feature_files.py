@@ -1,14 +1,13 @@
 """What the head reads of each image, as npz or parquet: written while it is computed, whatever the number of images."""
 
-import fcntl
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
-from vit_lightning.callbacks.prediction_files import as_utf8, check_parquet
+from vit_lightning.callbacks.prediction_files import as_utf8, check_parquet, open_alone
 from vit_lightning.errors import InputError
 from vit_lightning.files import unwritable
 
@@ -38,13 +37,7 @@ class FeaturePart:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            self._file: IO[bytes] = path.open("ab")
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise InputError(f"another predict is writing {path}; wait for it, or give another name") from error
-        except OSError as error:
-            raise unwritable(path, error) or error from error
+        self._file = open_alone(path)
         self.width = self._read_width()
 
     @property

@@ -58,6 +58,22 @@ class Columns:
         return [answer.image, *([answer.label] if self.has_labels else []), *found, answer.error or None]
 
 
+def open_alone(path: Path) -> IO[bytes]:
+    """Open a file for more bytes, which no other process may write meanwhile.
+
+    Raises:
+        InputError: another process is writing it, or it cannot be written.
+    """
+    try:
+        file = path.open("ab")
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise InputError(f"another predict is writing {path}; wait for it, or write elsewhere") from error
+    except OSError as error:
+        raise unwritable(path, error) or error from error
+    return file
+
+
 class PartFile:
     """A file of rows in the making, which one process holds; whole rows of an earlier one stay.
 
@@ -73,13 +89,7 @@ class PartFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.is_csv = path.suffix == ".csv"
-        try:
-            self._file: IO[bytes] = path.open("ab")
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise InputError(f"another predict is writing {path}; wait for it, or give another folder") from error
-        except OSError as error:
-            raise unwritable(path, error) or error from error
+        self._file = open_alone(path)
         self.rows = sum(1 for _ in self._ends())
 
     @property
