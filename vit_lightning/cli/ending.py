@@ -14,7 +14,7 @@ from traceback import walk_tb
 from types import FrameType
 from typing import Any
 
-from vit_lightning.cli.exceptions import removed_run
+from vit_lightning.cli.exceptions import removed_run, unheard, worker_error
 from vit_lightning.cli.first_signals import end_at_once
 from vit_lightning.cli.rank_errors import prefix
 from vit_lightning.cli.run import Ended
@@ -118,7 +118,9 @@ def raise_again(ignored: Any) -> None:
         if issubclass(ignored.exc_type, kind):
             threading.Timer(0.05, os.kill, (os.getpid(), signum)).start()
             return
-    if "_MultiProcessingDataLoaderIter" not in getattr(ignored.object, "__qualname__", ""):  # cut off as it began
+    if worker_error(ignored.exc_value):  # the loader itself finds out, but no longer knows the signal
+        unheard.append(str(ignored.exc_value))
+    elif "_MultiProcessingDataLoaderIter" not in getattr(ignored.object, "__qualname__", ""):  # cut off as it began
         sys.__unraisablehook__(ignored)
 
 
