@@ -5,7 +5,7 @@ import pytest
 from datamodules.vtab.tasks import TASKS
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation.averages import averages
-from vit_lightning.evaluation.published import FOLDER, published
+from vit_lightning.evaluation.published import FOLDER, published, published_lines
 
 GROUPS: dict[str, list[str]] = {}
 for task in TASKS.values():
@@ -70,5 +70,42 @@ def test_vtab_rows_name_its_tasks_or_an_average():
 
 
 def test_figures_that_nobody_published_are_told():
-    with pytest.raises(InputError, match=r"no published figures are called vtb; did you mean vtab\? \(there are tr"):
+    with pytest.raises(
+        InputError, match=r"no published figures are called vtb; did you mean vtab\? \(there are compute, tr"
+    ):
         published("vtb")
+
+
+def test_the_average_of_five_sets_is_that_of_table_7():
+    """Its column of Adam: R50x1 89.33, R152x2 94.01."""
+    resnets = next(line for line in published_lines("compute", "average", "exaflops") if line.name == "ResNet")
+    scores = dict(zip(resnets.x, resnets.y, strict=True))
+    assert round(100 * scores[50], 2) == 89.33 and round(100 * scores[563], 2) == 94.01
+
+
+def test_the_points_of_figure_5_are_7_resnets_6_vits_and_5_hybrids_in_order_of_compute():
+    lines = {line.name: line for line in published_lines("compute", "cifar10", "exaflops")}
+    assert {name: len(line.x) for name, line in lines.items()} == {"ResNet": 7, "ViT": 6, "hybrid": 5}
+    assert lines["ViT"].x == (55, 196, 224, 783, 1567, 4262)
+    assert lines["ViT"].y == pytest.approx((0.9861, 0.9919, 0.9900, 0.9938, 0.9938, 0.9950))
+    assert {line.source for line in lines.values()} == {"arXiv 2010.11929, table 6"}
+
+
+def test_the_points_of_figure_3_stand_over_the_images_of_pre_training():
+    lines = {line.name: line for line in published_lines("transfer", "imagenet", "images")}
+    assert lines["ViT-L/16"].x == (1281167, 14e6, 303e6)
+    assert lines["ViT-L/16"].y == pytest.approx((0.7653, 0.8515, 0.8712))
+    assert lines["ViT-H/14"].x == (14e6, 303e6)
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "task", "x", "said"),
+    [
+        ("computes", "cifar10", "exaflops", r"no published figures are called computes; did you mean compute\?"),
+        ("compute", "cifar", "exaflops", r"no task cifar; did you mean cifar10\? \(of imagenet, .*average\)"),
+        ("compute", "cifar10", "images", "compute: they do not stand over images"),
+    ],
+)
+def test_lines_that_are_not_published_are_named(benchmark, task, x, said):
+    with pytest.raises(InputError, match=said):
+        published_lines(benchmark, task, x)

@@ -137,3 +137,19 @@ def test_a_drawing_has_a_line_per_label_with_its_scales_and_shares(tmp_path, mon
     assert (tmp_path / "x.svg").read_bytes() == before
     with pytest.raises(InputError, match="no run has logged val/top2"):
         draw(Figure("rate", "val/top2"), plan(figure), rows(), tmp_path / "x.svg")
+
+
+def test_published_scores_stand_beside_ours_over_the_same_compute(tmp_path, monkeypatch):
+    matplotlib = pytest.importorskip("matplotlib.figure")
+    kept, whole = [], matplotlib.Figure.savefig
+    monkeypatch.setattr(
+        matplotlib.Figure, "savefig", lambda self, *words, **facts: kept.append(self) or whole(self, *words, **facts)
+    )
+    figure = Figure("cost/exaflops", "test/top1", xscale="log", published="compute/cifar10")
+    ours = [SweepRow(Cell("p", {}, []), {"cost/exaflops": 0.001, "test/top1": 0.78}, [], {})]
+    draw(figure, SweepPlan("p", {}, [], [figure], frozenset()), ours, tmp_path / "x.svg")
+    (axes,) = kept[0].get_axes()
+    drawn = {line.get_label(): line.get_xydata().tolist() for line in axes.get_lines() if line.get_label()[0] != "_"}
+    assert [55, 0.9861] in drawn["ViT (arXiv 2010.11929, table 6)"]
+    assert [text.get_text() for text in axes.get_legend().get_texts()].count("ours") == 1
+    assert axes.get_xlim()[0] < 0.001 and axes.get_xlim()[1] > 4262

@@ -144,6 +144,10 @@ BAD = {
     ),
     "figure y as axis": (f"fit: --a 1\n{OVER}figure: {{x: val/top1, y: --s}}\n", "y --s is an axis, not a metric;"),
     "figure x metric": (f"fit: --a 1\n{OVER}figure: {{x: costs/e, y: val/b}}\n", "x costs/e is no metric"),
+    "figure published": (
+        f"fit: --a 1\n{OVER}figure: {{x: cost/exaflops, y: val/b, published: compute/cifar}}\n",
+        "compute: no task cifar; did you mean cifar10",
+    ),
     "figure without test": (
         f"fit: --a 1\nthen: [validate --ckpt_path last]\n{OVER}figure: {{x: s, y: test/top1}}\n",
         "y test/top1 needs a line such as `test --ckpt_path last` under then",

@@ -60,13 +60,14 @@ def draw(figure: Figure, plan: SweepPlan, rows: list[SweepRow], path: Path) -> N
         axes = canvas.subplots()
         lines = grouped(rows, [figure.line] if figure.line else [])
         for number, (labels, group) in enumerate(lines.items()):
-            _line(axes, figure, plan, group, number, labels[0] if labels else None)
+            _line(axes, figure, plan, group, number, labels[0] if labels else "ours" if figure.published else None)
+        _published(axes, figure)
         axes.set(xlabel=_axis_label(figure.x), ylabel=_axis_label(figure.y), title=figure.title)
         numbers = figure.x not in plan.axes or are_numbers(plan.axes[figure.x])
         axes.set(yscale=figure.yscale, **({"xscale": figure.xscale} if numbers else {}))
         if not numbers:
             axes.margins(x=0.15)
-        elif figure.x in plan.axes:
+        elif figure.x in plan.axes and not figure.published:
             ticks = [float(label) for label in plan.axes[figure.x]]
             axes.set_xticks(ticks, plan.axes[figure.x])
             axes.xaxis.set_minor_formatter(NullFormatter())
@@ -74,8 +75,9 @@ def draw(figure: Figure, plan: SweepPlan, rows: list[SweepRow], path: Path) -> N
             if name.rpartition("/")[2] in SHARES:
                 axis.set_major_formatter(PercentFormatter(1))
         axes.grid(alpha=0.25, linewidth=0.6)
-        if figure.line:
-            axes.legend(title=_axis_label(figure.line), frameon=False)
+        if figure.line or figure.published:
+            title = _axis_label(figure.line) if figure.line and not figure.published else None
+            axes.legend(title=title, frameon=False, fontsize=7 if figure.published else None)
         drawing = BytesIO()
         canvas.savefig(
             drawing, format=path.suffix[1:], dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None
@@ -107,6 +109,13 @@ def _line(axes: Any, figure: Figure, plan: SweepPlan, rows: list[SweepRow], numb
     look["linestyle"] = "none" if isinstance(x[0], str) or figure.x == "seed_everything" else "-"  # seeds have no order
     spread = {"yerr": dy if any(dy) else None, "xerr": dx if any(dx) else None}
     axes.errorbar(x, y, **spread, **look, label=label, capsize=3, markersize=5, linewidth=1.5)
+
+
+def _published(axes: Any, figure: Figure) -> None:
+    """Published lines, in grey and with open markers."""
+    for number, line in enumerate(figure.published_lines):
+        look = {"marker": MARKERS[number % len(MARKERS)], "color": "#777777", "markerfacecolor": "none"}
+        axes.plot(line.x, line.y, **look, linestyle=":", label=f"{line.name} ({line.source})", markersize=4)
 
 
 def _x(figure: Figure, plan: SweepPlan, group: list[SweepRow]) -> tuple[Any, float] | None:

@@ -21,6 +21,7 @@ from vit_lightning.commands.sweep.words import (
     words_of,
 )
 from vit_lightning.errors import InputError, did_you_mean
+from vit_lightning.evaluation.published import PublishedLine, published_lines
 from vit_lightning.evaluation.scores import METRICS
 from vit_lightning.files import check_regular, looked_for_in
 from vit_lightning.yaml_files import AsWritten, kind, read_mapping
@@ -38,7 +39,7 @@ LONGEST = 200
 
 @dataclass(frozen=True)
 class Figure:
-    """What to draw: y over x, a line per label of one axis, mean and deviation over another."""
+    """What to draw: y over x, a line per label of one axis, mean and deviation over another, and published lines."""
 
     x: str
     y: str
@@ -47,6 +48,14 @@ class Figure:
     xscale: str = "linear"
     yscale: str = "linear"
     title: str = ""
+    published: str | None = None
+    """Benchmark and task whose published scores are drawn too, such as `compute/cifar10`."""
+
+    @property
+    def published_lines(self) -> list[PublishedLine]:
+        """Published scores over what the last word of x says, exaflops or images."""
+        benchmark, _, task = (self.published or "").partition("/")
+        return published_lines(benchmark, task, self.x.rpartition("/")[2]) if self.published else []
 
 
 @dataclass(frozen=True)
@@ -257,6 +266,7 @@ def _figure(content: Any, axes: dict[str, list[str]], then: Collection[str]) -> 
         if named.get(key, "linear") not in ("linear", "log"):
             raise InputError(f"figure: {key} {named[key]}: expected linear or log")
     figure = Figure(**named)
+    _ = figure.published_lines  # those that there are
     _check_metric("y", figure.y, axes, then)
     if figure.x not in axes:
         _check_metric("x", figure.x, axes, then)

@@ -42,6 +42,9 @@ def sweep(
           --seed_everything: [0, 1, 2]
         figure: {x: rate, y: test/top1, spread: seed_everything}    # also line, xscale, yscale, title; or a list
 
+    A figure over cost/exaflops may hold `published: compute/TASK`, the paper's table 6 (figure 5); one over an axis
+    called images `published: transfer/TASK`, its table 5 (figure 3). Tasks are imagenet, cifar10 and so on, or average.
+
     With choose, a plan has two stages. The first trains every setting with images held out, with the first seed. The
     second trains the best setting of each task on all images, with every seed, and tests it once, after the last epoch:
 
