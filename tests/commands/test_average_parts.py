@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from vit_lightning.classifier import Classifier
 from vit_lightning.commands import average as module
 from vit_lightning.commands.average import Scores, _check, _checkpoint, _greedy, mean_state
 from vit_lightning.errors import InputError
@@ -137,3 +138,77 @@ def test_a_run_folder_stands_for_its_best_checkpoint(monkeypatch, tmp_path):
     assert _checkpoint(str(tmp_path)) == tmp_path
     (tmp_path / "checkpoints").mkdir()
     assert _checkpoint(str(tmp_path)) == tmp_path / "best"
+
+
+@pytest.fixture
+def soup(monkeypatch, tmp_path):
+    """Call average with nets that score what the table says; returns the lines it prints, and what it saves."""
+
+    def run(scores: dict[str, float], sign: int = 1, model=None, **words):
+        said, saved = [], []
+        own = {
+            "load_net": lambda path: (SimpleNamespace(load_state_dict=lambda state: saved.append(state)), "facts"),
+            "_check": lambda path, net, facts: saved.append(f"checked {path}"),
+            "mean_state": lambda paths: [path.name for path in paths],
+            "save": lambda net, facts, out, to: saved.append((facts, out.name, to)),
+            "report": said.append,
+            "near": lambda path: path.name,
+        }
+        for name, each in own.items():
+            monkeypatch.setattr(module, name, each)
+        monkeypatch.setattr(Scores, "of", lambda self, paths: scores["".join(path.stem for path in paths)])
+        model = model or Classifier(net={"variant": "mu/8"}, num_classes=2, image_size=8)
+        monitor = ("val/top1", "max") if sign > 0 else ("val/loss", "min")
+        monkeypatch.setattr(Classifier, "monitor", monitor)
+        words = {"out": tmp_path / "soup.ckpt", "ckpt_path": "a.ckpt", "members": ["b.ckpt", "c.ckpt"]} | words
+        module.average(SimpleNamespace(is_global_zero=words.pop("first", True)), model, None, **words)
+        return said, saved
+
+    return run
+
+
+UP = {"a": 0.5, "b": 0.75, "c": 0.25}
+
+
+def test_all_are_averaged_and_scored_beside_each(soup):
+    said, saved = soup(UP | {"abc": 0.7})
+    assert [line.split(":")[0] for line in said[:3]] == [f"member   {name}.ckpt" for name in "abc"]
+    assert said[3].startswith("soup     uniform, 3 nets: ") and said[3].endswith(
+        "-5.00 points from its best member, b.ckpt"
+    )
+    assert said[4] == "wrote    soup.ckpt"
+    assert saved == [
+        "checked b.ckpt",
+        "checked c.ckpt",
+        ["a.ckpt", "b.ckpt", "c.ckpt"],
+        ("facts", "soup.ckpt", "checkpoint"),
+    ]
+
+
+def test_some_are_taken_by_a_loss_that_is_least(soup):
+    said, saved = soup(UP | {"ca": 0.2, "cab": 0.3}, sign=-1, greedy=True)
+    assert said[3].startswith("soup     greedy, 2 of 3 nets: ") and said[3].endswith(
+        "+5.00 points from its best member, c.ckpt"
+    )
+    assert saved[2] == ["c.ckpt", "a.ckpt"]
+
+
+def test_the_first_may_be_given_as_weights_and_one_process_alone_writes(soup):
+    weighted = Classifier(net={"variant": "mu/8"}, num_classes=2, image_size=8)
+    weighted.weights = "a.ckpt"
+    said, saved = soup(UP | {"abc": 0.7}, model=weighted, ckpt_path=None, first=False)
+    assert len(said) == 4 and saved == ["checked b.ckpt", "checked c.ckpt"]
+
+
+@pytest.mark.parametrize("words", [{"members": []}, {"model": SimpleNamespace(weights="a.ckpt")}])
+def test_one_net_is_no_soup(soup, words):
+    with pytest.raises(InputError, match="average needs checkpoints of two or more Classifiers"):
+        soup(UP, **words)
+
+
+def test_no_file_is_written_over(soup, tmp_path):
+    (tmp_path / "soup.ckpt").write_text("mine")
+    with pytest.raises(InputError, match=r"--out .*soup\.ckpt exists already; choose another name"):
+        soup(UP)
+    with pytest.raises(InputError, match=r"soup\.npz ends in \.npz"):
+        soup(UP, out=tmp_path / "soup.npz")

@@ -98,6 +98,7 @@ def test_tables_of_other_columns(text, said):
     [
         ("n01,tench\nn02,shark\n", ".csv", [("n01", "tench"), ("n02", "shark")]),
         ("wnid,name\nn01,tench\n", ".csv", [("n01", "tench")]),
+        ("n01,tench\n", ".csv", [("n01", "tench")]),
         ("Folder\tClass Name\nn01\ttench\n", ".tsv", [("n01", "tench")]),
         ("name,tench\nn01,shark\n", ".csv", [("name", "tench"), ("n01", "shark")]),
         ("name,wnid\nn01,shark\n", ".csv", [("name", "wnid"), ("n01", "shark")]),
