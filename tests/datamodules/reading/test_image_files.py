@@ -1,5 +1,7 @@
 """Which files are images, where those of a table lie, and what is named instead."""
 
+import os
+
 import pytest
 
 from datamodules.reading.image_files import (
@@ -95,6 +97,8 @@ def test_files_have_the_number_of_what_they_lead_to(tmp_path):
         *("d/y.jpg", "hard.jpg", "lost.jpg", "pipe.jpg", "soft.jpg", "x.jpg"),
     ]
     assert list(numbered_files_below(tmp_path, "nowhere")) == []
+    (tmp_path / "top.jpg").touch()
+    assert [os.path.normpath(name) for name in files_below(tmp_path, "")][:2] == ["top.jpg", "c/hard.jpg"]
 
 
 @pytest.mark.parametrize(
