@@ -4,10 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from lightning.pytorch import Callback
 
 from vit_lightning.classifier import Classifier
 from vit_lightning.commands.benchmark import measurements as module
-from vit_lightning.commands.benchmark.measurements import Measurements, place_of
+from vit_lightning.commands.benchmark.measurements import Checkpoint, Measurements, Require, place_of
 from vit_lightning.commands.benchmark.verb import CAPS, MEASURES, _chosen, _names, _numbers, benchmark
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig
@@ -77,3 +78,30 @@ def test_several_devices_are_not_measured_as_one():
         benchmark(SimpleNamespace(world_size=2), measured().model, None)
     with pytest.raises(InputError, match="benchmark measures models that know their net"):
         benchmark(SimpleNamespace(world_size=1), torch.nn.Linear(1, 1), None)
+
+
+@pytest.mark.parametrize(("auto", "batch"), [(False, 6), (True, 24)])
+def test_a_fit_is_measured_without_what_saves_and_with_what_fit_has(monkeypatch, auto, batch):
+    class Saves(Checkpoint): ...
+
+    class Demands(Require):
+        def __init__(self) -> None: ...
+
+    found, called = measured(), []
+    found.data, found.rows, own = SimpleNamespace(batch_size=6), [], Callback()
+    found.trainer.callbacks = [Saves(), own, Demands()]
+    monkeypatch.setattr(found, "_largest", lambda what, model: 24 if what == "train" else 0, raising=False)
+    monkeypatch.setattr(module, "measure_fit", lambda trainer, model, turns: called.append((model, turns)))
+    found._fit(auto)
+    kept, *added = found.trainer.callbacks
+    assert kept is own and [type(each).__name__ for each in added] == [
+        "FiniteGuard",
+        "Throughput",
+        "LearningRateMonitor",
+    ]
+    assert [type(each).__name__ for each in found.trainer.loggers] == ["MetricsCSV", "TensorBoard"]
+    assert [(row.measure, row.net, row.batch) for row in found.rows] == [
+        ("fit", "mu/8", batch),
+        ("fit", "mu/8 bare", batch),
+    ]
+    assert called[0][0] is not found.model and called[0][0].config == found.model.config

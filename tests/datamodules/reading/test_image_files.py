@@ -1,8 +1,19 @@
 """Which files are images, where those of a table lie, and what is named instead."""
 
+import os
+
 import pytest
 
-from datamodules.reading.image_files import ENDINGS, ImageFiles, files_below, find_image, is_image
+from datamodules.reading.image_files import (
+    ENDINGS,
+    ImageFiles,
+    files_below,
+    find_image,
+    is_image,
+    numbered_files_below,
+    windows_advice,
+    without_prefix,
+)
 from vit_lightning.data.images import BrokenImage
 
 
@@ -67,3 +78,63 @@ def test_a_missing_file_names_the_nearest_in_its_own_folder(tmp_path, path, near
     assert told.value.reason == f"No such file as {path} in {folders[0]} or {folders[1]}{near.format(tmp_path)}"
     with pytest.raises(BrokenImage, match=r"No such file as a/x.jpg in \S*empty; no image is there"):
         find_image("a/x.jpg", [tmp_path / "empty"], "row 3")
+
+
+def test_files_have_the_number_of_what_they_lead_to(tmp_path):
+    (tmp_path / "c/d").mkdir(parents=True)
+    for name in ("c/x.jpg", "c/d/y.jpg"):
+        (tmp_path / name).touch()
+    (tmp_path / "c/hard.jpg").hardlink_to(tmp_path / "c/x.jpg")
+    (tmp_path / "c/soft.jpg").symlink_to(tmp_path / "c/d/y.jpg")
+    (tmp_path / "c/lost.jpg").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "c/pipe.jpg").symlink_to("/dev/null")
+    found = dict(numbered_files_below(tmp_path, "c"))
+    x, y = ((tmp_path / name).stat().st_ino for name in ("c/x.jpg", "c/d/y.jpg"))
+    assert found == {
+        **{"c/hard.jpg": x, "c/lost.jpg": 0, "c/pipe.jpg": 0, "c/soft.jpg": y, "c/x.jpg": x, "c/d/y.jpg": y},
+    }
+    assert sorted(name.removeprefix("./") for name, _ in numbered_files_below(tmp_path / "c", "")) == [
+        *("d/y.jpg", "hard.jpg", "lost.jpg", "pipe.jpg", "soft.jpg", "x.jpg"),
+    ]
+    assert list(numbered_files_below(tmp_path, "nowhere")) == []
+    (tmp_path / "top.jpg").touch()
+    assert [os.path.normpath(name) for name in files_below(tmp_path, "")][:2] == ["top.jpg", "c/hard.jpg"]
+
+
+@pytest.mark.parametrize(
+    ("path", "prefix", "rest"),
+    [
+        ("/data/set/a.jpg", "/data/set/", "a.jpg"),
+        ("C:\\set\\a\\b.jpg", "C:/set/", "a\\b.jpg"),
+        ("C:/set/a/b.jpg", "C:\\set\\", "a/b.jpg"),
+        ("/other/a.jpg", "/data/", "/other/a.jpg"),
+        ("x/data/a.jpg", "data/", "x/data/a.jpg"),
+        ("a.jpg", "", "a.jpg"),
+    ],
+)
+def test_a_path_without_its_beginning(path, prefix, rest):
+    assert without_prefix(path, prefix) == rest
+
+
+@pytest.mark.parametrize(
+    ("path", "advised"),
+    [("C:\\set\\a.jpg", "'C:\\set\\'"), ("D:/a.jpg", "'D:\\\\'"), ("/a.jpg", None), ("a\\b.jpg", None)],
+)
+def test_paths_from_a_drive_of_windows(path, advised):
+    said = windows_advice(path)
+    assert said == (
+        ""
+        if advised is None
+        else f"; {path} begins at a drive of Windows: give its folder there, as --data.image_prefix {advised}"
+    )
+
+
+def test_two_files_that_one_path_may_mean(tmp_path):
+    for folder, text in (("one", "x"), ("two", "x"), ("three", "yy")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.jpg").write_text(text)
+    one, two, three = (tmp_path / folder for folder in ("one", "two", "three"))
+    assert find_image("a.jpg", [one, two, one], "row 3") == one / "a.jpg"
+    with pytest.raises(BrokenImage) as told:
+        find_image("a.jpg", [one, two, three], "row 3")
+    assert str(told.value) == f"row 3: a.jpg may be {one / 'a.jpg'} or {three / 'a.jpg'}, which differ; remove one"

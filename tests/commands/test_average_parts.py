@@ -1,0 +1,214 @@
+"""Soups without the application: what is averaged, what is taken, and which nets are no members."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from vit_lightning.classifier import Classifier
+from vit_lightning.commands import average as module
+from vit_lightning.commands.average import Scores, _check, _checkpoint, _greedy, mean_state
+from vit_lightning.errors import InputError
+from vit_lightning.models import NetConfig, build
+from vit_lightning.weights import Report
+
+A, B, C, D = (Path(f"{name}.ckpt") for name in "abcd")
+
+
+def test_tensors_are_averaged_and_counts_are_the_firsts(monkeypatch):
+    states = {
+        path: {"w": torch.tensor([value, 1.0]), "half": torch.tensor(value).bfloat16(), "count": torch.tensor(number)}
+        for path, value, number in ((A, 1.0, 7), (B, 2.0, 8), (C, 6.0, 9))
+    }
+    monkeypatch.setattr(module, "load_net", lambda path: (SimpleNamespace(state_dict=lambda: states[path]), None))
+    found = mean_state([B, A, C])
+    assert found["w"].tolist() == [3.0, 1.0] and found["half"].item() == 3.0 and found["count"].item() == 8
+    assert found["w"].dtype == found["half"].dtype == torch.float32 and found["count"].dtype == torch.int64
+
+
+def test_sums_are_those_of_doubles(monkeypatch):
+    """In fp32 the ones would be lost beside the large number."""
+    values = iter([2.0**25, 1.0, 1.0, 1.0, 1.0])
+    monkeypatch.setattr(
+        module, "load_net", lambda path: (SimpleNamespace(state_dict=lambda: {"w": torch.tensor([next(values)])}), None)
+    )
+    assert mean_state([A] * 5)["w"].item() == torch.tensor((2.0**25 + 4) / 5).item()
+
+
+class Table:
+    """Scores of sets of checkpoints."""
+
+    def __init__(self, sign: int, **scores: float) -> None:
+        self.sign, self.scores, self.asked = sign, scores, []
+
+    def of(self, paths: list[Path]) -> float:
+        self.asked.append("".join(path.stem for path in paths))
+        return self.scores[self.asked[-1]]
+
+
+@pytest.mark.parametrize(
+    ("sign", "alone", "scores", "taken", "value"),
+    [
+        (1, (0.5, 0.7, 0.6), {"bc": 0.8, "bca": 0.75}, [B, C], 0.8),
+        (1, (0.5, 0.7, 0.6), {"bc": 0.6, "ba": 0.9}, [B, A], 0.9),
+        (1, (0.5, 0.7, 0.6), {"bc": 0.7, "bca": 0.7}, [B, C, A], 0.7),  # what does not lower the score is taken
+        (-1, (0.5, 0.7, 0.6), {"ac": 0.4, "acb": 0.45}, [A, C], 0.4),
+        (-1, (0.5, 0.7, 0.6), {"ac": 0.6, "ab": 0.5}, [A, B], 0.5),
+        (1, (0.7, 0.7, 0.1), {"ab": 0.1, "ac": 0.1}, [A], 0.7),  # of equals the first
+    ],
+)
+def test_a_greedy_soup(sign, alone, scores, taken, value):
+    table = Table(sign, **scores)
+    assert _greedy(dict(zip((A, B, C), alone, strict=True)), table) == (taken, value)
+    assert table.asked == list(scores)
+
+
+@pytest.mark.parametrize(
+    ("monitor", "sign", "said"),
+    [
+        (("val/top1", "max"), 1, "top-1 25.00 %"),
+        (("val/loss", "min"), -1, "0.25"),
+        (("val/own", "max"), 1, "val/own 0.25"),
+    ],
+)
+def test_scores_are_of_the_metric_that_chooses_the_best(monitor, sign, said):
+    scores = Scores(None, SimpleNamespace(monitor=monitor), None, None)
+    assert (scores.metric, scores.sign) == (monitor[0], sign) and scores.said(0.25).endswith(said)
+
+
+@pytest.mark.parametrize("is_built", [True, False])
+def test_a_mean_is_validated_in_the_net_of_the_first_checkpoint(monkeypatch, is_built):
+    called: list[object] = []
+    model = SimpleNamespace(monitor=("val/top1", "max"), net=None)
+    net = SimpleNamespace(load_state_dict=called.append)
+
+    def validate(given, **options) -> None:
+        model.net = net
+        called.append({name: each for name, each in options.items() if name != "verbose"})
+
+    model.net = net if is_built else None
+    monkeypatch.setattr(module, "drop_lora", lambda net: called.append("plain"))
+    monkeypatch.setattr(module, "mean_state", lambda paths: list(paths))
+    trainer = SimpleNamespace(validate=validate, callback_metrics={"val/top1": torch.tensor(0.5), "val/loss": 9.0})
+    assert Scores(trainer, model, "data", "first.ckpt").of([A, B]) == 0.5
+    first = [] if is_built else [{"datamodule": "data", "ckpt_path": "first.ckpt"}]
+    assert called == [*first, "plain", [A, B], {"datamodule": "data"}]
+
+
+def member(**facts):
+    torch.manual_seed(0)
+    config = NetConfig("mu/8", **facts.pop("config", {}))
+    net = build(config, facts.pop("image_size", (8, 8)), facts.pop("classes", 3))
+    usual = {"mean": (0.5,) * 3, "std": (0.5,) * 3, "class_names": ["a", "b", "c"], "window": None}
+    recipe = {"loss": facts.pop("loss", "softmax")}
+    return net, Report("", "", training={"recipe": recipe}, **usual | facts)
+
+
+@pytest.mark.parametrize(
+    ("facts", "what"),
+    [
+        ({}, None),
+        ({"config": {"gelu": "exact"}}, "config"),
+        ({"image_size": (16, 16)}, "image size"),
+        ({"classes": 4}, "tensors"),
+        ({"class_names": ["a", "c", "b"]}, "class names"),
+        ({"mean": (0.4,) * 3}, "normalisation"),
+        ({"std": (0.4,) * 3}, "normalisation"),
+        ({"window": (0.0, 9.0)}, "window"),
+        ({"loss": "sigmoid"}, "loss"),
+    ],
+)
+def test_what_makes_weights_mean_something_else(monkeypatch, facts, what):
+    other = member(**facts)
+    monkeypatch.setattr(module, "load_net", lambda path: other)
+    if what is None:
+        _check(B, *member())
+        next(other[0].parameters()).data.view(-1)[0] = torch.nan
+        what = "weights that are not finite"
+        with pytest.raises(InputError, match=r"^b\.ckpt holds weights that are not finite"):
+            _check(B, *member())
+        return
+    with pytest.raises(InputError, match=rf"^b\.ckpt has another {what} than the first net"):
+        _check(B, *member())
+
+
+def test_a_run_folder_stands_for_its_best_checkpoint(monkeypatch, tmp_path):
+    monkeypatch.setattr(module.folders, "trained_checkpoint", lambda path: path / "best")
+    assert _checkpoint(str(tmp_path)) == tmp_path
+    (tmp_path / "checkpoints").mkdir()
+    assert _checkpoint(str(tmp_path)) == tmp_path / "best"
+
+
+@pytest.fixture
+def soup(monkeypatch, tmp_path):
+    """Call average with nets that score what the table says; returns the lines it prints, and what it saves."""
+
+    def run(scores: dict[str, float], sign: int = 1, model=None, **words):
+        said, saved = [], []
+        own = {
+            "load_net": lambda path: (SimpleNamespace(load_state_dict=lambda state: saved.append(state)), "facts"),
+            "_check": lambda path, net, facts: saved.append(f"checked {path}"),
+            "mean_state": lambda paths: [path.name for path in paths],
+            "save": lambda net, facts, out, to: saved.append((facts, out.name, to)),
+            "report": said.append,
+            "near": lambda path: path.name,
+        }
+        for name, each in own.items():
+            monkeypatch.setattr(module, name, each)
+        monkeypatch.setattr(Scores, "of", lambda self, paths: scores["".join(path.stem for path in paths)])
+        model = model or Classifier(net={"variant": "mu/8"}, num_classes=2, image_size=8)
+        monitor = ("val/top1", "max") if sign > 0 else ("val/loss", "min")
+        monkeypatch.setattr(Classifier, "monitor", monitor)
+        words = {"out": tmp_path / "soup.ckpt", "ckpt_path": "a.ckpt", "members": ["b.ckpt", "c.ckpt"]} | words
+        module.average(SimpleNamespace(is_global_zero=words.pop("first", True)), model, None, **words)
+        return said, saved
+
+    return run
+
+
+UP = {"a": 0.5, "b": 0.75, "c": 0.25}
+
+
+def test_all_are_averaged_and_scored_beside_each(soup):
+    said, saved = soup(UP | {"abc": 0.7})
+    assert [line.split(":")[0] for line in said[:3]] == [f"member   {name}.ckpt" for name in "abc"]
+    assert said[3].startswith("soup     uniform, 3 nets: ") and said[3].endswith(
+        "-5.00 points from its best member, b.ckpt"
+    )
+    assert said[4] == "wrote    soup.ckpt"
+    assert saved == [
+        "checked b.ckpt",
+        "checked c.ckpt",
+        ["a.ckpt", "b.ckpt", "c.ckpt"],
+        ("facts", "soup.ckpt", "checkpoint"),
+    ]
+
+
+def test_some_are_taken_by_a_loss_that_is_least(soup):
+    said, saved = soup(UP | {"ca": 0.2, "cab": 0.3}, sign=-1, greedy=True)
+    assert said[3].startswith("soup     greedy, 2 of 3 nets: ") and said[3].endswith(
+        "+5.00 points from its best member, c.ckpt"
+    )
+    assert saved[2] == ["c.ckpt", "a.ckpt"]
+
+
+def test_the_first_may_be_given_as_weights_and_one_process_alone_writes(soup):
+    weighted = Classifier(net={"variant": "mu/8"}, num_classes=2, image_size=8)
+    weighted.weights = "a.ckpt"
+    said, saved = soup(UP | {"abc": 0.7}, model=weighted, ckpt_path=None, first=False)
+    assert len(said) == 4 and saved == ["checked b.ckpt", "checked c.ckpt"]
+
+
+@pytest.mark.parametrize("words", [{"members": []}, {"model": SimpleNamespace(weights="a.ckpt")}])
+def test_one_net_is_no_soup(soup, words):
+    with pytest.raises(InputError, match="average needs checkpoints of two or more Classifiers"):
+        soup(UP, **words)
+
+
+def test_no_file_is_written_over(soup, tmp_path):
+    (tmp_path / "soup.ckpt").write_text("mine")
+    with pytest.raises(InputError, match=r"--out .*soup\.ckpt exists already; choose another name"):
+        soup(UP)
+    with pytest.raises(InputError, match=r"soup\.npz ends in \.npz"):
+        soup(UP, out=tmp_path / "soup.npz")
