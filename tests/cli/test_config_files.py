@@ -107,7 +107,9 @@ def test_files_are_read_in_the_order_in_which_they_are_given(tmp_path, monkeypat
 def test_a_file_of_one_part_stands_below_its_name(tmp_path, monkeypatch, part, ending):
     monkeypatch.chdir(tmp_path)
     Path(f"x.{ending}").write_text("a: 1\n")
-    words = f"fit --{part} x.{ending} --{part} gone.{ending} --{part}.a x.{ending} --other x.{ending} --{part} x --{part}"
+    words = (
+        f"fit --{part} x.{ending} --{part} gone.{ending} --{part}.a x.{ending} --other x.{ending} --{part} x --{part}"
+    )
     assert nested_files(line(words)) == [{part: {"a": 1}}]
 
 

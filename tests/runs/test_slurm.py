@@ -53,7 +53,9 @@ def test_the_command_gets_the_job_s_name_as_its_last_word(monkeypatch, tmp_path)
 )
 def test_what_slurm_refuses_is_a_sentence_and_the_state_is_safe(monkeypatch, code, reason):
     monkeypatch.setenv("SLURM_JOB_ID", "42")
-    with pytest.raises(InputError, match=rf"^the state is saved, but SLURM does not requeue job 42 \({reason}\); submit"):
+    with pytest.raises(
+        InputError, match=rf"^the state is saved, but SLURM does not requeue job 42 \({reason}\); submit"
+    ):
         requeue([sys.executable, "-c", code])
 
 
