@@ -25,16 +25,8 @@ momentum_encoder of base_encoder
 target_encoder of encoder
 """
 ALONE = [
-    "state_dict",
-    "model",
-    "teacher",
-    "module",
-    "model_state_dict",
-    "state_dict_ema",
-    "model_ema",
-    "ema_state_dict",
-    "ema",
-    "student",
+    *("state_dict", "model", "teacher", "module", "model_state_dict"),
+    *("state_dict_ema", "model_ema", "ema_state_dict", "ema", "student"),
 ]
 
 
