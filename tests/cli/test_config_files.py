@@ -1,5 +1,6 @@
 """YAML files on the command line: odd ones, merged keys, plain strings."""
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -169,3 +170,12 @@ def test_a_part_is_a_mapping_or_a_name(tmp_path, part):
     for content in ("{a: 1}", "name"):
         (tmp_path / "x.yaml").write_text(f"{part}: {content}\nother: [1]\n")
         assert read_config(tmp_path / "x.yaml").keys() == {part, "other"}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_nothing_waits_for_what_is_given_for_one_part(tmp_path, part):
+    os.mkfifo(tmp_path / "x.yaml")
+    with pytest.raises(InputError, match=rf"^--{part} {tmp_path}/x\.yaml is a FIFO, not a regular file"):
+        nested_files(line(f"fit --{part} {tmp_path}/x.yaml"))
+    with pytest.raises(InputError, match=rf"^-c {tmp_path}/x\.yaml is a FIFO, not a regular file"):
+        config_files(line(f"fit -c {tmp_path}/x.yaml"))
