@@ -124,3 +124,14 @@ def test_whole_numbers_are_shares_of_32_bits(kind):
 def test_names_draw_apart():
     draw = StatelessRandom(5, np.zeros(9), np.arange(9))
     assert draw("a").tolist() == draw("a").tolist() != draw("b").tolist()
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_a_seed_s_hash_may_have_any_highest_bits(seed):
+    name = int.from_bytes(hashlib.blake2b(b"", digest_size=8).digest())
+    found = StatelessRandom(seed, np.zeros(1), np.zeros(1))("")
+    assert found.tolist() == [reference(reference(reference(seed_from(seed))) + name) >> 32]
+
+
+def test_the_seeds_of_that_test_have_all_highest_bits():
+    assert {seed_from(seed) >> 62 for seed in range(16)} == {0, 1, 2, 3}

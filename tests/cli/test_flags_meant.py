@@ -110,6 +110,18 @@ KEY = 'Parser key "{}":\n'
             KEY.format("a") + "Expected a <class 'my.pkg.Thing'>. Got value: 1",
             "--a 1: expected Thing",
         ),
+        (
+            KEY.format("model") + "Import path does not correspond to a subclass of LightningModule\nGiven value: a.B",
+            "--model a.B: that is no LightningModule",
+        ),
+        (
+            KEY.format("a") + "Expected a path but str was given. Got value: x\nExpected a <class 'int'>. Got value: x",
+            "--a x: expected a whole number, such as 8",
+        ),
+        (
+            KEY.format("a") + f"Expected a <class 'int'>. Got value: {'y' * 200}\nGiven value: {'z' * 199}",
+            f"--a {'z' * 199}: expected a whole number, such as 8",
+        ),
         ("one\n - two\n\nthree\nfour", "one two three"),
         ("x" * 500, "x" * 400),
     ],
