@@ -126,7 +126,10 @@ def test_names_draw_apart():
     assert draw("a").tolist() == draw("a").tolist() != draw("b").tolist()
 
 
-@pytest.mark.parametrize("seed", range(16))
+SEEDS = range(12, 20)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_seed_s_hash_may_have_any_highest_bits(seed):
     name = int.from_bytes(hashlib.blake2b(b"", digest_size=8).digest())
     found = StatelessRandom(seed, np.zeros(1), np.zeros(1))("")
@@ -134,4 +137,4 @@ def test_a_seed_s_hash_may_have_any_highest_bits(seed):
 
 
 def test_the_seeds_of_that_test_have_all_highest_bits():
-    assert {seed_from(seed) >> 62 for seed in range(16)} == {0, 1, 2, 3}
+    assert {seed_from(seed) >> 62 for seed in SEEDS} == {0, 1, 2, 3}
