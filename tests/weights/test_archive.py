@@ -8,6 +8,7 @@ from argparse import Namespace
 import numpy as np
 import pytest
 import torch
+import torch.distributed.checkpoint as dcp
 from safetensors.torch import save_file
 
 from vit_lightning.errors import InputError
@@ -236,3 +237,13 @@ def test_a_checkpoint_of_ours_is_looked_through_at_once(tmp_path):
     with pytest.raises(InputError, match="is damaged"):
         archive_of(tmp_path, damaged)
     assert archive_of(tmp_path, damaged | {"hyper_parameters": {"other": 1}}).stored.keys() == {"w"}
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_a_sharded_checkpoint_is_opened_with_its_facts_and_its_average(tmp_path, raw):
+    trained, average = {"net.w": torch.zeros(1)}, {"net.w": torch.ones(1)}
+    dcp.save({"state_dict": average | {"current_model_state": trained}}, checkpoint_id=tmp_path, no_dist=True)
+    torch.save({"hyper_parameters": {"loss": "softmax"}, "global_step": 7}, tmp_path / "meta.pt")
+    archive = open_archive(tmp_path, raw)
+    assert {name: one.read().item() for name, one in archive.stored.items()} == {"net.w": float(not raw)}
+    assert archive.facts["global_step"] == 7 and archive.path == tmp_path and len(archive.notes) == 1
