@@ -62,12 +62,15 @@ LOUD_MESSAGES = (
 @pytest.fixture(autouse=True)
 def as_before(monkeypatch):
     monkeypatch.delenv(warnings_filter.VERBOSE, raising=False)
-    form = warnings.formatwarning
+    logs = [rank_zero.log, *map(logging.getLogger, LOGGERS)]
+    form, filters = warnings.formatwarning, [list(log.filters) for log in logs]
+    for log in logs:
+        log.removeFilter(warnings_filter._teaches)
     with warnings.catch_warnings():
         yield
     warnings.formatwarning = form
-    for log in (rank_zero.log, *map(logging.getLogger, LOGGERS)):
-        log.removeFilter(warnings_filter._teaches)
+    for log, before in zip(logs, filters, strict=True):
+        log.filters[:] = before
 
 
 def shown(texts: tuple[str, ...]) -> list[str]:
