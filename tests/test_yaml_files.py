@@ -108,3 +108,9 @@ def test_nothing_is_run_from_a_file(tmp_path):
 )
 def test_kinds_in_words(content, said):
     assert kind(content) == said
+
+
+@pytest.mark.parametrize("key", ["? [a, b]\n: 1\n", "? {a: 1}\n: 1\n"])
+def test_a_key_that_is_no_scalar_is_a_sentence(tmp_path, key):
+    with pytest.raises(InputError, match="is not valid YAML in line 1: found unhashable key"):
+        read(tmp_path, key)
