@@ -135,6 +135,7 @@ def test_what_weights_do_not_say_is_not_made_up(tmp_path):
     ):
         assert row in text
     assert text.count("Not stated in the weights.") == 3 and "probabilit" not in text
+    assert text.count("\n\n| | |\n|---|---|\n| variant | mu/8 |\n") == 1  # without which Markdown shows no table
 
 
 @pytest.mark.parametrize("to", ["onnx", "huggingface"])
