@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from vit_lightning import terminal as module
-from vit_lightning.terminal import BarLine, console, counted, duration, near, number, progress
+from vit_lightning.terminal import BarLine, console, counted, duration, fitted, near, number, percentage, progress
 
 
 def test_a_bar_in_a_terminal(monkeypatch, capsys):
@@ -105,3 +105,96 @@ def test_a_bar_of_unknown_length_has_no_share():
 def test_a_count_of_one_is_singular(count, what, said):
     assert counted(count, what) == said
     assert counted(12345, what, grouped=True).startswith("12,345 ")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0, "0.0 s"),
+        (9.94, "9.9 s"),
+        (9.95, "9.9 s"),
+        (10, "10 s"),
+        (59.4, "59 s"),
+        (60, "1 min 00 s"),
+        (61, "1 min 01 s"),
+        (3599.4, "59 min 59 s"),
+        (3599.6, "1 h 00 min"),
+        (3661, "1 h 01 min"),
+        (48 * 3600 - 1, "47 h 59 min"),
+        (48 * 3600, "2 d 00 h"),
+        (75 * 3600, "3 d 03 h"),
+    ],
+)
+def test_times_at_the_edge_of_a_unit(seconds, said):
+    assert duration(seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (999.96, "1000"),
+        (1000, "1,000"),
+        (-1234567.5, "-1,234,568"),
+        (0.0001, "0.0001"),
+        (0.000099, "9.9e-05"),
+        (-0.5, "-0.5"),
+        (1 / 3, "0.3333"),
+    ],
+)
+def test_numbers_at_the_edge_of_a_form(value, said):
+    assert number(value) == said
+
+
+@pytest.mark.parametrize(
+    ("share", "digits", "said"),
+    [(0.5, None, "50.00 %"), (0.12345, None, "12.35 %"), (1, 0, "100 %"), (0.9, 1, "90.0 %")],
+)
+def test_shares_are_hundredths(share, digits, said):
+    assert (percentage(share) if digits is None else percentage(share, digits)) == said
+
+
+@pytest.mark.parametrize(
+    ("width", "said"),
+    [(None, "aa, bb, cc"), (10, "aa, bb, cc"), (9, "aa, bb"), (6, "aa, bb"), (5, "aa"), (2, "aa"), (1, "aa")],
+)
+def test_parts_are_left_out_from_the_end_and_the_first_stays(width, said):
+    parts = ["aa", "bb", "cc"]
+    assert fitted(parts, width) == said and parts == ["aa", "bb", "cc"]
+    assert fitted([], width) == ""
+
+
+@pytest.mark.parametrize(
+    ("tty", "term", "live"), [(True, "xterm", True), (True, "dumb", False), (False, "xterm", False)]
+)
+def test_only_a_terminal_that_moves_its_cursor_is_live(monkeypatch, tty, term, live):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: tty, raising=False)
+    monkeypatch.setenv("TERM", term)
+    assert module.is_live() is live and (module.bar() is not None) is tty
+
+
+def test_a_table_has_its_full_width_in_a_log_only(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "70")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: False, raising=False)
+    assert console().width == 160
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    assert console().width == 70
+
+
+def test_lines_come_after_their_pause_and_at_the_end(capsys, monkeypatch):
+    times = iter([100.0, 129.9, 130.0, 130.0, 159.9, 160.0, 161.0, 161.0, 161.0])
+    monkeypatch.setattr(module.time, "monotonic", lambda: next(times))
+    with progress("test", "seen", 1500) as advance:
+        for more in (1, 1, 1, 1198, 299):
+            advance(more)
+    assert capsys.readouterr().out.splitlines() == [
+        "seen 2 of 1,500 test images",
+        "seen 1,201 of 1,500 test images",
+        "seen 1,500 of 1,500 test images",
+    ]
+
+
+def test_work_before_the_first_line_is_shown_beside_it(capsys):
+    with module.stderr_bar() as shown:
+        shown.add_task("reading", total=1)
+    assert shown.console.stderr and not shown.disable and module.stderr_bar(disable=True).disable
+    assert capsys.readouterr().out == ""

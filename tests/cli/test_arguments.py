@@ -1,5 +1,7 @@
 """The words of a command line: pairs of flags and values, their order, negative numbers, lists and switches."""
 
+import json
+
 import pytest
 import yaml
 from jsonargparse import auto_cli
@@ -141,3 +143,9 @@ def test_a_flag_can_be_typed_first_and_last():
     line.set_first("--b", "4")
     assert line.words() == ["fit", "--b=4", "--a=1", "word", "--a=2", "-c", "x", "--config=y", "--a=3"]
     assert line.value("--a") == "3"
+
+
+@pytest.mark.parametrize("value", ["[a", "a]", "a[b]c", "]["])
+def test_what_has_one_bracket_is_one_value_of_a_list(value):
+    assert for_function([value, "--set", value], verb) == [json.dumps([value]), f"--set+={value}"]
+    assert for_function(["[a,b]", "--set", "[a,b]"], verb) == ["[a,b]", "--set=[a,b]"]

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+import torch
 import yaml
 from jsonargparse import Namespace
 
@@ -119,3 +120,37 @@ def test_null_is_refused_where_a_class_needs_a_value(part, name, said):
     else:
         with pytest.raises(InputError, match=re.escape(said)):
             check_values(config)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (torch.finfo(torch.float32).max, None),
+        (-torch.finfo(torch.float32).max, None),
+        (3.5e38, "is 3.5e+38, expected a number up to 3.4e+38"),
+        (-3.5e38, "is -3.5e+38, expected a number up to 3.4e+38"),
+        (float("nan"), "is nan, expected a number up to 3.4e+38"),
+        (2**63 - 1, None),
+        (1 - 2**63, None),
+        (2**63, "has 19 digits, expected a whole number up to 9223372036854775807"),
+        (-(10**30), "digits, expected a whole number up to 9223372036854775807"),
+        (True, None),
+        ("1e999", None),
+    ],
+)
+def test_numbers_are_those_of_a_net_at_any_depth(value, said):
+    places = {
+        "--model.a": {"a": value},
+        "--model.a.b": {"a": {"b": [1, (2.5, value)]}},
+        "--model.c": {"a": 1, "c": [Namespace(class_path="x"), Namespace(init_args=value)]},
+    }
+    for flag, given in places.items():
+        classes = {part: Namespace(class_path=path) for part, path in PARTS.items()}
+        classes["model"].init_args = Namespace(given)
+        config = Namespace(seed_everything=0, trainer=Namespace(), **classes)
+        if said is None:
+            check_values(config)
+        else:
+            with pytest.raises(InputError, match=re.escape(said)) as told:
+                check_values(config)
+            assert str(told.value).startswith(flag)

@@ -1,5 +1,6 @@
 """YAML files on the command line: odd ones, merged keys, plain strings."""
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -107,7 +108,9 @@ def test_files_are_read_in_the_order_in_which_they_are_given(tmp_path, monkeypat
 def test_a_file_of_one_part_stands_below_its_name(tmp_path, monkeypatch, part, ending):
     monkeypatch.chdir(tmp_path)
     Path(f"x.{ending}").write_text("a: 1\n")
-    words = f"fit --{part} x.{ending} --{part} gone.{ending} --{part}.a x.{ending} --other x.{ending} --{part} x"
+    words = (
+        f"fit --{part} x.{ending} --{part} gone.{ending} --{part}.a x.{ending} --other x.{ending} --{part} x --{part}"
+    )
     assert nested_files(line(words)) == [{part: {"a": 1}}]
 
 
@@ -132,7 +135,7 @@ def test_models_are_named_by_flags_and_files():
     assert models_named(line(words), configs) == ["A", "B", "E", "F"]
 
 
-@pytest.mark.parametrize("fact", ["num_classes", "image_size", "mean", "std"])
+@pytest.mark.parametrize("fact", ["num_classes", "image_size", "channels", "window", "mean", "std"])
 def test_what_comes_from_the_data_is_refused_wherever_it_is_typed(fact):
     for words, configs in (
         (f"fit --model.{fact} 3", []),
@@ -144,3 +147,35 @@ def test_what_comes_from_the_data_is_refused_wherever_it_is_typed(fact):
             refuse_data_facts(line(words), configs)
     allowed = [{"data": {fact: 3}, "model": {"net": {fact: 3}}}, {"model": "x"}, {"model": {"init_args": {"net": 3}}}]
     refuse_data_facts(line(f"fit --data.{fact} 3 --model.net.{fact} 3 --{fact} 3"), allowed)
+
+
+def test_files_that_cannot_be_read_are_named_with_the_one_that_was_meant(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    Path("digits.yaml").write_text("seed_everything: 1\n")
+    with pytest.raises(InputError, match=r"^-c folder is a folder; name a file in it$"):
+        config_files(line("fit -c digits.yaml -c folder"))
+    with pytest.raises(InputError, match=r"^-c digit\.yaml: no such file in .*; did you mean digits\.yaml\?$"):
+        config_files(line("fit -c digits.yaml --config digit.yaml"))
+    with pytest.raises(InputError, match=r"^-c /nowhere/x\.yaml: no such file$"):
+        config_files(line("fit -c /nowhere/x.yaml"))
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_is_a_mapping_or_a_name(tmp_path, part):
+    for content, said in (("[1]", "list"), ("3", "int"), ("null", "nothing"), ("true", "bool")):
+        (tmp_path / "x.yaml").write_text(f"{part}: {content}\n")
+        with pytest.raises(InputError, match=rf"^--{part} .*x\.yaml must hold a mapping below {part}, not {said}$"):
+            read_config(tmp_path / "x.yaml", f"--{part}")
+    for content in ("{a: 1}", "name"):
+        (tmp_path / "x.yaml").write_text(f"{part}: {content}\nother: [1]\n")
+        assert read_config(tmp_path / "x.yaml").keys() == {part, "other"}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_nothing_waits_for_what_is_given_for_one_part(tmp_path, part):
+    os.mkfifo(tmp_path / "x.yaml")
+    with pytest.raises(InputError, match=rf"^--{part} {tmp_path}/x\.yaml is a FIFO, not a regular file"):
+        nested_files(line(f"fit --{part} {tmp_path}/x.yaml"))
+    with pytest.raises(InputError, match=rf"^-c {tmp_path}/x\.yaml is a FIFO, not a regular file"):
+        config_files(line(f"fit -c {tmp_path}/x.yaml"))

@@ -119,3 +119,32 @@ def test_what_one_alone_meets_ends_the_other_with_one_line(tmp_path):
     assert [process.returncode for process in processes] == [1, 1]
     assert f"[rank 0] error: {LOST}" in errors[0] and "[rank 1] error: disk 3 is gone" in errors[1]
     assert not any("Traceback" in error for error in errors)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Connection closed by peer",
+        "connection was closed",
+        "Connection reset by peer",
+        "Connection refused",
+        "connection aborted",
+        "Broken pipe",
+        "NCCL error: remote process exited or there was a network error",
+    ],
+)
+def test_every_word_for_a_lost_process_is_known(monkeypatch, said):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert lost_peer(RuntimeError(f"[gloo] {said}: 104")) == LOST
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert lost_peer(RuntimeError(f"[gloo] {said}: 104")) is None
+
+
+def test_once_they_have_joined_torch_tells_the_rank(monkeypatch):
+    monkeypatch.setenv("RANK", "5")
+    monkeypatch.setenv("WORLD_SIZE", "9")
+    monkeypatch.setattr(distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(distributed, "get_rank", lambda: 2)
+    monkeypatch.setattr(distributed, "get_world_size", lambda: 3)
+    assert prefix() == "[rank 2] "

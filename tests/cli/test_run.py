@@ -78,3 +78,42 @@ def test_sigterm_ends_what_has_no_state_with_its_own_status_and_is_let_go_of(mon
         os.kill(os.getpid(), signal.SIGTERM)
     assert limits == [143] and signal.getsignal(signal.SIGTERM) is before
     assert logging.root.manager.disable == logging.NOTSET
+
+
+def verb(source: str, count: int = 1) -> None:
+    """Do it.
+
+    In two paragraphs.
+
+    Args:
+        source: Where.
+        count: How often.
+    """
+    CALLED.append((source, count, signal.getsignal(signal.SIGTERM)))
+
+
+CALLED: list[tuple] = []
+
+
+def test_a_file_verb_is_called_with_its_words_and_ends_by_sigterm(capsys):
+    before = signal.getsignal(signal.SIGTERM)
+    module.run_file_verb(verb, ["x", "--count", "3"])
+    ((source, count, handler),) = CALLED
+    assert (source, count) == ("x", 3) and handler is not before and signal.getsignal(signal.SIGTERM) is before
+    with pytest.raises(SystemExit):
+        module.run_file_verb(verb, ["--help"])
+    text = capsys.readouterr().out
+    assert "python -m vit_lightning verb" in text and "Do it.\n\nIn two paragraphs." in text and "Args:" not in text
+
+
+def test_a_reader_of_help_may_have_seen_enough(monkeypatch, tmp_path):
+    def gone(*words: object, flush: bool) -> None:
+        assert flush
+        raise BrokenPipeError
+
+    monkeypatch.setattr("builtins.print", gone)
+    with (tmp_path / "out").open("w") as file:
+        monkeypatch.setattr("sys.stdout", file)
+        module._show("help")
+        file.write("left")
+    assert (tmp_path / "out").read_text() == ""

@@ -17,7 +17,7 @@ def test_the_largest_is_found_to_a_sixteenth(most):
     found = largest(fitting, 4096)
     true = min(most, 4096)
     assert true - true // 16 <= found <= true
-    assert max(tried) <= 4096 and len(tried) < 20
+    assert min(tried) >= 1 and max(tried) <= 4096 and len(tried) < 20
 
 
 @pytest.mark.parametrize("cap", [1, 2, 3, 7, 16, 24, 4096])
@@ -65,3 +65,33 @@ def test_memory_that_does_not_suffice():
     assert not is_exhausted(RuntimeError("shapes differ"))
     assert fits(lambda: None)
     assert not fits(lambda: torch.empty(2**50))
+
+
+@pytest.mark.parametrize("error", [RuntimeError("shapes differ"), KeyError("x")])
+def test_other_errors_are_no_answer(error):
+    def run() -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        fits(run)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("Storage size calculation overflowed with sizes=[1]"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"),
+        RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
+    ],
+)
+def test_every_word_for_no_memory_is_known(error, monkeypatch):
+    def run() -> None:
+        raise error
+
+    freed: list[str] = []
+    monkeypatch.setattr("gc.collect", lambda: freed.append("objects"))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: freed.append("cache"))
+    assert is_exhausted(error) and not fits(run) and fits(lambda: None)
+    assert freed == ["objects", "cache"] * 2  # after what failed and after what did not

@@ -83,3 +83,35 @@ def test_names_of_devices(monkeypatch):
     monkeypatch.setenv("TPU_ACCELERATOR_TYPE", "v3-8")
     assert device_name(torch.device("cpu")) == "cpu"
     assert device_name(torch.device("xla")) == "TPU v3-8"
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"card {device.index}")
+    assert device_name(torch.device("cuda", 1)) == "card 1"
+
+
+SHEETS = """
+NVIDIA H200 | 989.4 989.4 494.7 66.9
+NVIDIA H100 80GB HBM3 | 989.4 989.4 494.7 66.9
+NVIDIA H100 PCIe | 756 756 378 51.2
+NVIDIA H100 NVL | 835.5 835.5 417.5 60
+NVIDIA A100-SXM4-80GB | 312 312 156 19.5
+NVIDIA L40S | 362.1 362.1 183 91.6
+NVIDIA L4 | 121 121 60.5 30.3
+Tesla V100-PCIE-32GB | - 112 14 14
+Tesla V100-SXM2-16GB | - 125 15.7 15.7
+Tesla T4 | - 65 8.1 8.1
+NVIDIA GeForce RTX 4090 | 165.2 165.2 82.6 82.6
+NVIDIA GeForce RTX 3090 | 71.2 71.2 35.6 35.6
+TPU v2-8 | 22.5 - - -
+TPU v3-8 | 61.5 - - -
+TPU v4-8 | 275 - - -
+TPU v5e-4 | 197 - - -
+TPU v5p-8 | 459 - - -
+"""
+"""Dense TFLOP/s in bf16, fp16, tf32 and fp32; what lacks tf32 computes in fp32."""
+
+
+@pytest.mark.parametrize("row", SHEETS.strip().splitlines())
+def test_every_rate_of_a_device_is_that_of_its_sheet(row):
+    name, _, rates = row.partition(" | ")
+    for arithmetic, rate in zip(("bf16", "fp16", "tf32", "fp32"), rates.split(), strict=True):
+        expected = None if rate == "-" else pytest.approx(float(rate) * 1e12)
+        assert peak(name, arithmetic) == expected, arithmetic

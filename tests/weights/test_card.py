@@ -4,9 +4,11 @@ import re
 
 import pytest
 
+from vit_lightning.augment import Augment
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build
-from vit_lightning.weights.card import check_licence, write_card
+from vit_lightning.weights.card import NO_HEAD, check_licence, write_card
+from vit_lightning.weights.interface import PROBABILITIES
 from vit_lightning.weights.report import Report
 
 
@@ -80,3 +82,70 @@ def test_what_is_no_identifier_of_a_licence_is_refused(licence):
 @pytest.mark.parametrize("licence", ["other", "apache-2.0", "cc-by-nc-4.0", "Apache License 2.0"])
 def test_identifiers_of_licences_are_taken(licence):
     check_licence(licence)
+
+
+@pytest.mark.parametrize(
+    ("to", "normalising", "use"),
+    [
+        ("onnx", "inside the program", "`model.onnx` is for onnxruntime. It takes `images`"),
+        ("torch_export", "inside the program", "`torch.export.load('model.pt2').module()` is the program. It takes"),
+        ("safetensors", "by the caller, with mean and std", "`net, report = vit_lightning.weights.load_net(folder)`"),
+        ("huggingface", "by the image processor, with mean and std", "`transformers.pipeline('image-classification'"),
+    ],
+)
+def test_every_format_says_how_it_is_used_and_who_normalises(tmp_path, to, normalising, use):
+    report = Report("/home/me/net.ckpt", "", mean=(0.1, 0.2, 0.3), std=(0.4, 0.5, 0.6), window=(10.0, 4000.0))
+    report.training = {"recipe": {"loss": "sigmoid"}, "steps": 70, "began with": "https://x.y/z.npz"}
+    net = build(NetConfig("mu/8"), (16, 24), 2)
+    write_card(net, report, to, "mit", 1.26e-6, tmp_path / "README.md", Augment(evaluation="center", zoom=1.5))
+    text = (tmp_path / "README.md").read_text()
+    head, _, body = text.removeprefix("---\n").partition("\n---\n")
+    library = "transformers" if to == "huggingface" else "vit-lightning"
+    assert head.splitlines() == [
+        *("license: mit", f"library_name: {library}", "pipeline_tag: image-classification"),
+        *("tags:", "- vision-transformer"),
+    ]
+    told = body.partition("## Use\n\n")[2].partition("\n\n## Recipe")[0]
+    assert told.startswith(use) and told.endswith(PROBABILITIES["sigmoid"])
+    assert ("until it just covers 24 x 36" in told) == (to in ("onnx", "torch_export"))
+    rows = dict(re.findall(r"^\| (\S.*?) \| (.*) \|$", body, re.MULTILINE))
+    statistics = {"mean": "(0.1, 0.2, 0.3)", "std": "(0.4, 0.5, 0.6)"} if "std" in normalising else {}
+    assert {name: value for name, value in rows.items() if name not in ("parameters", "loss")} == statistics | {
+        "variant": "mu/8",
+        "image size": "16 x 24",
+        "channels": "3",
+        "window": "10 and 4000 become 0 and 1",
+        "classes": "2",
+        "normalisation": normalising,
+        "began with": "https://x.y/z.npz",
+        "trained steps": "70",
+        "source": "net.ckpt",
+        "largest relative difference from the trained net": "1.3e-06",
+    }
+    assert rows["parameters"] == f"{sum(one.numel() for one in net.parameters()):,}"
+    assert body.index("## Use") < body.index("## Recipe") < body.index("## Data") < body.index("## Metrics")
+    assert body.count("Not stated in the weights.") == 2 and "## Classes" not in body
+
+
+def test_what_weights_do_not_say_is_not_made_up(tmp_path):
+    text = card(tmp_path)
+    for row in (
+        *("| window | 8 bits |", "| mean | (0.5, 0.5, 0.5) |", "| trained steps | not stated |"),
+        "| began with | random weights, or not stated |",
+    ):
+        assert row in text
+    assert text.count("Not stated in the weights.") == 3 and "probabilit" not in text
+    assert text.count("\n\n| | |\n|---|---|\n| variant | mu/8 |\n") == 1  # without which Markdown shows no table
+
+
+@pytest.mark.parametrize("to", ["onnx", "huggingface"])
+def test_a_net_without_a_head_gives_features(tmp_path, to):
+    write_card(build(NetConfig("mu/8"), 16, 0), Report("", ""), to, "mit", 0.0, tmp_path / "README.md")
+    text = (tmp_path / "README.md").read_text()
+    assert "pipeline_tag: image-feature-extraction" in text and "image-classification" not in text
+    assert text.partition("## Use")[2].partition("\n\n##")[0].endswith(NO_HEAD)
+
+
+@pytest.mark.parametrize(("length", "shown"), [(200, "x" * 200), (201, f"{'x' * 200} ... (201 characters)")])
+def test_a_long_value_is_cut_and_counted(tmp_path, length, shown):
+    assert card(tmp_path, ["x" * length]).endswith(f"## Classes\n\n0. {shown}\n")

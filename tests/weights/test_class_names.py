@@ -6,7 +6,7 @@ import pytest
 
 from datamodules.reading import synsets
 from vit_lightning.errors import InputError
-from vit_lightning.weights.class_names import check_equal, check_named, check_order
+from vit_lightning.weights.class_names import check_equal, check_named, check_order, distinct, numbers_of
 
 
 @pytest.mark.parametrize(
@@ -79,3 +79,51 @@ def test_one_word_of_each_synset_of_imagenet(label_set, part):
     ids = synsets.wnids(label_set)
     short = [synsets.words(one).split(", ")[part] for one in ids]
     assert check_order(synsets.names(ids), short) is None
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "numbers"),
+    [
+        (["c", "a"], ["a", "b", "c"], [2, 0]),
+        ([], ["a", "b"], []),
+        (["a", "x"], ["a", "b"], None),
+        (["b", "Tench"], ["tench, Tinca tinca", "a", "b"], [2, 0]),
+        (["A_b"], ["x", "a b"], [1]),
+        (["a", "a"], ["a", "b"], None),  # one class of the head for two of the data
+        (["a", "A"], ["a", "b"], None),
+        (["a"], ["a", "b", "a"], None),  # either
+        (["crane"], ["crane, bird", "crane, machine"], None),
+        (["crane, bird"], ["crane, bird", "crane, machine"], [0]),
+        (["crane, bird", "x"], ["x", "crane, bird", "crane, machine"], [1, 0]),
+        (["n00000001"], ["cat"], None),
+    ],
+)
+def test_each_of_the_data_s_classes_is_one_of_the_head_s(ours, theirs, numbers):
+    assert numbers_of(ours, theirs) == numbers
+
+
+@pytest.mark.parametrize(
+    ("names", "keys"),
+    [
+        ([], []),
+        (["b", "a"], ["b", "a"]),
+        (["a", "b", "a"], ["a (0)", "b", "a (2)"]),
+        (["a", "a", "a (0)"], ["a (0)", "a (1)", "a (0) (2)"]),
+    ],
+)
+def test_classes_of_one_name_get_their_numbers(names, keys):
+    assert distinct(names) == keys
+
+
+def test_only_ids_that_are_whole_names_are_ids():
+    """Of two sets with a common name, or of which both or neither are ids, the first difference is an error."""
+    for ours, theirs in (
+        (["n00000001", "n00000002"], ["n00000001", "cat"]),
+        (["n00000001", "n00000002"], ["n00000003", "n00000004"]),
+        (["n00000001 x", "b"], ["cat", "dog"]),
+    ):
+        with pytest.raises(InputError, match=r"class [01] is"):
+            check_order(ours, theirs)
+    for ours, theirs in ((["cat", "dog"], ["n00000001", "n00000002"]), (["n00000001"], ["cat"])):
+        said = check_order(ours, theirs) or ""
+        assert said.startswith(f"class 0 is {ours[0]!r} in the data and {theirs[0]!r} in the weights")

@@ -49,3 +49,40 @@ def test_every_fact_stands_in_its_own_place(channels):
     assert (plain["input"]["black"], plain["input"]["white"], plain["output"]["probabilities"]) == (0, 255, None)
     assert (plain["input"]["resize"], plain["input"]["resize_to"], plain["input"]["crop"]) == ("whole", [16, 16], None)
     assert plain["output"]["holds"] == "features" and "Resize the whole image to 16 x 16" in in_words(plain)
+
+
+@pytest.mark.parametrize(
+    ("channels", "colours"),
+    [(1, "grey"), (2, "bands, in the order of the training images"), (3, "RGB"), (4, "bands, in the order of the ")],
+)
+def test_what_never_changes_is_said_too(channels, colours):
+    net = build(NetConfig("mu/8", channels=channels), 16, 2)
+    told = interface_of(net, Report("", "", training={"recipe": {"loss": "softmax"}}), Augment())
+    given = told["input"]
+    assert given.pop("colours").startswith(colours)
+    assert given == {
+        "name": "images",
+        "type": "float32",
+        "axes": "b c y x",
+        "size": [16, 16],
+        "channels": channels,
+        "range": [0, 1],
+        "black": 0,
+        "white": 255,
+        "normalisation": "inside",
+        "resize": "whole",
+        "resize_to": [16, 16],
+        "crop": None,
+        "interpolation": "bilinear, antialiased",
+    }
+    assert told["output"] == {"name": "logits", "holds": "a logit for each class", "probabilities": "softmax"}
+    assert told["class_names"] == [] and told["net"] == vars(net.config)
+    words = in_words(told | {"input": given | {"colours": colours}})
+    assert "8-bit values are divided by 255. Resize" in words and "`images`, float32 `b c y x` in [0, 1]" in words
+    assert words.endswith("Do not normalise: mean and std are inside. It gives `logits`.")
+
+
+@pytest.mark.parametrize(("black", "white"), [(1, 255), (0, 254), (0, 4095)])
+def test_a_window_is_said_unless_it_is_that_of_8_bits(black, white):
+    told = interface_of(build(NetConfig("mu/8"), 16, 2), Report("", "", window=(black, white)), Augment())
+    assert f"; of more bits, {black} and {white} become 0 and 1, and values beyond are clipped." in in_words(told)

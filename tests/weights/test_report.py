@@ -65,3 +65,67 @@ def test_statistics_are_those_of_the_weights_up_to_how_they_are_written():
     for mean, std, name in (((0.485, 0.458, 0.406), None, "mean"), (None, (0.229, 0.224, 0.227), "std")):
         with pytest.raises(InputError, match=f"The weights expect {name}="):
             report.state_normalisation(mean, std, 3)
+
+
+@pytest.mark.parametrize(
+    ("channels", "mean", "std", "note"),
+    [
+        (1, (0.2,), (0.6,), "of 1 channel: mean (0.2) and std (0.6)"),
+        (2, (0.1, 0.2), (0.5, 0.6), "of 2 channels: mean (0.1, 0.2) and std (0.5, 0.6)"),
+        (3, (0.1, 0.2, 0.3), (0.5, 0.6, 0.7), None),
+        (
+            4,
+            (0.1, 0.2, 0.3, 0.1),
+            (0.5, 0.6, 0.7, 0.5),
+            "of 4 channels: mean (0.1, 0.2, 0.3, 0.1) and std (0.5, 0.6, 0.7, 0.5)",
+        ),
+        (7, (0.1, 0.2, 0.3) * 2 + (0.1,), (0.5, 0.6, 0.7) * 2 + (0.5,), "of 7 channels: mean (0.1, 0.2, 0.3, "),
+    ],
+)
+def test_statistics_follow_the_channels_as_the_kernel_does(channels, mean, std, note):
+    report = Report("", "", mean=(0.1, 0.2, 0.3), std=(0.5, 0.6, 0.7))
+    report.adapt_normalisation(channels)
+    assert report.mean == pytest.approx(mean) and report.std == pytest.approx(std)
+    assert len(report.notes) == (note is not None) and "".join(report.notes).startswith(note or "")
+    half = Report("", "", std=(0.5, 0.6, 0.7))
+    half.adapt_normalisation(channels)
+    assert half.mean is None and half.std == pytest.approx(std)
+    assert all(text.startswith(f"of {channels} channel") and "mean" not in text for text in half.notes)
+
+
+def test_statistics_may_be_a_thousandth_off_and_none_may_be_forgotten():
+    report = Report("", "")
+    report.state_normalisation(None, None, 3)
+    assert [note.partition(":")[0] for note in report.notes] == [
+        *("the file does not say the images' mean", "the file does not say the images' std"),
+    ]
+    assert all("0.5 per channel" in note for note in report.notes) and "--std states another" in report.notes[1]
+    known = Report("", "", mean=(0.5,), std=(0.5,))
+    known.state_normalisation((0.5009,), (0.4991,), 1)
+    assert (known.mean, known.std, known.notes) == ((0.5,), (0.5,), [])
+    for mean, std in (((0.5011,), None), (None, (0.4989,))):
+        with pytest.raises(InputError, match="The weights expect"):
+            known.state_normalisation(mean, std, 1)
+
+
+@pytest.mark.parametrize(
+    ("training", "loss"),
+    [
+        ({}, None),
+        ({"recipe": {}}, None),
+        ({"recipe": {"loss": "softmax"}}, "softmax"),
+        ({"recipe": {"loss": "sigmoid"}}, "sigmoid"),
+        ({"recipe": {"loss": "mine"}}, None),
+    ],
+)
+def test_only_a_known_loss_makes_probabilities(training, loss):
+    assert Report("", "", training=training).loss == loss
+
+
+def test_names_of_blocks_are_shown_once_and_the_rest_is_counted():
+    names = [f"blocks.{i}.{part}" for i in (0, 10) for part in "ab"] + ["layer1.0.x", "a/2/b", "v7", "end.3"]
+    report = Report("s", "l", dropped=dict.fromkeys(names, "why"))
+    assert str(report).splitlines()[2] == "  dropped  blocks.*.a, blocks.*.b, layer1.*.x and 3 more  why"
+    for count, shown in ((3, "x0, x1, x2"), (4, "x0, x1, x2 and 1 more")):
+        report = Report("s", "l", missing={f"x{i}": "w" for i in range(count)})
+        assert str(report).splitlines()[2].split("  ")[2:] == [shown, "w"]

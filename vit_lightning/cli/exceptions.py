@@ -54,7 +54,7 @@ WORKER_CAUSES = {
     str(UNSENT): f"it could not pass on a batch; {SHARE_MORE}",
 }
 """Why a loader's worker ends by a signal, or with a status of ours."""
-UNSHARED = re.compile(r"unable to \w+ (?:shared memory\S* for )?file </torch_[^>]*>: ([^\n(]*\w)")
+UNSHARED = re.compile(r"unable to [^<>\n]*</torch_[^>]*>[^:\n]*: ([^\n(]*\w)")
 """What torch says where a batch finds no place in shared memory."""
 WORKER_FAILED = "--data.num_workers 0 shows where"
 unheard: list[str] = []

@@ -1,0 +1,147 @@
+"""What a checkpoint or weights say stands where the data leave it open: the head's classes, and the images' size."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from vit_lightning.cli import precedence
+from vit_lightning.cli.precedence import READ, read_facts, take_facts_of_weights, take_whole_head
+from vit_lightning.errors import InputError
+
+NET = ["cat", "dog", "bird"]
+
+
+def model(weights: str | None = None, **hparams: object) -> SimpleNamespace:
+    held = {"num_classes": 2, "image_size": None, "weights_raw": True} | hparams
+    return SimpleNamespace(weights=weights, hparams=held, chosen="config", class_names=["own"])
+
+
+def trained(names: list[str], classes: int) -> dict:
+    return {"class_names": names, "hyper_parameters": {"num_classes": classes}}
+
+
+def head_of(ours: list[str], facts: dict, net: SimpleNamespace | None = None) -> tuple[int, list[str]]:
+    net = net or model()
+    take_whole_head(net, SimpleNamespace(class_names=ours), facts)
+    return net.hparams["num_classes"], getattr(net, "class_names", ["own"])
+
+
+KEPT = (2, ["own"])
+
+
+@pytest.mark.parametrize("ours", [["bird", "cat"], ["Dog"]])
+def test_data_with_some_of_the_classes_are_scored_by_the_whole_head(ours):
+    assert head_of(ours, trained(NET, 3)) == (3, NET)
+
+
+@pytest.mark.parametrize(
+    ("ours", "facts"),
+    [
+        (["a", "b", "c"], trained(NET, 3)),  # as many: their order is looked at elsewhere
+        (["a", "b", "c", "d"], trained(NET, 3)),
+        ([], trained(NET, 3)),
+        (["cat"], trained([], 3)),
+        (["cat"], trained(NET, 4)),  # names that are not the head's
+        (["cat"], {}),
+    ],
+)
+def test_other_heads_are_left(ours, facts):
+    assert head_of(ours, facts) == KEPT
+
+
+def test_a_model_without_names_is_left():
+    net = model()
+    del net.class_names
+    assert head_of(["cat"], trained(NET, 3), net) == KEPT
+
+
+@pytest.mark.parametrize("ours", [["cat", "fish"], ["fish"]])
+def test_a_class_that_the_net_lacks_is_named(ours):
+    said = (
+        rf"^the data has {len(ours)} classes, the net 3, and 'fish' is none of these, or one of two.*--data\.class_map"
+    )
+    with pytest.raises(InputError, match=said):
+        head_of(ours, trained(NET, 3))
+    with pytest.raises(InputError, match="'brid' is none of these, or one of two; did you mean bird"):
+        head_of(["cat", "brid"], trained(NET, 3))
+
+
+def test_two_folders_of_one_class_name_the_first():
+    with pytest.raises(InputError, match="and 'cat' is none of these"):
+        head_of(["cat", "Cat"], trained(NET, 3))
+
+
+def test_weights_are_asked_where_no_checkpoint_is(monkeypatch):
+    asked: list[tuple] = []
+
+    def opened(*words: object) -> SimpleNamespace:
+        asked.append(words)
+        return SimpleNamespace(class_names=NET, num_classes=3, image_size=(8, 16))
+
+    monkeypatch.setattr(precedence, "open_weights", opened)
+    assert head_of(["cat"], {}, model("x.npz")) == (3, NET)
+    assert head_of([], {}, model("x.npz")) == KEPT
+    assert asked == [("x.npz", True, "config")]
+    for given, taken in (
+        ({"num_classes": None}, {"num_classes": 3, "image_size": (8, 16)}),
+        ({"num_classes": 5}, {"num_classes": 5, "image_size": (8, 16)}),
+        ({"num_classes": None, "image_size": 4}, {"num_classes": 3, "image_size": 4}),
+        ({"num_classes": 5, "image_size": 4}, {"num_classes": 5, "image_size": 4}),
+    ):
+        net = model("x.npz", **given)
+        take_facts_of_weights(net)
+        assert net.hparams == taken | {"weights_raw": True}
+    assert len(asked) == 4  # only where something is open
+    net = model(None, num_classes=None)
+    take_facts_of_weights(net)
+    assert net.hparams["num_classes"] is None
+
+
+# What stands for facts, and whose classes are taken ------------------------------------------------------------------
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(**facts: object):
+        torch.save({"state_dict": {}, "pytorch-lightning_version": "2.6.0"} | facts, tmp_path / "x.ckpt")
+        return tmp_path / "x.ckpt"
+
+    return write
+
+
+def test_a_converted_checkpoint_begins_at_step_0_of_the_default_model():
+    assert READ == {
+        "hyper_parameters": {},
+        "global_step": 0,
+        "model": "vit_lightning.classifier.Classifier",
+        "precision": "",
+        "class_names": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("packages", "named", "taken"),
+    [({"pkg"}, (), True), (set(), ("pkg.sub.Model",), True), ({"sub", "pkg.sub"}, (), False), (set(), ("pkg",), False)],
+)
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_class_is_that_of_an_installed_plug_in_or_of_the_person(written, monkeypatch, packages, named, taken, inside):
+    monkeypatch.setattr(precedence, "plugin_packages", lambda: packages)
+    monkeypatch.setattr(precedence, "check_checkpoint", lambda path, content, is_ours: None)
+    held = {"hyper_parameters": {"head": [{"class_path": "pkg.sub.Model"}]}} if inside else {"model": "pkg.sub.Model"}
+    if taken:
+        read_facts(written(**held), named)
+    else:
+        with pytest.raises(InputError, match=r"names the class 'pkg\.sub\.Model', whose code would run; if you trust"):
+            read_facts(written(**held), named)
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_only_a_run_that_goes_on_needs_a_state(written, monkeypatch, goes_on):
+    asked: list[tuple] = []
+    monkeypatch.setattr(precedence, "check_checkpoint", lambda path, content, is_ours: asked.append(("net", is_ours)))
+    monkeypatch.setattr(
+        precedence, "check_state", lambda path, content, is_ours, is_sharded: asked.append((is_ours, is_sharded))
+    )
+    read_facts(written(), goes_on=goes_on)
+    assert asked == [("net", True)] + [(True, False)] * goes_on
