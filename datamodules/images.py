@@ -77,7 +77,8 @@ class Images(ImageDataModule):
 
     def setup(self, stage: str) -> None:
         if stage != "predict":
-            raise InputError(f"Images have no labels, which {stage} needs; they serve predict alone")
+            verb = str(getattr(stage, "value", stage))  # Lightning hands over a member of its TrainerFn
+            raise InputError(f"Images have no labels, which {verb} needs; they serve predict alone")
         if self.image_size is None:
             self.image_size = self.trainer.lightning_module.hparams.image_size
         root = self.root or Path()

@@ -86,6 +86,19 @@ def test_an_ensemble_is_scored_beside_each_of_its_members(nets, flip):
     assert rows(again.out) == rows(done.out), again.err
 
 
+def test_two_processes_score_an_ensemble_and_flips_as_one_does(nets, together):
+    """31 images: no batch and no number of processes divides them."""
+    for words in (("0.ckpt", "1.ckpt", "2.ckpt"), ("1.ckpt",)):
+        line = ("test", *words, *WORDS, "--model.flip", "true")
+        alone = nets(*line)
+        assert alone.code == 0, alone.err
+        both = together(*line, "--trainer.devices", 2, "--trainer.strategy", "ddp")
+        assert len(rows(alone.out)) == len(words) + 1
+        assert rows(both) == rows(alone.out), both
+        gain = next(line for line in alone.out.splitlines() if "points of top-1 from its best member" in line)
+        assert gain in both
+
+
 def test_a_flip_is_scored_beside_the_net_without_it(nets):
     done = nets("test", "1.ckpt", *WORDS, "--model.flip", "true")
     assert done.code == 0, done.err

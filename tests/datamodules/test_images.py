@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from lightning.pytorch.trainer.states import TrainerFn
 from PIL import Image
 
 from datamodules.images import Images
@@ -104,8 +105,9 @@ def test_nothing_found(folder, files, message):
 
 
 def test_predict_alone(folder):
-    with pytest.raises(InputError, match="Images have no labels, which fit needs"):
-        Images("photos").setup("fit")
+    for stage in ("fit", TrainerFn.FITTING):  # which Lightning hands over
+        with pytest.raises(InputError, match="Images have no labels, which fit needs"):
+            Images("photos").setup(stage)
 
 
 def test_a_text_file_lists_images(tmp_path):

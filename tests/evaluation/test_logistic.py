@@ -6,6 +6,7 @@ import torch
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
+from tests.probe_speed import made
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation import logistic
 
@@ -131,3 +132,37 @@ def test_of_equal_scores_the_least_strength_is_chosen():
     scores = {float(line.split()[1][:-1]): float(line.split()[2]) for line in said}
     best = [strength for strength, score in scores.items() if score == 100]
     assert len(best) > 2 and found.strength == pytest.approx(min(best), rel=0.01)
+
+
+def test_the_objective_is_evaluated_seldom(monkeypatch):
+    """What time the choice and the last fit take: torch's L-BFGS asked 200 times for these features."""
+    monkeypatch.setattr(logistic, "WORK", 0)
+    asked: list[int] = []
+    loss = logistic.Problem._loss
+
+    def counted(self, weights, bias):
+        asked.append(len(self.x))
+        return loss(self, weights, bias)
+
+    monkeypatch.setattr(logistic.Problem, "_loss", counted)
+    train = made(1600, 40, 48, 1)
+    assert logistic.fit_chosen(train.features, train.labels, 40).strength == 1
+    assert len(asked) < 130
+
+
+def test_the_last_fit_answers_as_one_that_goes_on_to_the_end():
+    train, test = made(2000, 40, 48, 1), made(4000, 40, 48, 2)
+    found = logistic.fit_chosen(train.features, train.labels, 40)
+    whole = logistic.fit(train.features, train.labels, 40, found.strength)
+    assert abs(found.top1(test.features, test.labels) - whole.top1(test.features, test.labels)) <= 0.002
+    ours, theirs = (each.scores(test.features).argmax(1) for each in (found, whole))
+    assert float((ours != theirs).float().mean()) <= 0.005
+
+
+def test_classes_that_overlap_score_within_a_tenth_of_a_point_of_scikit_learns():
+    """Features as ImageNet's are made of in `tests.probe_speed`, of fewer classes."""
+    train, test = made(1500, 30, 32, 1), made(3000, 30, 32, 2)
+    found = logistic.fit_chosen(train.features, train.labels, 30)
+    x, asked = standardised(train.features.numpy(), test.features.numpy())
+    theirs = LogisticRegression(C=found.strength, max_iter=5000, tol=1e-6).fit(x, train.labels)
+    assert abs(found.top1(test.features, test.labels) - theirs.score(asked, test.labels)) <= 0.001

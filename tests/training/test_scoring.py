@@ -47,6 +47,19 @@ class Known(ImageDataModule):
         self.val_set = self.test_set = list(zip(images, labels))
 
 
+class Beside(Known):
+    """The same images, and beside them those from number 14 on: 23, of other labels; as ReaL has them, of several."""
+
+    def setup(self, stage):
+        super().setup(stage)
+        known, later = torch.load("known.pt"), self.test_set[14:]
+        night = [(image, known["night"][place].item()) for place, (image, _) in enumerate(later)]
+        pairs = torch.tensor([[label % 5, 6] for _, label in later if label >= 0])
+        several = torch.zeros(len(pairs), 7).scatter_(1, pairs, 1)
+        real = [(image, shares) for (image, _), shares in zip((one for one in later if one[1] >= 0), several)]
+        self.further_sets = {{"night": night, "real": real}}
+
+
 class Reader(Classifier):
     def forward(self, images):
         return torch.load("known.pt")["logits"][images[:, 0, 0, 0].long()]
@@ -71,7 +84,8 @@ def known(tmp_path: Path, monkeypatch) -> dict[str, torch.Tensor]:
     several = (torch.rand(IMAGES, CLASSES, generator=random) < 0.3).float()
     several[:, 5] = 0
     labels[[4, 36]], several[[4, 36]] = -100, -100
-    found = {"logits": logits, "labels": labels, "several": several}
+    night = torch.where(torch.arange(IMAGES) % 5 == 0, -100, torch.randint(0, CLASSES, (IMAGES,), generator=random))
+    found = {"logits": logits, "labels": labels, "several": several, "night": night[14:]}
     torch.save(found, "known.pt")
     return found
 
@@ -127,6 +141,26 @@ def test_scores_of_one_label_are_scikit_learns_on_one_process_and_two(app, toget
             assert found.keys() == expected.keys() | {"loss"}
             for name, value in expected.items():
                 assert found[name] == pytest.approx(value, abs=1e-6), name
+
+
+def test_further_sets_have_every_score_on_one_process_and_two(app, together, known):
+    checkpoint()
+    expected = one_label(known, "softmax")
+    night = one_label({"logits": known["logits"][14:], "labels": known["night"]}, "softmax")
+    expected |= {"night" if name == "top1" else f"night/{name}": value for name, value in night.items()}
+    words = ("test", "--data", "known_set.Beside", *WORDS[2:])
+    single = app(*words, "one")
+    assert single.code == 0, single.err
+    assert "sync_dist" not in together(*words, "two", *DDP)
+    for found in (scored("one", "test"), scored("two", "test")):
+        assert found.keys() == expected.keys() | {"loss", "night/loss", "real"}
+        for name, value in expected.items():
+            assert found[name] == pytest.approx(value, abs=1e-6), name
+    assert scored("one", "test")["night/loss"] == pytest.approx(scored("two", "test")["night/loss"], abs=1e-6)
+    row = next(line for line in single.out.splitlines() if line.startswith("night"))
+    assert row.count("%") == 5 and f"{100 * night['macro_f1']:.2f} %" in row
+    real = next(line for line in single.out.splitlines() if line.startswith("ReaL labels"))
+    assert real.count("%") == 1  # its images have several labels, and the net chooses one
 
 
 def test_tables_by_class_are_scikit_learns_on_one_process_and_two(app, together, known):

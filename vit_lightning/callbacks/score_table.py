@@ -15,7 +15,7 @@ from rich.table import Table
 from vit_lightning.callbacks.class_tables import ClassTables
 from vit_lightning.callbacks.figures import has_several_labels, speed
 from vit_lightning.classifier import Classifier
-from vit_lightning.evaluation.scores import SCORES, score_of
+from vit_lightning.evaluation.scores import SCORES, of_set, score_of
 from vit_lightning.terminal import console, duration, near, number, report
 from vit_lightning.training.recipe import RecipeModel
 
@@ -125,7 +125,7 @@ def score_table(
         name: What a person calls the set.
         values: The scores, by the last part of their names.
         counted: Images that have a label, by score.
-        further: Names of the further sets, whose score is their top-1 accuracy.
+        further: Names of the further sets; their top-1 accuracy has that name, and other scores begin with it.
         several: Whether images have several labels.
         members: What each net of an ensemble is called, by the name of its score, its top-1 accuracy.
     """
@@ -134,9 +134,9 @@ def score_table(
     cells = [SCORES[key].said(values[key]) for key in main]
     shown.add_row(name, f"{counted[main[0]]:,}" if main else "", *cells)
     for key in (key for key in (*members, *further) if key in values):
-        score, top1 = score_of(key), SCORES["top1"]
+        score, names = score_of(key), {column: of_set(key, column) for column in main}
         called = f"  {members[key]}" if key in members else score.short if score else key
-        cells = [top1.said(values[key]) if column == "top1" else "" for column in main]
+        cells = [SCORES[column].said(values[own]) if own in values else "" for column, own in names.items()]
         shown.add_row(called, f"{counted[key]:,}", *cells)
     return shown
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation.arrays import Array, as_classes, as_features, as_labels, chunks, whole_products
+from vit_lightning.evaluation.lbfgs import minimise
 
 STRENGTHS = tuple(10.0**power for power in range(-6, 5))
 """Each C that is tried: from 1e-6, where the prior rules, to 1e4; then those halfway to the best one's neighbours."""
@@ -24,14 +25,18 @@ HELD_OUT = 0.2
 """Share of every class's training images on which C is chosen."""
 PATIENCE = 2
 """Steps of C that better neither score nor loss, after which no greater one is tried."""
-
-
-CLOSE = 1e-5
-"""Largest entry of the gradient of the mean loss, by the preconditioned weights and times the root of k, at the end."""
+CLEARLY = 1.0
+"""Standard errors by which a score must fall for one step to be enough, once it has risen as far."""
 STEPS = 200
 """Steps of a fit, at most."""
-FEW_STEPS = 20
+SETTLED = 1e-8
+"""A fit has ended when steps lower its objective by a smaller share. Below it, fp32 rounds."""
+SETTLED_ENOUGH = 1e-6
+"""The same of the last fit. About one test image in 1,000 would change its class after it."""
+FEW_STEPS = 15
 """Steps, at least, of the fits that only choose C; each begins where the one before ended."""
+SETTLED_FOR_CHOICE = 1e-5
+"""Such a fit has ended when steps lower its objective by a smaller share."""
 WORK = 2 * 10**11
 """Steps times images times features times classes that such a fit may take beyond that."""
 
@@ -122,9 +127,9 @@ def fit_chosen(
 ) -> Regression:
     """Choose C on held-out training images, then fit on all of them.
 
-    C rises from the least until neither score nor loss has become better for `PATIENCE` steps: where the prior rules,
-    the loss alone does. Then come the geometric means of the best C and its neighbours. Of equal scores, the least C is
-    chosen.
+    C rises from the least until neither score nor loss has become better for `PATIENCE` steps; where the prior rules,
+    the loss alone does. It rises no further either once the score has risen clearly and fallen as clearly. Then come
+    the geometric means of the best C and its neighbours. Of equal scores, the least C is chosen.
 
     Args:
         features: of the training images `(n, d)`.
@@ -151,7 +156,7 @@ def fit_chosen(
     tried: dict[float, Trial] = {}
 
     def attempt(strength: float, start: Found | None) -> Trial:
-        found = problem.solve(strength, start, steps)
+        found = problem.solve(strength, start, steps, SETTLED_FOR_CHOICE)
         tried[strength] = trial = Trial(found, *found.with_standard(standard).judged(asked, wanted))
         report(f"C {strength:.3g}: {100 * trial.top1:.2f} % of {len(wanted):,} held-out images")
         return trial
@@ -165,14 +170,16 @@ def fit_chosen(
         last = attempt(strength, last and last.found)
         without = 0 if last.top1 > top1 or last.loss < loss else without + 1
         top1, loss = max(top1, last.top1), min(loss, last.loss)
-        if without == PATIENCE:
+        clear = CLEARLY * math.sqrt(top1 * (1 - top1) / len(wanted))
+        if without == PATIENCE or max(last.top1, tried[ladder[0]].top1) < top1 - clear:
             break
     place, coarse = ladder.index(best()), best()
     for neighbour in ladder[max(0, place - 1) : place + 2]:
         if neighbour != coarse:
             attempt(math.sqrt(coarse * neighbour), tried[coarse].found)
     chosen, standard = tried[best()].found, Standard.of(features)
-    return Problem(standard(features), labels, num_classes).solve(chosen.strength, chosen).with_standard(standard)
+    whole = Problem(standard(features), labels, num_classes)
+    return whole.solve(chosen.strength, chosen, settled=SETTLED_ENOUGH).with_standard(standard)
 
 
 def hold_out(labels: Array, share: float = HELD_OUT, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -232,9 +239,8 @@ class Problem:
         self.x, self.labels, self.num_classes = x, labels, num_classes
         with whole_products():
             self.values, self.vectors = torch.linalg.eigh((x.T @ x).double() / len(x))
-        self.evaluations = 0
 
-    def solve(self, strength: float, start: Found | None = None, steps: int = STEPS) -> Found:
+    def solve(self, strength: float, start: Found | None = None, steps: int = STEPS, settled: float = SETTLED) -> Found:
         """Return the solution for C, from that for another C where one is given."""
         d, k, n = self.x.shape[1], self.num_classes, len(self.x)
         decay = 1 / (strength * n)
@@ -244,32 +250,20 @@ class Problem:
         if start is not None:
             flat[:-1] = ((self.vectors * curvature).float().T @ start.weights).to(flat)
             flat[-1] = start.bias * k**-0.5
-        flat.requires_grad_()
-        optimizer = torch.optim.LBFGS(
-            [flat],
-            max_iter=steps,
-            max_eval=2 * steps,
-            tolerance_grad=CLOSE / math.sqrt(k),
-            tolerance_change=1e-9,
-            line_search_fn="strong_wolfe",
-            history_size=10,
-        )
 
-        def closure() -> Tensor:
-            weights, bias = to_weights @ flat[:-1].detach(), flat[-1].detach() * k**0.5
+        def objective(flat: Tensor) -> tuple[float, Tensor]:
+            weights, bias = to_weights @ flat[:-1], flat[-1] * k**0.5
             loss, gradient, bias_gradient = self._loss(weights, bias)
             loss = loss + decay / 2 * weights.double().square().sum()
             gradient = to_weights.T @ (gradient + decay * weights)
-            flat.grad = torch.cat([gradient, bias_gradient[None] * k**0.5])
-            return loss
+            return float(loss), torch.cat([gradient, bias_gradient[None] * k**0.5])
 
         with whole_products():
-            optimizer.step(closure)
-            return Found(to_weights @ flat[:-1].detach(), flat[-1].detach() * k**0.5, strength)
+            flat = minimise(objective, flat, steps, settled)
+            return Found(to_weights @ flat[:-1], flat[-1] * k**0.5, strength)
 
     def _loss(self, weights: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the mean cross-entropy and its gradients by weights and bias."""
-        self.evaluations += 1
         n = len(self.x)
         total, gradient = bias.new_zeros((), dtype=torch.float64), torch.zeros_like(weights)
         bias_gradient = torch.zeros_like(bias)

@@ -20,7 +20,7 @@ class Score:
     """What a person reads in a figure."""
     needs: Literal["targets", "labels", "one label", "several labels", "further set", "features"]
     """What the data must hold: what the loss compares with, classes, images of one class each or of several, or a set
-    beside the split (`--data.also`), of which the score is the top-1 accuracy; or training images, to whose features
+    beside the split (`--data.also`), whose top-1 accuracy has its name; or training images, to whose features
     the callback FewShot fits a probe."""
     short: str
     """What a person reads in a line or a table."""
@@ -88,6 +88,11 @@ MAIN_METRICS = ("test/top1", "val/top1", "val/loss")
 def score_of(metric: str) -> Score | None:
     """Return the score that a metric such as val/top1 logs; None for one of which the table knows nothing."""
     return SCORES.get(metric.rpartition("/")[2])
+
+
+def of_set(name: str, score: str) -> str:
+    """Return how the score of a further set is called behind test/ and val/: its top-1 accuracy has the set's name."""
+    return name if score == "top1" else f"{name}/{score}"
 
 
 def best_value(metric: str, values: Iterable[float]) -> float:

@@ -156,14 +156,15 @@ class RecipeModel(NetModel):
 
     def _check_scores(self, split: str, name: str, loaders: Any, batches: list[int | float]) -> None:
         """Refuse scores that are no number, and say once how many images have a label where not all have one."""
-        further = [score for score in self.scores[split] if score in self.further_sets]
-        own = {score: metric for score, metric in self.scores[split].items() if score not in further}
-        groups = [(name, own), *((score, {score: self.scores[split][score]}) for score in further)]
+        groups: dict[str, dict[str, Any]] = {"": {}, **{called: {} for called in self.further_sets}}
+        for score, metric in self.scores[split].items():
+            called = score.partition("/")[0]
+            groups[called if called in self.further_sets else ""][score] = metric
         loaders = loaders if isinstance(loaders, list) else [loaders]
-        for (called, scores), loader, count in zip(groups, loaders, batches, strict=False):
+        for (called, scores), loader, count in zip(groups.items(), loaders, batches, strict=False):
             images = _images(loader, count, self.trainer.world_size)
             named = {f"{split}/{score}": metric for score, metric in scores.items()}
-            said = check_scores(named, called, images, whole=not self.trainer.sanity_checking)
+            said = check_scores(named, called or name, images, whole=not self.trainer.sanity_checking)
             if said and said not in self._said:
                 self._said.add(said)
                 rank_zero_info(said)

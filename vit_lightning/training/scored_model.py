@@ -9,12 +9,15 @@ from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor, nn
 
 from vit_lightning.contracts import ImageData
-from vit_lightning.evaluation.scores import scores_with
+from vit_lightning.evaluation.scores import of_set, scores_with
 from vit_lightning.training.members import Answering
 from vit_lightning.training.metrics import WeightedMean, split_metrics
 from vit_lightning.training.recipe import RecipeModel
 from vit_lightning.training.scored_classes import ScoredClasses, parts_of
 from vit_lightning.training.scoring import SplitScores, monitored_names, possible_names
+
+MEANS = ("loss", "top1", "top5")
+"""Scores that are means over a set's images."""
 
 
 class ScoredModel(RecipeModel):
@@ -31,6 +34,8 @@ class ScoredModel(RecipeModel):
         """Make the metrics; a label is predicted above a probability of `threshold`, for images of several."""
         self.scores = split_metrics(scores_with("targets", "labels"))
         self.split_scores = nn.ModuleDict({split: SplitScores(threshold) for split in self.scores})
+        self.further_scores = nn.ModuleDict({split: nn.ModuleDict() for split in self.scores})
+        """The same of the data's further sets, by split and name of the set."""
         self.scored_classes: dict[tuple[str, int], ScoredClasses] = {}
         self.answering = Answering(self)
 
@@ -53,12 +58,16 @@ class ScoredModel(RecipeModel):
         known = self.scored_names("test")
         self.scored_classes = parts_of(data, self.further_sets, known, len(known) or self.hparams.num_classes)
         self.answering.prepare(fits)
-        for scores in self.scores.values():
-            names_of_sets = (*self.further_sets, *self.answering.names)
-            scores.update({name: WeightedMean() for name in names_of_sets if name not in scores})
+        means = [of_set(name, score) for name in self.further_sets for score in MEANS]
+        for split, scores in self.scores.items():
+            scores.update({name: WeightedMean() for name in (*means, *self.answering.names) if name not in scores})
+            further, threshold = self.further_scores[split], self.split_scores[split].threshold
+            further.update({name: SplitScores(threshold) for name in self.further_sets if name not in further})
         monitored = monitored_names(getattr(self.trainer, "callbacks", ())) if fits else ()
-        for split_scores in self.split_scores.values():  # a ranking of classes that compete is not wanted unasked
-            split_scores.want(self.hparams.scores, monitored, costly=not fits and self.hparams.loss == "sigmoid")
+        costly = not fits and self.hparams.loss == "sigmoid"  # a ranking of classes that compete is not wanted unasked
+        for split in self.scores:
+            for split_scores in (self.split_scores[split], *self.further_scores[split].values()):
+                split_scores.want(self.hparams.scores, monitored, costly)
 
     @abstractmethod
     def loss(self, logits: Tensor, labels: Tensor, smoothing: float = 0.0, reduction: str = "mean") -> Tensor:
@@ -97,27 +106,30 @@ class ScoredModel(RecipeModel):
     def _evaluate(self, split: str, images: Tensor, labels: Tensor, number: int = 0) -> None:
         """Update the exact, unsmoothed scores; a record whose label is negative is padding and counts nothing.
 
-        Of the data's further sets, whose numbers begin at 1, the score is the top-1 accuracy.
+        The data's further sets have the numbers from 1 on. They have the same scores, under their names; where their
+        labels are of another kind than the split's, as ReaL's are, the top-1 accuracy alone.
         """
         logits, alone = self.answering(images)
         if (part := self.scored_classes.get((split, number))) is not None:
             logits, alone = part.logits(logits), [part.logits(each) for each in alone]
             labels = part.labels(labels)
-        scores = self.scores[split]
+        scores, called = self.scores[split], self.further_sets[number - 1] if number else None
         valid = (labels if labels.ndim == 1 else labels[:, 0]) >= 0
         labels = labels.clamp(min=0)
         weight = valid.float()
         ranked = logits.topk(min(5, logits.shape[-1]), dim=-1).indices
         hits = ranked == labels[:, None] if labels.ndim == 1 else labels.gather(1, ranked) > 0.5
-        if number:
-            values = {self.further_sets[number - 1]: hits[:, 0].float()}
-        else:
+        values = {"top1": hits[:, 0].float()}
+        if called is None or self.split_scores[split].several == (labels.ndim == 2):
             losses = self.loss(logits, labels, reduction="none")
-            values = {"loss": losses, "top1": hits[:, 0].float(), "top5": hits.any(-1).float()}
-            self.split_scores[split].update(logits, labels, valid, ranked[:, 0], self.hparams.loss == "sigmoid")
-            for name, each in zip(self.answering.names, alone, strict=False):
-                best = each.argmax(-1)
-                values[name] = (best == labels if labels.ndim == 1 else _picked(labels, best) > 0.5).float()
+            values = {"loss": losses, **values, "top5": hits.any(-1).float()}
+            summing = self.split_scores[split] if called is None else self.further_scores[split][called]
+            summing.update(logits, labels, valid, ranked[:, 0], self.hparams.loss == "sigmoid")
+        if called is not None:
+            values = {of_set(called, name): value for name, value in values.items()}
+        for name, each in zip(self.answering.names if called is None else (), alone, strict=False):
+            best = each.argmax(-1)
+            values[name] = (best == labels if labels.ndim == 1 else _picked(labels, best) > 0.5).float()
         for name, value in values.items():
             scores[name].update(value, weight)
             shown, metric = name == "top1", scores[name]
@@ -125,11 +137,15 @@ class ScoredModel(RecipeModel):
 
     def on_validation_epoch_start(self) -> None:
         self.answering.begin()
-        self.split_scores["val"].begin()
+        self._begin_scores("val")
 
     def on_test_epoch_start(self) -> None:
         self.answering.begin()
-        self.split_scores["test"].begin()
+        self._begin_scores("test")
+
+    def _begin_scores(self, split: str) -> None:
+        for scores in (self.split_scores[split], *self.further_scores[split].values()):
+            scores.begin()
 
     def on_predict_start(self) -> None:
         self.answering.begin()
@@ -146,26 +162,40 @@ class ScoredModel(RecipeModel):
     def _log_split_scores(self, split: str, called: str) -> None:
         """Log the scores that are no means over images, and note what they leave out; a fit says it if asked for."""
         scores: SplitScores = self.split_scores[split]
-        if (summed := scores.sum_up()) is None:
+        if not self._log_summed(scores, split):
             return
-        for name, value in summed.values.items():
-            shown = name in scores.monitored or (name == "macro_f1" and bool(scores.several))
-            logged = torch.tensor(value, dtype=torch.float32, device=self.device)
-            # All processes have the value; Lightning warns of one that it does not reduce, and a mean would round.
-            self.log(f"{split}/{name}", logged, shown, sync_dist=True, reduce_fx="max")
         part = self.scored_classes.get((split, 0)) or self.shifted
         beside = self.answering.beside_best_member(split)
         scores.notes = [*beside, *([str(part)] if part else []), *scores.explain(called)]
+        for number, (name, further) in enumerate(self.further_scores[split].items(), 1):
+            if self._log_summed(further, of_set(split, name)):
+                scored_on = self.scored_classes.get((split, number))
+                found = [*([str(scored_on)] if scored_on else []), *further.explain(name)]
+                scores.notes += [f"{name}: {said}" for said in found]
         for said in scores.notes if scores.required and self.trainer.state.fn == "fit" else ():
             if said not in self._said:
                 self._said.add(said)
                 rank_zero_info(said)
 
+    def _log_summed(self, scores: SplitScores, prefix: str) -> bool:
+        """Log those of one set; return whether it had images."""
+        if (summed := scores.sum_up()) is None:
+            return False
+        for name, value in summed.values.items():
+            shown = prefix in self.scores and (
+                name in scores.monitored or (name == "macro_f1" and bool(scores.several))
+            )
+            logged = torch.tensor(value, dtype=torch.float32, device=self.device)
+            # All processes have the value; Lightning warns of one that it does not reduce, and a mean would round.
+            self.log(f"{prefix}/{name}", logged, shown, sync_dist=True, reduce_fx="max")
+        return True
+
     @property
     def score_names(self) -> list[str]:
         """Names of the scores that are logged of each split, or can be: which ones, the first labels tell."""
         own, several = list(self.scores["val"]), self.split_scores["val"].several
-        return own + (possible_names() if several is None else self.split_scores["val"].names(several))
+        summed = possible_names() if several is None else self.split_scores["val"].names(several)
+        return own + summed + [f"{name}/{score}" for name in self.further_sets for score in summed]
 
 
 def _picked(labels: Tensor, classes: Tensor) -> Tensor:

@@ -241,6 +241,7 @@ def test_validation_images_stand_in_for_test_images(app):
         (("--shots", "[1,5,6]"), "--shots 6 is more than the 5 training images of class 0; give --shots [1,5],"),
         (("--shots", "[9]"), "--shots 9 is more than the 5 training images of class 0; give --shots of 5 or less,"),
         (("--neighbours", "[3,16]"), "--neighbours 16 is more than the 15 training images; give --neighbours [3],"),
+        (("--data.train", "012"), "no class has two training images, one of which logistic regression holds out"),
         (("--data.train", "01010"), "the training images lack 1 of 3 classes: 2; give data with all of them"),
         (("--data.test", "0010"), "the test images lack 1 of 3 classes: 2"),
         (("--data.train", "11111"), "the training images are of one class alone"),

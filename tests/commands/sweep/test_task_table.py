@@ -155,6 +155,27 @@ def test_splits_are_those_of_the_runs(tmp_path):
     assert split_facts(plan, [], found, tmp_path / "none") == {"dtd": {}, "pets": {}, "dmlab": {}}
 
 
+def test_the_validation_images_are_those_that_chose(tmp_path):
+    """With nothing held out, ImageNet's runs would validate on the official images, which are tested."""
+    choose = "choose: {by: val/top1, over: {--rate: [1, 2]}}\nover:"
+    plan = read(tmp_path, PLAN.replace("over:", choose, 1))
+    first, second = plan.choice.plan.cells[0], plan.cells[0]
+    for cell, images in (
+        (first, {"train": 90, "val": 10, "test": 50}),
+        (second, {"train": 100, "val": 50, "test": 50}),
+    ):
+        folder = tmp_path / cell.place / "tuned" / "0"
+        folder.mkdir(parents=True)
+        (folder / "splits.json").write_text(json.dumps({split: {"images": n} for split, n in images.items()}))
+    splits = split_facts(plan, [SweepRow(first, {}, [], {})], [SweepRow(second, {}, [], {})], tmp_path)
+    assert {name: facts["images"] for name, facts in splits["dtd"].items()} == {
+        "choose": 90,
+        "val": 10,
+        "test": 50,
+        "train": 100,
+    }
+
+
 def test_bars_stand_in_groups_with_a_bar_per_net(tmp_path, monkeypatch):
     matplotlib = pytest.importorskip("matplotlib.figure")
     kept, whole = [], matplotlib.Figure.savefig

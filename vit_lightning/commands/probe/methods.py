@@ -69,6 +69,11 @@ class Probes:
                 f"--shots {max(self.shots)} is more than the {least} training images of class {name}; "
                 f"{_possible('shots', self.shots, least)} or leave fewshot out of --probes"
             )
+        if "logistic" in self.chosen and int(own.max()) < 2:
+            raise InputError(
+                "no class has two training images, one of which logistic regression holds out to choose its C; give "
+                "more images, or leave logistic out of --probes"
+            )
         if "knn" in self.chosen and max(self.neighbours) > images:
             raise InputError(
                 f"--neighbours {max(self.neighbours)} is more than the {images} training images; "

@@ -112,14 +112,18 @@ def split_facts(plan: SweepPlan, first: list[SweepRow], second: list[SweepRow], 
         runs: Folder of the runs.
 
     Returns:
-        Facts by task and split; None where the runs of a task differ in a split.
+        Facts by task and split; None where the runs of a task differ in a split. Where a setting was chosen, `val` is
+        what it was chosen on, whatever the later runs, which hold nothing out, would validate on.
     """
     found: dict[str, Splits] = {}
     for row in [*first, *second]:
         task = found.setdefault(row.cell.labels[_table(plan).tasks], {})
         facts = _split_file(next((runs / row.cell.place).glob("*/0/splits.json"), None))
+        chooses = row.cell.plan != plan.name
         for split, each in facts.items():
-            name = "choose" if split == "train" and row.cell.plan != plan.name else split
+            if split == "val" and plan.choice and not chooses:
+                continue
+            name = "choose" if split == "train" and chooses else split
             task[name] = each if task.setdefault(name, each) == each else None
     return found
 
