@@ -17,6 +17,7 @@ from datamodules.reading.label_text import MISSING, check_told, joined
 from datamodules.reading.multihot import MultiHot
 from datamodules.reading.shared_sequences import Ragged
 from datamodules.reading.splits import SPLITS
+from datamodules.reading.stated_split import Use
 from datamodules.reading.table_content import TableForm, content
 from datamodules.reading.table_labels import TableLabels
 from datamodules.reading.table_paths import Paths
@@ -25,7 +26,7 @@ from vit_lightning.data.sampling import IGNORE
 from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 
-VERSION = "manifest 8"
+VERSION = "manifest 9"
 
 
 class Manifest(DividedData):
@@ -57,7 +58,8 @@ class Manifest(DividedData):
             only one of file_name, filename, image and img.
         label_column: column with the labels, or one for each class that holds 0 or 1, as [cat, dog]; unset: label, else
             the only one of labels, fine_label and choice.
-        split_column: column of the training table with each image's split: train, val or test.
+        split_column: column of the training table with each image's split: train, val or test; unset: the only one that
+            names splits alone, if there is no table of another split.
         group_column: column that says which images stay together.
         image_folder: folder that the paths in the tables start from; unset: root, or the table's own.
         image_prefix: beginning of the paths that is left out.
@@ -130,6 +132,8 @@ class Manifest(DividedData):
 
     def setup(self, stage: str) -> None:
         self._name_other_tables()
+        if self._divides != self.split_column:
+            self._say(f"{self.tables['train']} has the column {self._divides}, which is taken for --data.split_column")
         self._check_meaning()
         self.train_set = self._read("train")
         self.val_set = self._read("val")
@@ -137,7 +141,7 @@ class Manifest(DividedData):
         self._check_apart()
         kept = array_cache.load(self._file("train"))
         rows = np.arange(len(self.train_set))
-        if self.split_column is not None:
+        if self._divides is not None:
             splits = kept["splits"]
             rows = np.flatnonzero(splits == TRAIN)
             whole, parts = self.train_set, [np.flatnonzero(splits == split) for split in (VAL, TEST)]
@@ -238,9 +242,22 @@ class Manifest(DividedData):
             ending=self.image_ending,
             multi_label=self.multi_label,
             separator=self.separator if self.multi_label else ";",
-            is_test=split == "test",
+            of=split,
+            stated=self._stated,
             missing=tuple(word for word in MISSING if word not in self._called_missing),
         )
+
+    @property
+    def _stated(self) -> Use:
+        """What becomes of a column that states each image's split and was not given."""
+        if self.split_column is not None or self.split_file is not None:
+            return "left"
+        return "taken" if self.tables["val"] is None and self.tables["test"] is None else "refused"
+
+    @property
+    def _divides(self) -> str | None:
+        """The column with each image's split, given or found."""
+        return next(iter(MappedStrings(self._file("train"), "split_column")), None)
 
     @cached_property
     def _called_missing(self) -> frozenset[str]:
@@ -300,13 +317,13 @@ class Manifest(DividedData):
         return IndexedImages(paths, np.full(len(paths), IGNORE))
 
     def _labels(self, split: str) -> TableLabels:
-        return TableLabels(self._file(split), self.root / self.tables[split], self.split_column is not None)
+        return TableLabels(self._file(split), self.root / self.tables[split], self._divides is not None)
 
     def _numbers(self, split: str) -> np.ndarray:
         """Return the class of each name in a table."""
         train = self._labels("train")
         source = f"{self.class_map or train.table} lacks"
-        if self.split_column is not None and self.class_map is None:
+        if self._divides is not None and self.class_map is None:
             source = f"the training images of {train.table} lack"
         if self.multi_label:
             source += f"; labels are split at --data.separator {self.separator!r}"
