@@ -13,7 +13,8 @@ from datamodules.reading.class_map import WrongLabelsError, check_meaning, class
 from datamodules.reading.divided_data import DividedData
 from datamodules.reading.drawn_split import TEST, TRAIN, VAL
 from datamodules.reading.image_index import IndexedImages
-from datamodules.reading.label_text import MISSING, check_told, joined
+from datamodules.reading.joined_words import doubtful
+from datamodules.reading.label_text import MISSING, check_told
 from datamodules.reading.multihot import MultiHot
 from datamodules.reading.shared_sequences import Ragged
 from datamodules.reading.splits import SPLITS
@@ -118,11 +119,9 @@ class Manifest(DividedData):
             names = classes_in_text(table.training(), self.multi_label, self.separator, table.most_labels)
         except WrongLabelsError as error:
             raise table.wrong(error.labels, error.why) from error
-        if self.multi_label and (found := joined(names, [" "])):
-            self.notice(
-                f"the label {found[0]!r} may be several, as each of its words is a label: --data.separator ' ' divides "
-                "them"
-            )
+        are_listed = self.multi_label and not table.arrays["one_hot"]
+        if are_listed and (said := doubtful(names, table.rows.longest > 1, "--data.separator {} divides them")):
+            self.notice(said)
         return names
 
     def prepare_data(self) -> None:

@@ -21,6 +21,7 @@ from datamodules.reading.class_map import (
     read_class_map,
 )
 from datamodules.reading.downloads import file_system
+from datamodules.reading.joined_words import doubtful
 from datamodules.reading.label_text import check_told, is_whole, look_alike
 from datamodules.reading.remote_files import (
     MissingFile,
@@ -118,9 +119,12 @@ class WebShards(ImageDataModule):
         try:
             arrays = array_cache.load(file) if self.form.multi_label else None
             most = Ragged(arrays["labels.values"], arrays["labels.ends"]).longest if arrays else 1
-            return classes_in_text(names, self.form.multi_label, most=most)
+            classes = classes_in_text(names, self.form.multi_label, most=most)
         except WrongLabelsError as error:
             raise self._wrong("train", error.labels, error.why) from error
+        if self.form.multi_label and (said := doubtful(classes, most > 1, "divide them at {} into a list or lines")):
+            self.notice(said)
+        return classes
 
     def setup(self, stage: str) -> None:
         self.train_set = self._read("train")

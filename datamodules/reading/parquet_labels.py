@@ -217,8 +217,8 @@ def class_list(
             names = [*known, *sorted(texts)]
             if texts:
                 check_names(texts, known)
-                check_kinds(names)
                 check_joined(names, multi_label, most=max(Ragged(file.places, file.ends).longest for file in files))
+                check_kinds(names)
             return names
         return classes_of(texts | numbers)
     except WrongLabelsError as error:

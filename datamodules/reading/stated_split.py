@@ -1,11 +1,14 @@
 """Columns of a table that state each image's split, told by their values, so that no test image trains unseen."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
 from datamodules.reading import table_rows
 from datamodules.reading.folder_names import SPLIT_WORDS
+from datamodules.reading.parquet_labels import holds_text
+from datamodules.reading.parquet_rows import open_table
 from vit_lightning.errors import InputError
 
 Use = Literal["taken", "refused", "left"]
@@ -39,6 +42,35 @@ def stated_split(table: Path, known: Iterable[str | None], split: str, use: Use)
             )
         return name
     return None
+
+
+def check_rows(files: Sequence[Path], known: Collection[str]) -> None:
+    """Refuse Parquet files of one split with a column that names several.
+
+    Args:
+        files: the files.
+        known: columns that hold something else.
+
+    Raises:
+        InputError: naming the column.
+    """
+    schemas = [open_table(file).schema_arrow for file in files]
+    texts = [{field.name for field in schema if holds_text(field.type)} - set(known) for schema in schemas]
+    names = sorted(set.intersection(*texts)) if texts else []
+    rows = chain.from_iterable(_rows(file, names) for file in files)
+    for name, splits in (splitting(rows, names, "train") if names else {}).items():
+        raise InputError(
+            f"{files[0]} has the column {name!r}, which names the splits {' and '.join(splits)}; write the rows of "
+            "each to files of their own, as train.parquet and test.parquet, or take the column out"
+        )
+
+
+def _rows(file: Path, columns: Sequence[str]) -> Iterator[Sequence[Any]]:
+    """Yield the cells of some columns, a row group at a time, of a folder of Arrow files too."""
+    table = open_table(file)
+    for group in range(table.metadata.num_row_groups):
+        part = table.read_row_group(group, columns=list(columns), use_threads=False)
+        yield from zip(*(part.column(name).to_pylist() for name in columns), strict=True)
 
 
 def splitting(rows: Iterable[Sequence[Any]], names: Sequence[str], split: str) -> dict[str, list[str]]:

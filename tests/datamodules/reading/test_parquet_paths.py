@@ -77,3 +77,15 @@ def test_embedded_images_beside_paths(tmp_path):
     parquet.write_table(pa.table({"image": images, "label": ["x", "y", "y", "x"]}), tmp_path / "train.parquet")
     with pytest.raises(InputError, match=r"has in row 2 the train image b\.png, .*has in row 4 with other labels"):
         ready(tmp_path)
+
+
+def test_rows_of_several_splits_in_files_of_one_are_refused(tmp_path):
+    for number, splits in enumerate((["train", "train"], ["train", "test"])):
+        images = [{"bytes": picture(10 * number + row), "path": None} for row in range(2)]
+        rows = pa.table({"image": images, "label": ["x", "y"], "subset": splits})
+        parquet.write_table(rows, tmp_path / f"train-{number}.parquet")
+    said = r"train-0.parquet has the column 'subset', which names the splits train and test; write the rows of each"
+    with pytest.raises(InputError, match=said):
+        ready(tmp_path)
+    (tmp_path / "train-1.parquet").rename(tmp_path / "old.kept")
+    assert len(ready(tmp_path, val_fraction=0.0).train_set) == 2
