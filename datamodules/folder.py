@@ -158,6 +158,10 @@ class ImageFolder(DividedData):
             found = {"train": self.root}
         train = found.get("train") or next(iter(found.values()), self.root)
         folder_layouts.check(train, classes or (self._class_folders(train) if found else []), is_flat, self._listed)
+        if found and (
+            said := folder_layouts.taken_together(train, classes or self._class_folders(train), self._listed)
+        ):
+            self.notice(said)
         if is_flat:
             for name in sorted(set(others) - set(classes)):
                 self.notice(f"{self.root / name} holds no images and is left out")

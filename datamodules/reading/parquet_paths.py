@@ -14,7 +14,6 @@ from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 
-
 LEAST_BYTES = 64
 """Bytes that a row has at least where all images lie in it."""
 
