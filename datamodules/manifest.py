@@ -40,8 +40,8 @@ class Manifest(DividedData):
     Labels are names, whose sorted text is the order of the classes, or whole numbers from 0; 01 and 1e3 are names.
     Labels of all tables are matched by name. Errors count rows from 1, without the header. With `multi_label` an image
     may have any number of them: `cat;dog` in text, or a list; they become float vectors. CSV, TSV and JSON lines may be
-    compressed (.csv.gz). JSON is a list of objects, or COCO's with images, annotations and categories. A table called
-    _classes.csv (Roboflow's) has a column for each class.
+    compressed (.csv.gz). JSON is a list of objects, or COCO's with images, annotations and categories; fields of the
+    images are columns. A table called _classes.csv (Roboflow's) has a column for each class, but for Unlabeled.
 
     Images with one value in `group_column`, such as a patient's, are never divided. What `test_fraction` and
     `group_column` draw is kept in split.csv in the run folder, and read again by test, validate, predict and a resumed

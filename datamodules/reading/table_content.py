@@ -65,7 +65,7 @@ def content(table: Path, form: TableForm) -> dict[str, np.ndarray | Strings | Ra
     """
     columns = table_columns.choose(table, *form.columns, form.split, form.group, may_lack_labels=form.is_test)
     if columns.split is None:
-        known = *columns.paths, *columns.labels, columns.group
+        known = *columns.paths, *columns.labels, columns.group, columns.unlabelled
         columns = columns._replace(split=stated_split(table, known, form.of, form.stated))
     numbers: dict[str, int] = {name: number for number, name in enumerate(columns.labels if columns.one_hot else ())}
     labels, ends = array("i"), array("q", [0])
