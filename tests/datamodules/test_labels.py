@@ -609,7 +609,7 @@ def test_fields_of_cocos_images_are_columns(root):
     assert len(parts[0]) == 2 and len(parts[1]) == 1 and not parts[0] & parts[1]
     stated = [{**image, "split": ["train", "test"][n % 2]} for n, image in enumerate(images)]
     (root / "train.json").write_text(json.dumps({**content, "images": stated}))
-    with pytest.raises(InputError, match="the label 'dog'.*, which the training images of"):
+    with pytest.raises(InputError, match=r"the label 'dog'.*, which the training images of"):
         manifest(root, "train.json")
     del images[4]["location"]
     (root / "train.json").write_text(json.dumps(content))
