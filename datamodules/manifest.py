@@ -62,7 +62,8 @@ class Manifest(DividedData):
         split_column: column of the training table with each image's split: train, val or test; unset: the only one that
             names splits alone, if there is no table of another split.
         group_column: column that says which images stay together.
-        image_folder: folder that the paths in the tables start from; unset: root, or the table's own.
+        image_folder: folder that the paths in the tables start from, or a list of those in which each is looked for;
+            unset: root, or the table's own.
         image_prefix: beginning of the paths that is left out.
         image_ending: ending of the files, as .jpg, where the paths lack it.
         multi_label: whether an image may have several labels, or none.
@@ -82,7 +83,7 @@ class Manifest(DividedData):
         label_column: str | list[str] | None = None,
         split_column: str | None = None,
         group_column: str | None = None,
-        image_folder: Path | None = None,
+        image_folder: Path | list[Path] | None = None,
         image_prefix: str = "",
         image_ending: str = "",
         multi_label: bool = False,
@@ -191,7 +192,10 @@ class Manifest(DividedData):
 
     def _paths(self, split: str) -> Paths:
         folders = [(self.root / self.tables[split]).parent, self.root]
-        return Paths(self._file(split), folders if self.image_folder is None else [self.root / self.image_folder])
+        if self.image_folder is not None:
+            given = self.image_folder if isinstance(self.image_folder, list | tuple) else [self.image_folder]
+            folders = [self.root / folder for folder in given]
+        return Paths(self._file(split), folders)
 
     def _check_groups(self, splits: np.ndarray | None = None) -> None:
         """Refuse a group with images in two splits that the tables give."""

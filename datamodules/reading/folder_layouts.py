@@ -1,6 +1,9 @@
 """Folders of images that are sorted otherwise than into classes, which would train on something else than classes."""
 
 import os
+import re
+import shlex
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, combinations
 from pathlib import Path
@@ -14,6 +17,8 @@ from vit_lightning.errors import InputError, listing
 
 DEEPEST = 16
 """Folders around those of classes that are looked into, since links may lead round."""
+WORD = re.compile("[A-Za-z]+")
+"""How a name begins that says a class."""
 ONE_EACH = "ImageFolder reads a folder for each class, as train/cat/1.jpg"
 IF_CLASSES = "if they are the classes, list all classes in --data.class_map"
 
@@ -114,6 +119,21 @@ def beside_images(root: Path, folder: Path, others: Sequence[str]) -> str:
     return (
         f"; {folder.name} holds no folders and lies beside {others[0]}: if both are classes, move all classes into a "
         f"folder train, as train/{folder.name} and train/{others[0]}"
+    )
+
+
+def classes_in_names(folder: Path) -> str:
+    """Say how to read images whose names begin with their classes, as cat.0.jpg does; nothing where they do not."""
+    names = [name for name in (os.listdir(folder) if folder.is_dir() else ()) if is_image(name)]
+    words = Counter(found[0] for name in names if (found := WORD.match(name)) and found[0] != os.path.splitext(name)[0])
+    if not 1 < len(words) <= len(names) // 2 or words.total() < len(names):
+        return ""
+    some = " and ".join(sorted(words)[:2])
+    table, place = (shlex.quote(str(path)) for path in (folder.with_name(f"{folder.name}.csv"), folder))
+    return (
+        f"; the names of its images begin with {some}: if these are classes, write a table by (echo path,label; ls "
+        rf"{place} | sed -E 's/^([A-Za-z]+).*/&,\1/') > {table}, and give --data Manifest --data.train {table} "
+        f"--data.image_folder {place}"
     )
 
 

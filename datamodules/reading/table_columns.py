@@ -23,6 +23,10 @@ YES_OR_NO = {
     "True": True,
     "true": True,
 }
+TO_YES_OR_NO = (
+    "write 0 where the class does not show, as for the -1 of CelebA, and 0 or 1 where it is blank or unsure, as for "
+    "the -1 of CheXpert"
+)
 
 
 class Columns(NamedTuple):
@@ -145,7 +149,8 @@ def read(
                     "--data.class_map),"
                 )
         except ValueError as error:
-            raise InputError(f"{table} has {error} in row {row} ({path})") from error
+            said, *fix = error.args
+            raise InputError("; ".join([f"{table} has {said} in row {row} ({path})", *fix])) from error
         if len(labels) != 1 and not multi_label and columns.labels and not is_blank:
             raise InputError(
                 f"{table} has {len(labels)} labels in row {row} ({path}), expected one; "
@@ -188,10 +193,10 @@ def _is_blank(cell: Any, missing: Collection[str]) -> bool:
 
 def _is_set(cell: Any, name: str) -> bool:
     if cell is None:
-        raise ValueError(f"nothing in the column of class {name}, expected 0 or 1,")
+        raise ValueError(f"nothing in the column of class {name}, expected 0 or 1,", TO_YES_OR_NO)
     text = str(cell).strip()
     if text not in YES_OR_NO:
-        raise ValueError(f"{text!r} in the column of class {name}, expected 0 or 1,")
+        raise ValueError(f"{text!r} in the column of class {name}, expected 0 or 1,", TO_YES_OR_NO)
     return YES_OR_NO[text]
 
 
