@@ -292,3 +292,21 @@ def test_columns_that_state_one_split_or_something_else_are_left_alone(root):
     assert [len(part) for part in keys(ready(root, test="test.csv"))] == [18, 2, 2]
     write(root / "train.csv", "path,label", [f"{n}.png,{['train', 'test'][n % 2]}" for n in range(20)])
     assert ready(root).class_names == ["test", "train"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "words", "said"),
+    [
+        (["train", "test"], (), "which both name splits; give --data.split_column set"),
+        (["1 2", "3 4"], ("--data.multi_label", "true", "--data.label_column", "set"), "each label may be several"),
+    ],
+)
+def test_doctor_sees_what_the_columns_say(app, root, cells, words, said):
+    some = [cells[n // 2 % 2] for n in range(40)]
+    rows = [f"{n}.png,{'ab'[n % 2]},{each},{each}" for n, each in enumerate(some)]
+    write(root / "train.csv", "path,label,set,phase", rows)
+    flags = ("--data.root", root, "--data.image_folder", f"[{root},images]", "--data.cache", root.parent / "cache")
+    flags += ("--data.image_size", 8, "--data.batch_size", 4, "--data.num_workers", 0, *words)
+    done = app("doctor", "--data", "Manifest", *flags, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
+    assert said in done.out + done.err
+    assert done.code == (not words)
