@@ -86,6 +86,7 @@ class ImageFolder(DividedData):
                 f"{self.root} holds no train/<class>/ folders: expected train/<class>/<image>, and perhaps "
                 "val/<class>/<image> and test/<class>/<image>, or two or more <class>/<image> alone"
                 f"{_tables(train or self.root)}; give --data.root{self._beside()}"
+                f"{folder_layouts.classes_in_names(train or self.root)}"
             )
         classes = list(dict.fromkeys(map(self._class_of, names)))
         if pair := spelled_twice(classes):
@@ -158,6 +159,10 @@ class ImageFolder(DividedData):
             found = {"train": self.root}
         train = found.get("train") or next(iter(found.values()), self.root)
         folder_layouts.check(train, classes or (self._class_folders(train) if found else []), is_flat, self._listed)
+        if found and (
+            said := folder_layouts.taken_together(train, classes or self._class_folders(train), self._listed)
+        ):
+            self.notice(said)
         if is_flat:
             for name in sorted(set(others) - set(classes)):
                 self.notice(f"{self.root / name} holds no images and is left out")
@@ -172,6 +177,7 @@ class ImageFolder(DividedData):
         """Return the images of a further folder, scored on the classes that it has."""
         if not folder.is_dir():
             raise InputError(f"--data.also {name}: there is no folder {folder}{looked_for_in(folder)}")
+        folder_links.check_other(name, folder, self._folders.get("train"))
         classes = self._class_folders(folder, with_images=True)
         folder_layouts.check(folder, classes, is_flat=True, known=self._listed)
         return self._labelled(folder, classes, "test", scored_on_found=True)

@@ -13,10 +13,12 @@ from datamodules.reading.class_map import WrongLabelsError, check_meaning, class
 from datamodules.reading.divided_data import DividedData
 from datamodules.reading.drawn_split import TEST, TRAIN, VAL
 from datamodules.reading.image_index import IndexedImages
-from datamodules.reading.label_text import MISSING, check_told, joined
+from datamodules.reading.joined_words import doubtful
+from datamodules.reading.label_text import MISSING, check_told
 from datamodules.reading.multihot import MultiHot
 from datamodules.reading.shared_sequences import Ragged
 from datamodules.reading.splits import SPLITS
+from datamodules.reading.stated_split import Use
 from datamodules.reading.table_content import TableForm, content
 from datamodules.reading.table_labels import TableLabels
 from datamodules.reading.table_paths import Paths
@@ -25,7 +27,7 @@ from vit_lightning.data.sampling import IGNORE
 from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 
-VERSION = "manifest 8"
+VERSION = "manifest 9"
 
 
 class Manifest(DividedData):
@@ -38,8 +40,8 @@ class Manifest(DividedData):
     Labels are names, whose sorted text is the order of the classes, or whole numbers from 0; 01 and 1e3 are names.
     Labels of all tables are matched by name. Errors count rows from 1, without the header. With `multi_label` an image
     may have any number of them: `cat;dog` in text, or a list; they become float vectors. CSV, TSV and JSON lines may be
-    compressed (.csv.gz). JSON is a list of objects, or COCO's with images, annotations and categories. A table called
-    _classes.csv (Roboflow's) has a column for each class.
+    compressed (.csv.gz). JSON is a list of objects, or COCO's with images, annotations and categories; fields of the
+    images are columns. A table called _classes.csv (Roboflow's) has a column for each class, but for Unlabeled.
 
     Images with one value in `group_column`, such as a patient's, are never divided. What `test_fraction` and
     `group_column` draw is kept in split.csv in the run folder, and read again by test, validate, predict and a resumed
@@ -57,9 +59,11 @@ class Manifest(DividedData):
             only one of file_name, filename, image and img.
         label_column: column with the labels, or one for each class that holds 0 or 1, as [cat, dog]; unset: label, else
             the only one of labels, fine_label and choice.
-        split_column: column of the training table with each image's split: train, val or test.
+        split_column: column of the training table with each image's split: train, val or test; unset: the only one that
+            names splits alone, if there is no table of another split.
         group_column: column that says which images stay together.
-        image_folder: folder that the paths in the tables start from; unset: root, or the table's own.
+        image_folder: folder that the paths in the tables start from, or a list of those in which each is looked for;
+            unset: root, or the table's own.
         image_prefix: beginning of the paths that is left out.
         image_ending: ending of the files, as .jpg, where the paths lack it.
         multi_label: whether an image may have several labels, or none.
@@ -79,7 +83,7 @@ class Manifest(DividedData):
         label_column: str | list[str] | None = None,
         split_column: str | None = None,
         group_column: str | None = None,
-        image_folder: Path | None = None,
+        image_folder: Path | list[Path] | None = None,
         image_prefix: str = "",
         image_ending: str = "",
         multi_label: bool = False,
@@ -116,11 +120,9 @@ class Manifest(DividedData):
             names = classes_in_text(table.training(), self.multi_label, self.separator, table.most_labels)
         except WrongLabelsError as error:
             raise table.wrong(error.labels, error.why) from error
-        if self.multi_label and (found := joined(names, [" "])):
-            self.notice(
-                f"the label {found[0]!r} may be several, as each of its words is a label: --data.separator ' ' divides "
-                "them"
-            )
+        are_listed = self.multi_label and not table.arrays["one_hot"]
+        if are_listed and (said := doubtful(names, table.rows.longest > 1, "--data.separator {} divides them")):
+            self.notice(said)
         return names
 
     def prepare_data(self) -> None:
@@ -130,6 +132,8 @@ class Manifest(DividedData):
 
     def setup(self, stage: str) -> None:
         self._name_other_tables()
+        if self._divides != self.split_column:
+            self._say(f"{self.tables['train']} has the column {self._divides}, which is taken for --data.split_column")
         self._check_meaning()
         self.train_set = self._read("train")
         self.val_set = self._read("val")
@@ -137,7 +141,7 @@ class Manifest(DividedData):
         self._check_apart()
         kept = array_cache.load(self._file("train"))
         rows = np.arange(len(self.train_set))
-        if self.split_column is not None:
+        if self._divides is not None:
             splits = kept["splits"]
             rows = np.flatnonzero(splits == TRAIN)
             whole, parts = self.train_set, [np.flatnonzero(splits == split) for split in (VAL, TEST)]
@@ -188,7 +192,10 @@ class Manifest(DividedData):
 
     def _paths(self, split: str) -> Paths:
         folders = [(self.root / self.tables[split]).parent, self.root]
-        return Paths(self._file(split), folders if self.image_folder is None else [self.root / self.image_folder])
+        if self.image_folder is not None:
+            given = self.image_folder if isinstance(self.image_folder, list | tuple) else [self.image_folder]
+            folders = [self.root / folder for folder in given]
+        return Paths(self._file(split), folders)
 
     def _check_groups(self, splits: np.ndarray | None = None) -> None:
         """Refuse a group with images in two splits that the tables give."""
@@ -238,9 +245,22 @@ class Manifest(DividedData):
             ending=self.image_ending,
             multi_label=self.multi_label,
             separator=self.separator if self.multi_label else ";",
-            is_test=split == "test",
+            of=split,
+            stated=self._stated,
             missing=tuple(word for word in MISSING if word not in self._called_missing),
         )
+
+    @property
+    def _stated(self) -> Use:
+        """What becomes of a column that states each image's split and was not given."""
+        if self.split_column is not None or self.split_file is not None:
+            return "left"
+        return "taken" if self.tables["val"] is None and self.tables["test"] is None else "refused"
+
+    @property
+    def _divides(self) -> str | None:
+        """The column with each image's split, given or found."""
+        return next(iter(MappedStrings(self._file("train"), "split_column")), None)
 
     @cached_property
     def _called_missing(self) -> frozenset[str]:
@@ -300,13 +320,13 @@ class Manifest(DividedData):
         return IndexedImages(paths, np.full(len(paths), IGNORE))
 
     def _labels(self, split: str) -> TableLabels:
-        return TableLabels(self._file(split), self.root / self.tables[split], self.split_column is not None)
+        return TableLabels(self._file(split), self.root / self.tables[split], self._divides is not None)
 
     def _numbers(self, split: str) -> np.ndarray:
         """Return the class of each name in a table."""
         train = self._labels("train")
         source = f"{self.class_map or train.table} lacks"
-        if self.split_column is not None and self.class_map is None:
+        if self._divides is not None and self.class_map is None:
             source = f"the training images of {train.table} lack"
         if self.multi_label:
             source += f"; labels are split at --data.separator {self.separator!r}"

@@ -22,6 +22,7 @@ from datamodules.reading.parquet_labels import (
 from datamodules.reading.parquet_rows import Rows, number_of_rows, open_table
 from datamodules.reading.shared_sequences import Ragged
 from datamodules.reading.splits import check_counted, split_files
+from datamodules.reading.stated_split import check_rows
 from datamodules.reading.table_columns import only_column
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.image_set import ImageSet
@@ -107,6 +108,8 @@ class Parquet(ImageDataModule):
         self.test_set = self._read("test", needs_labels=stage == "test")
         if self.class_map is None:
             self._check_meaning()
+        for files in self._files.values():
+            check_rows(files, (self._image, self._label))
         if self._listed:
             parquet_paths.check(list(self._listed.values()))
         if self.val_set is None and self.train_set is not None:

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import array_cache
 from datamodules.reading.class_map import (
@@ -21,6 +22,7 @@ from datamodules.reading.class_map import (
     read_class_map,
 )
 from datamodules.reading.downloads import file_system
+from datamodules.reading.joined_words import doubtful
 from datamodules.reading.label_text import check_told, is_whole, look_alike
 from datamodules.reading.remote_files import (
     MissingFile,
@@ -35,10 +37,11 @@ from datamodules.reading.tar_parts import SampleForm
 from datamodules.reading.tar_patterns import matching
 from datamodules.reading.webdataset import TarSamples, index_samples
 from vit_lightning.data import ImageDataModule
+from vit_lightning.data.sampling import IGNORE
 from vit_lightning.data.subsets import hold_out
 from vit_lightning.errors import InputError
 
-VERSION = "webshards 5"
+VERSION = "webshards 6"
 THREADS = 8
 """Tars that are asked for at once."""
 
@@ -62,7 +65,7 @@ class WebShards(ImageDataModule):
         train: training tars, as names with {000..146}, {a,b}, *, ? or [0-9]; several patterns are joined by ::. Over
             HTTP, only * and braces are patterns, and * needs a server that lists its files.
         val: validation tars, likewise; without them, part of train is held out.
-        test: test tars, likewise.
+        test: test tars, likewise; samples without a class serve predict alone.
         val_fraction: share of the training images held out for validation if there are no val tars; 0: none.
         label_field: field of the .json files that holds the class.
         image_part: ending of the image's file, such as input.jpg, where a sample has several; unset: the only one.
@@ -118,19 +121,22 @@ class WebShards(ImageDataModule):
         try:
             arrays = array_cache.load(file) if self.form.multi_label else None
             most = Ragged(arrays["labels.values"], arrays["labels.ends"]).longest if arrays else 1
-            return classes_in_text(names, self.form.multi_label, most=most)
+            classes = classes_in_text(names, self.form.multi_label, most=most)
         except WrongLabelsError as error:
             raise self._wrong("train", error.labels, error.why) from error
+        if self.form.multi_label and (said := doubtful(classes, most > 1, "divide them at {} into a list or lines")):
+            self.notice(said)
+        return classes
 
     def setup(self, stage: str) -> None:
         self.train_set = self._read("train")
         self.val_set = self._read("val")
-        self.test_set = self._read("test")
+        self.test_set = self._read("test", needs_labels=stage == "test")
         self._check_apart()
         if self.val_set is None:
             self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction)
 
-    def _read(self, split: str) -> TarSamples | None:
+    def _read(self, split: str, needs_labels: bool = True) -> TarSamples | None:
         if self.patterns[split] is None:
             return None
         files, file = self._indexed(split)
@@ -148,13 +154,24 @@ class WebShards(ImageDataModule):
             if zero := counted_from_zero(names, training):
                 raise self._wrong(split, zero, f", which train lacks{FROM_ZERO}")
         arrays = array_cache.load(file)
+        numbers = np.append(numbers, np.int32(IGNORE))  # of a class that is not told
         if self.form.multi_label:
             labels = Ragged(numbers[arrays["labels.values"]], arrays["labels.ends"])
             if split == "train":
                 check_told(f"{self.address}/{self.patterns['train']}", names, labels.ends, self.num_classes)
         else:
             labels = numbers[arrays["labels"]]
+        self._check_hidden(split, labels, needs_labels)
         return TarSamples(files, file, labels, self.num_classes)
+
+    def _check_hidden(self, split: str, labels: np.ndarray | Ragged, needs_labels: bool) -> None:
+        """Say how many samples have no class, and refuse to test without any."""
+        hidden = int(((labels.values if isinstance(labels, Ragged) else labels) == IGNORE).sum())
+        where = f"{self.address}/{self.patterns[split]}"
+        if needs_labels and hidden and hidden == len(labels):
+            raise InputError(f"{where} has no labels, which {split} needs; predict does without them")
+        if hidden:
+            rank_zero_info(f"{hidden} of the {len(labels)} samples of {where} have no label: they do not count")
 
     def _check_apart(self) -> None:
         """Refuse a tar that trains and is scored, unless one pattern serves for both."""
@@ -177,7 +194,7 @@ class WebShards(ImageDataModule):
             rows = Ragged(arrays["labels.values"], arrays["labels.ends"])
         else:
             rows = Ragged(arrays["labels"], np.arange(len(arrays["labels"]) + 1))
-        sample, label = first_of(labels, array_cache.MappedStrings(file, "names"), rows)
+        sample, label = first_of(labels, [*array_cache.MappedStrings(file, "names"), ""], rows)
         key = array_cache.MappedStrings(file, "keys")[sample]
         url = files[int(arrays["tars"][sample])].url
         return InputError(f"{url}: sample {key[-80:]} has the label {label!r:.60}{why}{look_alike(label, known)}")
@@ -200,14 +217,15 @@ class WebShards(ImageDataModule):
         folder = cache_folder(self.cache, self.address)
         states = [(url, *_state(url)) for url in urls]
         source = Path(f"{folder.name}-{split}")
-        version = f"{VERSION}\n{self.form}\n{states}"
+        form = replace(self.form, may_lack_labels=split == "test")
+        version = f"{VERSION}\n{form}\n{states}"
         file = array_cache.cache_file(self.cache, source, version)
         damage = self._damage[split] = []
         if not file.exists():
             made = array_cache.cache_file(self.cache, source, f"{version} in part")
             try:
                 files = RemoteFiles([RemoteFile(url) for url in urls], folder, self.cache_limit)
-                index_samples(files, made, replace(self.form), damage.append)
+                index_samples(files, made, replace(form), damage.append)
             except MissingFile as error:
                 raise self._missing(split, urls) from error
             file = made if damage else made.replace(file)

@@ -15,6 +15,7 @@ from datamodules.reading.class_map_forms import (
     renaming_in,
 )
 from datamodules.reading.damaged_files import read_whole
+from datamodules.reading.joined_words import joined_words
 from datamodules.reading.label_text import (
     BETWEEN_LABELS,
     BETWEEN_NAMES,
@@ -164,9 +165,9 @@ def classes_in_text(
     Raises:
         WrongLabelsError: as `classes_of`, `check_kinds` and `check_joined`.
     """
+    check_joined(labels, multi_label, separator, most)  # first: lists of numbers are no names beside numbers
     classes = classes_of(labels)
     check_kinds(classes)
-    check_joined(classes, multi_label, separator, most)
     return classes
 
 
@@ -199,6 +200,8 @@ def check_joined(labels: Collection[str], multi_label: bool, separator: str | No
         WrongLabelsError: naming it and what to do.
     """
     found = joined(labels, BETWEEN_LABELS + BETWEEN_NAMES * multi_label)
+    if multi_label and most < MANY:
+        found = found or joined_words(labels)
     why = "whose parts are labels of their own" if found else "whose parts other labels are or have"
     if not multi_label or most < MANY:
         found = found or partly_joined(labels, is_never_divided=multi_label)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from datamodules.reading.column_names import LABEL_COLUMNS, PATH_COLUMNS
 from datamodules.reading.label_text import plain_text, whole_number
 from vit_lightning.errors import InputError
 
@@ -21,7 +22,7 @@ class Annotated(list[str]):
 
 
 def rows(content: Mapping[str, Any], table: Path) -> Iterator[dict[str, Any]]:
-    """Yield the path and the classes of each image, without the classes where there are no annotations.
+    """Yield the path, the classes and the further fields of each image; no classes where there are no annotations.
 
     Args:
         content: the lists of images, categories and perhaps annotations.
@@ -32,8 +33,9 @@ def rows(content: Mapping[str, Any], table: Path) -> Iterator[dict[str, Any]]:
     """
     categories = _by_id(content["categories"], "category", "name", table)
     images = _by_id(content["images"], "image", "file_name", table)
+    fields = _fields(content["images"])
     if "annotations" not in content:
-        yield from ({"file_name": path} for path in images.values())
+        yield from ({"file_name": path, **fields[image]} for image, path in images.items())
         return
     classes: dict[str, dict[str, None]] = {image: {} for image in images}
     used: dict[str, str] = {}
@@ -46,7 +48,14 @@ def rows(content: Mapping[str, Any], table: Path) -> Iterator[dict[str, Any]]:
             raise InputError(f"{table} has two categories {name!r}, id {used[name]} and id {category}; rename one")
         classes[image][name] = None
     for image, path in images.items():
-        yield {"file_name": path, "label": Annotated(classes[image])}
+        yield {"file_name": path, "label": Annotated(classes[image]), **fields[image]}
+
+
+def _fields(images: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return what may be columns of each image beside its path and label, as its place or sequence, by id."""
+    known = {"id", *PATH_COLUMNS, *LABEL_COLUMNS}
+    names = {name: None for image in images for name in image if name not in known}
+    return {_id(image["id"]): {name: image.get(name) for name in names} for image in images}
 
 
 def _by_id(entries: Sequence[Any], what: str, field: str, table: Path) -> dict[str, str]:

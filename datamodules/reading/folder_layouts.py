@@ -1,16 +1,24 @@
 """Folders of images that are sorted otherwise than into classes, which would train on something else than classes."""
 
 import os
+import re
+import shlex
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, combinations
 from pathlib import Path
+from typing import NamedTuple
 
 from datamodules.reading import folder_names
 from datamodules.reading.image_files import is_image
 from datamodules.reading.splits import SPLIT_OF
 from vit_lightning.data.images import is_hidden
-from vit_lightning.errors import InputError
+from vit_lightning.errors import InputError, listing
 
+DEEPEST = 16
+"""Folders around those of classes that are looked into, since links may lead round."""
+WORD = re.compile("[A-Za-z]+")
+"""How a name begins that says a class."""
 ONE_EACH = "ImageFolder reads a folder for each class, as train/cat/1.jpg"
 IF_CLASSES = "if they are the classes, list all classes in --data.class_map"
 
@@ -34,7 +42,7 @@ def check(folder: Path, classes: Sequence[str], is_flat: bool, known: Collection
     if is_flat:
         _check_splits_in_classes(folder, classes)
     if not are_given:
-        below = {name: _folders_alone(folder / name) for name in classes}
+        below = {name: inside(folder, name) for name in classes}
         _check_nested(folder, below, is_flat)
         if is_flat:
             _check_siblings(folder, below)
@@ -65,6 +73,45 @@ def check_inside(folder: Path, name: str, images: Iterable[str]) -> None:
             )
 
 
+class Inside(NamedTuple):
+    """The folders in a class that holds nothing else."""
+
+    place: str
+    """What holds them: the class, or the last of the folders in it that lie alone, as cat/images."""
+    names: set[str]
+
+
+def inside(folder: Path, name: str) -> Inside:
+    """Return the folders in a class; none where images lie beside them."""
+    found = Inside(name, _folders_alone(folder / name))
+    for _ in range(DEEPEST):
+        deeper = f"{found.place}/{next(iter(found.names), '')}"
+        if len(found.names) != 1 or not (names := _folders_alone(folder / deeper)):
+            break
+        found = Inside(deeper, names)
+    return found
+
+
+def taken_together(folder: Path, classes: Sequence[str], known: Collection[str] = ()) -> str | None:
+    """Say which folders in classes are read as images of these, and may be the classes; None if there are none.
+
+    Args:
+        folder: what holds the classes.
+        classes: their names.
+        known: names of classes that the user gave.
+    """
+    below = [] if set(classes) <= set(known) else [inside(folder, name) for name in classes]
+    found = [each for each in below if len(each.names) > 1 and any(map(folder_names.may_be_class, each.names))]
+    if not found:
+        return None
+    shown = [f"{listing(sorted(each.names), most=4)} in {each.place}" for each in found]
+    return (
+        f"{folder}: all images in {listing(shown, most=3, longest=160)} are read as one class each, called as the "
+        f"outer folder; if the inner folders are the classes, move them into one folder, or give --data.root "
+        f"{folder / found[0].place}; if the outer ones are, list all of these in --data.class_map"
+    )
+
+
 def beside_images(root: Path, folder: Path, others: Sequence[str]) -> str:
     """Say what a folder may be that has a split's name, holds images itself, and lies beside other folders."""
     if folder == root or not others:
@@ -72,6 +119,21 @@ def beside_images(root: Path, folder: Path, others: Sequence[str]) -> str:
     return (
         f"; {folder.name} holds no folders and lies beside {others[0]}: if both are classes, move all classes into a "
         f"folder train, as train/{folder.name} and train/{others[0]}"
+    )
+
+
+def classes_in_names(folder: Path) -> str:
+    """Say how to read images whose names begin with their classes, as cat.0.jpg does; nothing where they do not."""
+    names = [name for name in (os.listdir(folder) if folder.is_dir() else ()) if is_image(name)]
+    words = Counter(found[0] for name in names if (found := WORD.match(name)) and found[0] != os.path.splitext(name)[0])
+    if not 1 < len(words) <= len(names) // 2 or words.total() < len(names):
+        return ""
+    some = " and ".join(sorted(words)[:2])
+    table, place = (shlex.quote(str(path)) for path in (folder.with_name(f"{folder.name}.csv"), folder))
+    return (
+        f"; the names of its images begin with {some}: if these are classes, write a table by (echo path,label; ls "
+        rf"{place} | sed -E 's/^([A-Za-z]+).*/&,\1/') > {table}, and give --data Manifest --data.train {table} "
+        f"--data.image_folder {place}"
     )
 
 
@@ -104,43 +166,43 @@ def _check_names(folder: Path, classes: Sequence[str], is_flat: bool) -> None:
         )
 
 
-def _check_nested(folder: Path, below: Mapping[str, set[str]], is_flat: bool) -> None:
+def _check_nested(folder: Path, below: Mapping[str, Inside], is_flat: bool) -> None:
     """Refuse folders around those of classes, which would be one class each.
 
     Args:
         folder: what holds them.
-        below: the names of the folders in each class that holds nothing else.
+        below: the folders in each class.
         is_flat: whether the folder is the root.
     """
-    for name, inside in below.items():
+    for name, (place, inner) in below.items():
         # classes that hold the same folders, as 0/1, 0/2, 1/1 and 1/2, are divided alike
-        if same := sorted(other for other in inside & (below.keys() - {name}) if not inside & below[other]):
+        if same := sorted(other for other in inner & (below.keys() - {name}) if not inner & below[other].names):
             raise InputError(
-                f"{folder} holds the folders {same[0]} and {name}/{same[0]}: if both are one class, move the images of "
-                f"the second to the first; else rename one, or list all classes in --data.class_map"
+                f"{folder} holds the folders {same[0]} and {place}/{same[0]}: if both are one class, move the images "
+                f"of the second to the first; else rename one, or list all classes in --data.class_map"
             )
-    around = [name for name, inside in below.items() if len(inside) > 1]
+    around = [each for each in below.values() if len(each.names) > 1]
     if not is_flat and len(below) == 1 and around:
-        inside = sorted(below[around[0]])
+        inner = sorted(around[0].names)
         raise InputError(
-            f"{folder} holds one folder, {around[0]}, and {inside[0]} and {inside[1]} in it; move them up if they are "
-            f"the classes, as {folder.name}/{inside[0]}"
+            f"{folder} holds one folder, {around[0].place}, and {inner[0]} and {inner[1]} in it; move them up if they "
+            f"are the classes, as {folder.name}/{inner[0]}"
         )
 
 
-def _check_siblings(folder: Path, below: Mapping[str, set[str]]) -> None:
+def _check_siblings(folder: Path, below: Mapping[str, Inside]) -> None:
     """Refuse folders that hold folders of the same names, which then are the classes of two sets.
 
     One such name alone, or one that is a number, may be a part of each class, as cat/2019 and dog/2019.
     """
     for one, other in combinations(below, 2):
-        same = sorted(below[one] & below[other])
-        either = below[one] | below[other]
+        same = sorted(below[one].names & below[other].names)
+        either = below[one].names | below[other].names
         if len(same) > 1 or (len(either) > 1 and any(map(folder_names.may_be_class, same))):
-            shown = " and ".join(same[:2])
+            shown, root = " and ".join(same[:2]), folder / below[one].place
             raise InputError(
                 f"{folder} holds {one} and {other}, each of which holds {shown}: if these are the classes, call one "
-                f"folder around them train and the others val and test, or give --data.root {folder / one}; if {one} "
+                f"folder around them train and the others val and test, or give --data.root {root}; if {one} "
                 f"and {other} are the classes, list all classes in --data.class_map"
             )
 
@@ -148,12 +210,15 @@ def _check_siblings(folder: Path, below: Mapping[str, set[str]]) -> None:
 def _folders_alone(folder: Path) -> set[str]:
     """Return the names of the folders in one; none where images lie beside them."""
     found = set()
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if is_image(entry.name):
-                return set()
-            if not is_hidden(entry.name) and entry.is_dir():
-                found.add(entry.name)
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if is_image(entry.name):
+                    return set()
+                if not is_hidden(entry.name) and entry.is_dir():
+                    found.add(entry.name)
+    except OSError:  # it may not be read
+        return set()
     return found
 
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +43,23 @@ def check(sets: Sequence[Numbered]) -> None:
             raise InputError(
                 f"{paths[first]} and {paths[second]} are one through a link; keep it in one class of one split"
             )
+
+
+def check_other(name: str, folder: Path, train: Path | None) -> None:
+    """Refuse to score the folder of the training images, or one around it or in it, as a further one.
+
+    Raises:
+        InputError: naming it.
+    """
+    if train is None:
+        return
+    ours, theirs = folder.resolve(), train.resolve()
+    if ours == theirs or theirs in ours.parents or ours in theirs.parents:
+        how = "is" if ours == theirs else "lies in" if theirs in ours.parents else "holds"
+        raise InputError(
+            f"--data.also {name}: {folder} {how} the folder of the training images, {train}; give images that do not "
+            "train"
+        )
 
 
 class _Paths:

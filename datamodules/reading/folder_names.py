@@ -29,6 +29,7 @@ IMAGE_WORDS = frozenset(
 )
 PLAIN_SIDES = frozenset(
     {"masks", "labels", "annotations", "annots", "segmentations", "trimaps", "heatmaps", "groundtruth", "unlabeled"}
+    | {"bbox", "bboxes", "thumbnails", "thumbnail"}
 )
 """What lies beside images, and is called as hardly any class is."""
 SIDE_WORDS = PLAIN_SIDES | {
@@ -47,7 +48,12 @@ SIDE_WORDS = PLAIN_SIDES | {
     "target",
     "boxes",
     "unlabelled",
+    "nir",
+    "infrared",
+    "thermal",
 }
+FORM_WORDS = IMAGE_WORDS | {"original", "originals", "resized", "jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff"}
+"""What folders are called that hold the same images in several sizes or formats."""
 BYSTANDERS = frozenset({"extra", "others", "rest"})
 """What lies beside splits, and may be anything."""
 AFFIXES = IMAGE_WORDS | SIDE_WORDS | PART_WORDS | BYSTANDERS | {"sets", "data", "folder", "dir"}
@@ -69,8 +75,11 @@ def parts_of_a_set(names: Sequence[str]) -> Sequence[str]:
     if len(parts) > 1 and len(parts) + len(others) == len(names) and len({_stem(words[name]) for name in parts}) == 1:
         return parts[:2]
     images = [name for name in names if is_image_word(name)]
+    asides += [name for name in names if name not in (*asides, *images) and PLAIN_SIDES & {*words[name]}]
     if images and asides and len(images) + len(asides) == len(names):
         return [images[0], asides[0]]
+    if len(names) > 1 and all(_is_of(name, FORM_WORDS) for name in names):
+        return names[:2]
     return _pair(words)
 
 

@@ -106,6 +106,14 @@ def holds_numbers(file: Path, column: str) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
 
 
+def holds_text(kind: Any) -> bool:
+    """Tell whether Arrow's type of a column is that of text, plain or as categories."""
+    import pyarrow as pa
+
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
 def read_labels(file: Path, column: str, multi_label: bool = False) -> FileLabels:
     """Read the labels of a file.
 
@@ -209,8 +217,8 @@ def class_list(
             names = [*known, *sorted(texts)]
             if texts:
                 check_names(texts, known)
-                check_kinds(names)
                 check_joined(names, multi_label, most=max(Ragged(file.places, file.ends).longest for file in files))
+                check_kinds(names)
             return names
         return classes_of(texts | numbers)
     except WrongLabelsError as error:

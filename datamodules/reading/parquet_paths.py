@@ -14,6 +14,9 @@ from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 
+LEAST_BYTES = 64
+"""Bytes that a row has at least where all images lie in it."""
+
 
 class Listed:
     """The images of a split that are given by their paths.
@@ -140,4 +143,6 @@ def _may_have_paths(table: Any, image: str, group: int) -> bool:
     if found is None:
         return True
     stated = found.statistics
-    return stated is not None and stated.has_null_count and stated.null_count > 0
+    if stated is not None and stated.has_null_count:
+        return stated.null_count > 0
+    return found.total_uncompressed_size < LEAST_BYTES * chunks.num_rows  # as of a column without any values

@@ -8,12 +8,11 @@ from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import table_rows
 from datamodules.reading.coco import Annotated
+from datamodules.reading.column_names import LABEL_COLUMNS, PATH_COLUMNS, UNLABELLED_COLUMNS
 from datamodules.reading.label_text import MISSING, LabelKinds, nested, plain_text, refuse_vector, whole_number
 from datamodules.reading.splits import SPLIT_OF
 from vit_lightning.errors import InputError
 
-PATH_COLUMNS = ("path", "file_name", "filename", "image", "img")
-LABEL_COLUMNS = ("label", "labels", "fine_label", "choice")
 YES_OR_NO = {
     "0": False,
     "0.0": False,
@@ -24,6 +23,10 @@ YES_OR_NO = {
     "True": True,
     "true": True,
 }
+TO_YES_OR_NO = (
+    "write 0 where the class does not show, as for the -1 of CelebA, and 0 or 1 where it is blank or unsure, as for "
+    "the -1 of CheXpert"
+)
 
 
 class Columns(NamedTuple):
@@ -35,6 +38,8 @@ class Columns(NamedTuple):
     one_hot: bool
     split: str | None = None
     group: str | None = None
+    unlabelled: str | None = None
+    """One that says of an image that it has not got its label."""
 
 
 class TableRow(NamedTuple):
@@ -75,8 +80,10 @@ def choose(
     paths = _given(path) or [only_column(table, there, "path_column", PATH_COLUMNS)]
     labels = _given(label)
     one_hot = len(labels) > 1
+    unlabelled = None
     if not labels and table.name == "_classes.csv":  # Roboflow's, with a column for each class
-        labels, one_hot = [name for name in there if name not in paths], True
+        unlabelled = next((name for name in there if name.lower() in UNLABELLED_COLUMNS), None)
+        labels, one_hot = [name for name in there if name not in (*paths, unlabelled)], True
     labels = labels or [only_column(table, there, "label_column", LABEL_COLUMNS)]
     if may_lack_labels and not set(labels) & set(there):
         labels = []
@@ -87,7 +94,7 @@ def choose(
                 raise InputError(f"{table} has the column {name!r} twice; give each column a name of its own")
             if name not in there:
                 raise InputError(f"{table} has no column {name!r} but {', '.join(there) or 'none'}; give --data.{flag}")
-    return Columns(paths, labels, one_hot, split, group)
+    return Columns(paths, labels, one_hot, split, group, unlabelled)
 
 
 def read(
@@ -112,7 +119,7 @@ def read(
         InputError: naming the first row whose path, labels, split or group cannot be.
     """
     count, ends = len(columns.paths), len(columns.paths) + len(columns.labels)
-    further = [name for name in (columns.split, columns.group) if name]
+    further = [name for name in (columns.split, columns.group, columns.unlabelled) if name]
     kinds = LabelKinds()
     for row, cells in enumerate(table_rows.values(table, [*columns.paths, *columns.labels, *further]), start=1):
         try:
@@ -121,9 +128,12 @@ def read(
             raise InputError(f"{table} has {error} in row {row}") from error
         try:
             split, group = _further(columns, cells[ends:])
+            lacks_labels = columns.unlabelled is not None and _is_set(cells[-1], columns.unlabelled)
             is_hidden = may_lack_labels or SPLIT_OF.get(split.lower()) == "test"
             given = cells[count:ends]
-            is_blank = is_hidden and all(_is_blank(cell, missing) for cell in given)
+            if lacks_labels and not is_hidden:
+                raise ValueError(f"1 in the column {columns.unlabelled!r}, which is no class; remove the row, which is")
+            is_blank = is_hidden and (lacks_labels or all(_is_blank(cell, missing) for cell in given))
             if is_blank:
                 labels = []
             elif columns.one_hot:
@@ -139,7 +149,8 @@ def read(
                     "--data.class_map),"
                 )
         except ValueError as error:
-            raise InputError(f"{table} has {error} in row {row} ({path})") from error
+            said, *fix = error.args
+            raise InputError("; ".join([f"{table} has {said} in row {row} ({path})", *fix])) from error
         if len(labels) != 1 and not multi_label and columns.labels and not is_blank:
             raise InputError(
                 f"{table} has {len(labels)} labels in row {row} ({path}), expected one; "
@@ -152,7 +163,7 @@ def _further(columns: Columns, cells: Sequence[Any]) -> tuple[str, str]:
     """Return split and group of a row, which must be there where there is a column for them."""
     names = [name for name in (columns.split, columns.group) if name]
     texts = {}
-    for name, cell in zip(names, cells, strict=True):
+    for name, cell in zip(names, cells, strict=False):
         text = "" if cell is None or cell != cell else whole_number(str(cell).strip())
         if not text or text.lower() in MISSING:
             raise ValueError(f"nothing in the column {name!r}")
@@ -182,10 +193,10 @@ def _is_blank(cell: Any, missing: Collection[str]) -> bool:
 
 def _is_set(cell: Any, name: str) -> bool:
     if cell is None:
-        raise ValueError(f"nothing in the column of class {name}, expected 0 or 1,")
+        raise ValueError(f"nothing in the column of class {name}, expected 0 or 1,", TO_YES_OR_NO)
     text = str(cell).strip()
     if text not in YES_OR_NO:
-        raise ValueError(f"{text!r} in the column of class {name}, expected 0 or 1,")
+        raise ValueError(f"{text!r} in the column of class {name}, expected 0 or 1,", TO_YES_OR_NO)
     return YES_OR_NO[text]
 
 

@@ -13,6 +13,7 @@ from datamodules.reading.drawn_split import split_number
 from datamodules.reading.image_files import without_prefix
 from datamodules.reading.label_text import is_whole
 from datamodules.reading.shared_sequences import Ragged, Strings
+from datamodules.reading.stated_split import Use, stated_split
 from vit_lightning.errors import InputError
 
 Columns = str | Sequence[str] | None
@@ -30,7 +31,8 @@ class TableForm:
         ending: ending of the files where the paths lack it.
         multi_label: whether a row may have several labels, or none.
         separator: what stands between several labels in text.
-        is_test: whether labels may be missing.
+        of: the split of the table as a whole; labels of test images may be missing.
+        stated: what becomes of a column that states each image's split and was not given.
         missing: words that stand for a missing label, in small letters.
     """
 
@@ -41,8 +43,13 @@ class TableForm:
     ending: str
     multi_label: bool
     separator: str
-    is_test: bool
+    of: str
+    stated: Use
     missing: tuple[str, ...]
+
+    @property
+    def is_test(self) -> bool:
+        return self.of == "test"
 
     def path(self, path: str) -> str:
         """Return the path of a file by what the table says."""
@@ -57,6 +64,9 @@ def content(table: Path, form: TableForm) -> dict[str, np.ndarray | Strings | Ra
         InputError: naming the first row that cannot be, or two rows of one image that differ.
     """
     columns = table_columns.choose(table, *form.columns, form.split, form.group, may_lack_labels=form.is_test)
+    if columns.split is None:
+        known = *columns.paths, *columns.labels, columns.group, columns.unlabelled
+        columns = columns._replace(split=stated_split(table, known, form.of, form.stated))
     numbers: dict[str, int] = {name: number for number, name in enumerate(columns.labels if columns.one_hot else ())}
     labels, ends = array("i"), array("q", [0])
     splits, groups, hidden = array("b"), list[str](), array("b")
@@ -93,6 +103,7 @@ def content(table: Path, form: TableForm) -> dict[str, np.ndarray | Strings | Ra
         "names": Strings(names),
         "labels": classes,
         "splits": np.array(splits, dtype=np.int8),
+        "split_column": Strings([columns.split] if columns.split else []),
         "groups": Strings(groups),
         "hidden": np.array(hidden, dtype=bool),
         "has_labels": np.array([bool(columns.labels)]),

@@ -14,7 +14,7 @@ from datamodules.reading.class_map import not_utf8
 from datamodules.reading.class_map_forms import DELIMITERS
 from datamodules.reading.damaged_files import reading
 from datamodules.reading.label_text import refuse_vector, whole_number
-from datamodules.reading.parquet_labels import holds_numbers, listed_classes
+from datamodules.reading.parquet_labels import holds_numbers, holds_text, listed_classes
 from datamodules.reading.parquet_rows import open_table
 from vit_lightning.errors import InputError
 from vit_lightning.files import check_regular
@@ -55,6 +55,13 @@ def values(table: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
         else:
             for found in _objects(table, kind):
                 yield tuple(found.get(name) for name in columns)
+
+
+def text_columns(table: Path) -> list[str]:
+    """Return the names of the columns whose cells may be text, each once."""
+    if _kind(table) != ".parquet":
+        return list(dict.fromkeys(header(table)))
+    return [field.name for field in open_table(table).schema_arrow if holds_text(field.type)]
 
 
 def listed_names(table: Path, columns: Sequence[str]) -> list[str]:

@@ -25,7 +25,8 @@ class Sample(NamedTuple):
     start: int
     """Where the image's bytes begin in the tar."""
     size: int
-    labels: tuple[str, ...]
+    labels: tuple[str, ...] | None
+    """None: they are not told."""
 
 
 @dataclass
@@ -37,12 +38,14 @@ class SampleForm:
         image_part: ending of the file with the image; None: the only one that is an image's.
         label_part: ending of the file with the class; None: .cls, else .json.
         multi_label: whether a sample may have several classes, or none.
+        may_lack_labels: whether samples may have no file or field with the class, as those of a test may.
     """
 
     label_field: str = "label"
     image_part: str | None = None
     label_part: str | None = None
     multi_label: bool = False
+    may_lack_labels: bool = False
     _kinds: LabelKinds = field(default_factory=LabelKinds, init=False, repr=False)
     _beside: set[str] = field(default_factory=set, init=False, repr=False)
     """Endings such as depth.png of files that stood beside an image."""
@@ -162,9 +165,9 @@ def _sample(key: str, parts: Mapping[str, tarfile.TarInfo], tar: tarfile.TarFile
     except (ValueError, RecursionError) as error:
         said = str(error) if type(error) is ValueError else f"has a damaged .{label} ({reason(error)}); pack it anew"
         raise InputError(f"{url}: sample {key[-80:]} {said}") from error
-    if image is None or names is None:
+    if image is None or (names is None and not form.may_lack_labels):
         raise InputError(
-            f"{url}: sample {key[-80:]} has no {_lacks(image, form)}, but {_named(parts)}{_why(key, parts, tar)}"
+            f"{url}: sample {key[-80:]} has no {_lacks(image, form)}, but {_named(parts)}{_why(key, parts, tar, image)}"
         )
     if parts[image].issparse():
         raise InputError(f"{url}: sample {key[-80:]} is stored as a sparse file; pack the tar without --sparse")
@@ -186,14 +189,14 @@ def _lacks(image: str | None, form: SampleForm) -> str:
     return f"class in {place} {form.label_field!r} of a .json"
 
 
-def _why(key: str, parts: Mapping[str, tarfile.TarInfo], tar: tarfile.TarFile) -> str:
+def _why(key: str, parts: Mapping[str, tarfile.TarInfo], tar: tarfile.TarFile, image: str | None) -> str:
     """Say what is likely behind a sample that lacks a file."""
     last = max(member.offset for member in parts.values())
     if any((found := _split(member)) and found[0] == key and member.offset > last for member in tar.getmembers()):
         return (
             "; its other files lie further on: pack the files of a sample next to each other, as tar --sort=name does"
         )
-    return "; give --data.label_part txt if that is the class" if "txt" in parts else ""
+    return "; give --data.label_part txt if that is the class" if image and "txt" in parts else ""
 
 
 def _only(endings: Sequence[str], what: str) -> str | None:

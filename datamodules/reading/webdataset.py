@@ -15,6 +15,7 @@ from datamodules.reading.remote_files import MissingFile, RemoteFiles
 from datamodules.reading.shared_sequences import Ragged, Strings
 from datamodules.reading.tar_parts import SampleForm, samples
 from vit_lightning.data.images import BrokenImage, check_bytes
+from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 from vit_lightning.terminal import stderr_bar
 
@@ -25,7 +26,7 @@ class TarSamples:
     Args:
         files: the tars.
         file: where `index_samples` has put what lies in them.
-        labels: the class of each sample; or rows of classes, where a sample may have several.
+        labels: the class of each sample; or rows of classes, where a sample may have several. IGNORE: it is not told.
         num_classes: length of label vectors, where a sample may have several.
     """
 
@@ -66,6 +67,8 @@ class TarSamples:
         classes = self.classes[number]
         if not isinstance(self.classes, Ragged):
             return int(classes)
+        if IGNORE in classes:
+            return torch.full((self.num_classes,), float(IGNORE))
         return torch.zeros(self.num_classes).index_fill(0, torch.as_tensor(classes, dtype=torch.int64), 1)
 
     def announce(self, numbers: np.ndarray) -> None:
@@ -74,7 +77,7 @@ class TarSamples:
 
 
 def index_samples(files: RemoteFiles, file: Path, form: SampleForm, report: Callable[[InputError], None]) -> None:
-    """Read all tars and write down where their samples lie.
+    """Read all tars and write down where their samples lie; a class that is not told has the place after all names.
 
     Args:
         files: the tars.
@@ -99,7 +102,8 @@ def index_samples(files: RemoteFiles, file: Path, form: SampleForm, report: Call
                     for sample in samples(files.open(number), files[number].url, form):
                         places.append(sample.start)
                         sizes.append(sample.size)
-                        labels.extend(names.setdefault(name, len(names)) for name in sample.labels)
+                        said = (names.setdefault(name, len(names)) for name in sample.labels or ())
+                        labels.extend([-1] if sample.labels is None else said)
                         ends.append(len(labels))
                         yield sample.key
                 except MissingFile:
@@ -109,7 +113,9 @@ def index_samples(files: RemoteFiles, file: Path, form: SampleForm, report: Call
                 counts.append(len(places) - before)
 
     found = Strings(keys())
-    numbers = array_cache.compact(np.frombuffer(labels, dtype=np.int64))
+    numbers = np.array(labels, dtype=np.int64)
+    numbers[numbers < 0] = len(names)
+    numbers = array_cache.compact(numbers)
     arrays = {
         "keys": found,
         "places": array_cache.compact(np.frombuffer(places, dtype=np.int64)),

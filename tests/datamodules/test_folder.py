@@ -1,5 +1,7 @@
 import pickle
+import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 from PIL import Image
 
 from datamodules.folder import ImageFolder
+from datamodules.manifest import Manifest
 from datamodules.reading.image_files import ImageFiles
 from datamodules.reading.shared_sequences import Strings
 from vit_lightning.augment import Augment
@@ -498,3 +501,31 @@ def test_a_class_that_is_called_as_a_split_is(tmp_path):
         put(tmp_path / place)
     data = ready(tmp_path / "data", class_map=tmp_path / "names.txt")
     assert list(data.train_set.keys) == ["train/0.jpg", "bus/0.jpg"] and list(data.val_set.keys) == ["bus/0.jpg"]
+
+
+def test_images_whose_names_begin_with_their_classes(tmp_path):
+    """As Kaggle's Dogs vs. Cats has them; what the error says is what reads them."""
+    for number in range(8):
+        put(tmp_path / f"train/{('cat', 'dog')[number % 2]}.{number}.png", number)
+    with pytest.raises(InputError, match=r"names of its images begin with cat and dog: if these are") as caught:
+        ImageFolder(root=tmp_path, image_size=8).setup("fit")
+    command, table = re.search(
+        r"write a table by (.*), and give --data Manifest --data.train (\S+) ", str(caught.value)
+    ).groups()
+    subprocess.run(command, shell=True, check=True)
+    data = Manifest(root=tmp_path, train=Path(table), image_folder=tmp_path / "train", cache=tmp_path / ".cache")
+    data.setup("fit")
+    assert data.class_names == ["cat", "dog"] and len(data.train_set) + len(data.val_set) == 8
+    for file in (tmp_path / "train").iterdir():
+        file.rename(file.with_name(f"{file.name.split('.')[1]}.png"))
+    with pytest.raises(InputError, match=r"give --data\.root$"):
+        ImageFolder(root=tmp_path, image_size=8).setup("fit")
+
+
+@pytest.mark.parametrize(("also", "how"), [("train", "is"), (".", "holds"), ("train/cat", "lies in")])
+def test_the_training_images_are_no_further_set(tmp_path, also, how):
+    for number in range(8):
+        put(tmp_path / f"train/{('cat', 'dog')[number % 2]}/{number}.png", number)
+    data = ImageFolder(root=tmp_path, image_size=8, also={"night": tmp_path / also})
+    with pytest.raises(InputError, match=rf"--data\.also night: .* {how} the folder of the training images, .*/train;"):
+        data.setup("fit")

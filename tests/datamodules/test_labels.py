@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import torch
 from PIL import Image
 from pyarrow import parquet
 
@@ -388,6 +389,21 @@ def test_columns_of_classes_that_stand_twice(root, multi_label):
         manifest(root, "_classes.csv", multi_label=multi_label)
 
 
+@pytest.mark.parametrize("multi_label", [False, True])
+@pytest.mark.parametrize("name", ["Unlabeled", "unlabelled"])
+def test_a_column_of_unlabelled_images_is_no_class(root, multi_label, name):
+    (root / "_classes.csv").write_text(f"filename, cat, dog, {name}\n0.png,1,0,0\n1.png,0,1,0\n")
+    (root / "test").mkdir()
+    (root / "test/_classes.csv").write_text(f"filename, cat, {name}\n2.png,0,1\n3.png,1,0\n")
+    data = manifest(root, "_classes.csv", test=Path("test/_classes.csv"), multi_label=multi_label)
+    assert data.class_names == ["cat", "dog"] and len(data.train_set) == 2
+    labels = [torch.as_tensor(data.test_set[number][1]).flatten().tolist() for number in range(2)]
+    assert set(labels[0]) == {IGNORE} and labels[1] == ([1, 0] if multi_label else [0])
+    (root / "_classes.csv").write_text(f"filename,cat,dog,{name}\n0.png,1,0,0\n1.png,0,0,1\n")
+    with pytest.raises(InputError, match=rf"has 1 in the column '{name}', which is no class; .* in row 2 \(1\.png\)"):
+        manifest(root, "_classes.csv", multi_label=multi_label)
+
+
 @pytest.mark.parametrize("encoding", ["cp1252", "latin-1"])
 def test_other_encodings(root, encoding):
     (root / "train.csv").write_text("path,label\n0.png,caf\u00e9\n", encoding=encoding)
@@ -579,6 +595,26 @@ COCO = {
 def test_coco_with_ids_as_text(root):
     (root / "train.json").write_text(json.dumps(COCO))
     assert shown(manifest(root, "train.json"), 2) == [{"cat"}, {"dog"}]
+
+
+def test_fields_of_cocos_images_are_columns(root):
+    images = [{"id": n, "path": "/elsewhere", "file_name": f"{n}.png", "width": 8} for n in range(6)]
+    images = [{**image, "location": f"river {n // 2}"} for n, image in enumerate(images)]
+    annotations = [{"id": n, "image_id": n, "category_id": n % 2} for n in range(6)]
+    categories = [{"id": n, "name": name} for n, name in enumerate(("cat", "dog"))]
+    content = {"images": images, "annotations": annotations, "categories": categories}
+    (root / "train.json").write_text(json.dumps(content))
+    data = manifest(root, "train.json", group_column="location", val_fraction=0.3)
+    parts = [{int(key[0]) // 2 for key in part.keys} for part in (data.train_set, data.val_set)]
+    assert len(parts[0]) == 2 and len(parts[1]) == 1 and not parts[0] & parts[1]
+    stated = [{**image, "split": ["train", "test"][n % 2]} for n, image in enumerate(images)]
+    (root / "train.json").write_text(json.dumps({**content, "images": stated}))
+    with pytest.raises(InputError, match=r"the label 'dog'.*, which the training images of"):
+        manifest(root, "train.json")
+    del images[4]["location"]
+    (root / "train.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match=r"has nothing in the column 'location' in row 5 \(4\.png\)"):
+        manifest(root, "train.json", group_column="location")
 
 
 def test_coco_of_test_images_without_annotations(root):

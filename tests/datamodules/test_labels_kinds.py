@@ -45,8 +45,46 @@ def test_a_part_of_a_label_that_is_another(root, reader, sign):  # noqa: F811
     assert len(read(root, reader, train=[f"b{sign}z", f"b{sign}y", "b,x", "x"]).class_names) == 4
 
 
-def test_a_blank_between_labels_is_said(root):  # noqa: F811
-    (root / "train.csv").write_text("path,label\n0.png,fire truck\n1.png,fire\n2.png,truck\n")
+@pytest.mark.parametrize("sign", [" ", "_", "-", ".", " and ", ";"])
+@pytest.mark.parametrize("reader", ["csv", "WebShards cls", "WebShards json", "Parquet"])
+@pytest.mark.parametrize("names", [("scab", "rust"), ("1", "2")])
+def test_a_sign_of_names_between_labels(root, reader, sign, names):  # noqa: F811
+    if reader == "csv" and sign == ";":
+        pytest.skip("it divides labels there")
+    one, other = names
+    labels = [one, other, f"{one}{sign}{other}"]
+    train = labels if reader == "csv" else [[label] for label in labels]
+    said = rf"the label '{one}{sign}{other}'.* parts are labels of their own; (give .*separator|divide it at) '{sign}'"
+    if (sign, one) == (".", "1"):
+        said = "'1.2'.*, expected names or whole numbers"
+    with pytest.raises(InputError, match=said):
+        read(root, reader, multi_label=True, train=train)
+    if reader == "csv" and said[0] == "t":
+        assert shown(manifest(root, multi_label=True, separator=sign), 3) == [{one}, {other}, {one, other}]
+    if one == "scab" and sign != ";":
+        assert len(read(root, reader, train=labels).class_names) == 3  # one class an image: these are names
+
+
+@pytest.mark.parametrize("reader", ["csv", "WebShards cls"])
+@pytest.mark.parametrize(
+    ("labels", "is_said"),
+    [
+        (["1 2", "3 4", "5 7 9"], True),
+        (["a b", "b c", "a c"], True),
+        (["brown dog", "white dog"], False),
+        (["p_1", "p_2", "p_3"], False),
+        (["a b", "c"], False),
+    ],
+)
+def test_labels_that_are_all_lists_are_said(root, reader, labels, is_said):  # noqa: F811
+    train = labels if reader == "csv" else [[label] for label in labels]
+    data = read(root, reader, multi_label=True, train=train)
+    said = any("each label may be several, such as" in text and "' '" in text for text in data.notices)
+    assert said == is_said and data.class_names == sorted(labels)
+
+
+def test_a_blank_between_labels_beside_another_sign_is_said(root):  # noqa: F811
+    (root / "train.csv").write_text("path,label\n0.png,fire truck\n1.png,fire;bus\n2.png,truck\n")
     data = manifest(root, multi_label=True)
     assert any("'fire truck' may be several" in text and "--data.separator ' '" in text for text in data.notices)
 

@@ -347,6 +347,25 @@ def test_paths_of_other_places(root, paths, options):
     assert [data.train_set[row][0] for row in range(2)] == [root / "images/0.png", root / "images/1.png"]
 
 
+def test_paths_in_one_of_several_folders(root):
+    """As HAM10000 has its images in two parts."""
+    (root / "more").mkdir()
+    (root / "images/1.png").rename(root / "more/1.png")
+    write(root / "train.csv", [("0", "cat"), ("1", "dog")])
+    images = ready(root, image_ending="png", image_folder=["images", "more"], val_fraction=0.0).train_set
+    assert [images[row][0] for row in range(2)] == [root / "images/0.png", root / "more/1.png"]
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+@pytest.mark.parametrize("cell", ["-1", "-1.0", ""])
+def test_cells_of_a_class_that_are_no_0_and_no_1(root, multi_label, cell):
+    """As CelebA and CheXpert have them."""
+    write(root / "train.csv", [("images/0.png", "1", cell), ("images/1.png", "0", "1")], ("path", "owl", "cat"))
+    said = rf"has '{cell}' in the column of class cat, expected 0 or 1, in row 1 \(images/0\.png\); write 0 where the"
+    with pytest.raises(InputError, match=said):
+        ready(root, label_column=["owl", "cat"], multi_label=multi_label)
+
+
 def test_paths_of_several_columns_and_from_the_tables_folder(root):
     write(root / "train.csv", [("images", "0.png", "cat"), ("images/", "1.png", "dog")], ("folder", "file", "label"))
     images = ready(root, path_column=["folder", "file"], val_fraction=0.0).train_set

@@ -1,9 +1,12 @@
 """Manifest's splits: a column of them, groups that are never divided, and labels that are hidden or missing."""
 
+import json
 from pathlib import Path
 
+import pyarrow
 import pytest
 from PIL import Image
+from pyarrow import parquet
 
 from datamodules.manifest import Manifest
 from vit_lightning.augment import Augment
@@ -244,3 +247,66 @@ def test_an_image_in_two_rows_stays_in_one_split(root, test_fraction):
         if images
     ]
     assert sum(map(len, parts)) == len(set.union(*parts)) == 8 and len(data.val_set) == 6
+
+
+STATED = ["train"] * 4 + ["valid"] * 2 + ["test"] * 2
+
+
+@pytest.mark.parametrize("column", ["split", "set", "subset", "data set", "partition", "fold", "phase", "Usage"])
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_a_column_that_states_the_split_is_found(root, caplog, column, ending):
+    rows = [{"path": f"{n}.png", "label": "ab"[n % 2], "id": n, column: split} for n, split in enumerate(STATED)]
+    if ending == "csv":
+        write(root / "all.csv", ",".join(rows[0]), [",".join(map(str, row.values())) for row in rows])
+    elif ending == "jsonl":
+        (root / "all.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    else:
+        parquet.write_table(pyarrow.Table.from_pylist(rows), root / "all.parquet")
+    with caplog.at_level("INFO"):
+        data = ready(root, train=f"all.{ending}")
+    assert keys(data) == [[f"{n}.png" for n in part] for part in (range(4), range(4, 6), range(6, 8))]
+    assert f"all.{ending} has the column {column}, which is taken for --data.split_column" in caplog.text
+    assert data.class_names == ["a", "b"]
+
+
+def test_a_column_that_states_the_split_may_be_one_of_two_or_beside_a_table(root):
+    rows = [f"{n}.png,{'ab'[n % 2]},{split},{split}" for n, split in enumerate(STATED)]
+    write(root / "train.csv", "path,label,set,phase", rows)
+    said = "has the columns 'set' and 'phase', which both name splits; give --data.split_column set"
+    with pytest.raises(InputError, match=said):
+        ready(root)
+    assert [len(part) for part in keys(ready(root, split_column="phase"))] == [4, 2, 2]
+    write(root / "train.csv", "path,label,set", [row.rpartition(",")[0] for row in rows])
+    write(root / "test.csv", "path,label", ["9.png,a"])
+    said = "train.csv has the column 'set', which names the splits train and val and test, beside tables .*split_column"
+    with pytest.raises(InputError, match=said):
+        ready(root, test="test.csv")
+
+
+def test_columns_that_state_one_split_or_something_else_are_left_alone(root):
+    """Vehicles may be trains, and a state of affairs valid."""
+    rows = [f"{n}.png,{'ab'[n % 2]},train,{['train', 'bus'][n % 2]},valid,{n % 5}" for n in range(20)]
+    write(root / "train.csv", "path,label,split,vehicle,state,fold", rows)
+    write(root / "test.csv", "path,label,split", ["30.png,a,test", "31.png,b,test"])
+    assert [len(part) for part in keys(ready(root))] == [18, 2, 0]
+    assert [len(part) for part in keys(ready(root, test="test.csv"))] == [18, 2, 2]
+    write(root / "train.csv", "path,label", [f"{n}.png,{['train', 'test'][n % 2]}" for n in range(20)])
+    assert ready(root).class_names == ["test", "train"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "words", "said"),
+    [
+        (["train", "test"], (), "which both name splits; give --data.split_column set"),
+        (["1 2", "3 4"], ("--data.multi_label", "true", "--data.label_column", "set"), "each label may be several"),
+    ],
+)
+def test_doctor_sees_what_the_columns_say(app, root, cells, words, said):
+    some = [cells[n // 2 % 2] for n in range(40)]
+    rows = [f"{n}.png,{'ab'[n % 2]},{each},{each}" for n, each in enumerate(some)]
+    write(root / "train.csv", "path,label,set,phase", rows)
+    flags = ("--data.root", root, "--data.image_folder", f"[{root},images]", "--data.cache", root.parent / "cache")
+    flags += ("--data.image_size", 8, "--data.batch_size", 4, "--data.num_workers", 0, *words)
+    done = app("doctor", "--data", "Manifest", *flags, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
+    assert said in done.out + done.err
+    assert done.code == (not words)

@@ -21,6 +21,7 @@ from tests import servers
 from vit_lightning.augment import Augment
 from vit_lightning.data import loaders
 from vit_lightning.data.images import BrokenImage
+from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 from vit_lightning.testing import check_datamodule
 
@@ -338,3 +339,36 @@ def test_a_tar_that_trains_and_is_scored(tmp_path, link):
     data.cache = tmp_path / "cache"
     data.setup("fit")
     assert len(data.val_set) == 5
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+@pytest.mark.parametrize("labelled", [0, 2])
+def test_test_tars_without_labels(tmp_path, multi_label, labelled):
+    def members(count: int, told: int) -> list[tuple[str, bytes]]:
+        some = [(f"{number}.png", picture()) for number in range(count)]
+        some += [(f"{number}.cls", b"ab"[number % 2 : number % 2 + 1]) for number in range(told)]
+        return sorted(some)
+
+    pack(tmp_path / "train.tar", members(6, 6))
+    pack(tmp_path / "test.tar", members(4, labelled))
+    options = {"root": str(tmp_path), "train": "train.tar", "image_size": 8, "multi_label": multi_label}
+    data = module.WebShards(test="test.tar", cache=tmp_path / "cache", val_fraction=0.0, **options)
+    for stage in ("fit", "predict"):
+        data.setup(stage)
+        assert len(data.train_set) == 6 and list(data.test_set.keys) == ["0", "1", "2", "3"]
+        said = [torch.as_tensor(data.test_set.label_at(number)) for number in range(4)]
+        assert [bool((label == IGNORE).all()) for label in said] == [number >= labelled for number in range(4)]
+    if labelled:
+        data.setup("test")
+        assert [int(label[-1] if multi_label else label) for label in said[:2]] == [0, 1]
+    else:
+        with pytest.raises(InputError, match=r"test\.tar has no labels, which test needs; predict does without them"):
+            data.setup("test")
+    with pytest.raises(InputError, match=r"test\.tar: sample .* has no class in a \.cls or in the field 'label'"):
+        module.WebShards(val="test.tar", cache=tmp_path / "cache", **options).setup("fit")
+
+
+def test_a_sample_with_a_caption_and_no_image(tmp_path):
+    pack(tmp_path / "train.tar", [("0.json", b'{"status": "failed"}'), ("0.txt", b"a caption")])
+    with pytest.raises(InputError, match=r"sample 0 has no image, but \.json, \.txt$"):
+        module.WebShards(root=str(tmp_path), cache=tmp_path / "cache").setup("fit")

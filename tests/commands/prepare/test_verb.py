@@ -91,6 +91,24 @@ def test_names_that_a_set_carries_are_kept(tmp_path, kind):
     assert Shards(root=tmp_path / "out").class_names == names
 
 
+@pytest.mark.parametrize("root", ["set", "", None, ["set", "other"], 7])
+def test_the_root_of_own_data_may_be_anything(app, tmp_path, monkeypatch, root):
+    (tmp_path / "own.py").write_text(
+        "from datamodules.digits import Digits\n\n\nclass Own(Digits):\n"
+        f"    def setup(self, stage):\n        super().setup(stage)\n        self.root = {root!r}\n\n\n"
+        f"class Early(Digits):\n    def __init__(self, **kwargs):\n        super().__init__(**kwargs)\n"
+        f"        self.root = {root!r}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    done = app("prepare", *NET, "--data", "own.Early", "--data.num_workers", 0, "--out", "out")
+    assert done.code == 0, done.err
+    if root == "set":
+        done = app("prepare", *NET, "--data", "own.Early", "--data.num_workers", 0, "--out", "set/out")
+        assert "--out set/out lies in --data.root set, where the images are" in done.err
+    done = app("doctor", *NET, "--data", "own.Own", "--data.num_workers", 0, "--data.batch_size", 8)
+    assert done.code == 0, done.err
+
+
 def test_what_it_writes(prepare, folder):
     done = prepare("--short_side", 32)
     assert done.code == 0, done.err

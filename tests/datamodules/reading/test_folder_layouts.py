@@ -15,6 +15,7 @@ SIDE = "is called as what belongs to images is"
 SIBLINGS = "each of which holds"
 INSIDE = "has the splits inside its classes"
 NESTED = "if both are one class"
+TOGETHER = "are read as one class each"
 
 REFUSED = [
     ("trainA trainB testA testB", PARTS),
@@ -34,6 +35,14 @@ REFUSED = [
     ("part1 part2", PARTS),
     ("train/session_1 train/session_2", PARTS),
     ("imgs masks", PARTS),
+    ("imgs masks_machine", PARTS),
+    ("images bbox", PARTS),
+    ("rgb nir", PARTS),
+    ("train/images train/thermal", PARTS),
+    ("original resized_256", PARTS),
+    ("jpg png", PARTS),
+    ("images_128 images_256", PARTS),
+    ("a b thumbnails", SIDE),
     ("images masks edges", PARTS),
     ("imagesTr imagesTs labelsTr", PARTS),
     ("rgb depth", PARTS),
@@ -55,6 +64,9 @@ REFUSED = [
     ("a/rgb a/depth b/rgb", SIDE),
     ("siteA/cat siteA/dog siteB/cat siteB/bird", SIBLINGS),
     ("day/0 day/1 night/0 night/1", SIBLINGS),
+    ("amazon/images/bike amazon/images/mug dslr/images/bike dslr/images/mug", SIBLINGS),
+    ("a/data/images/bike a/data/images/mug b/data/images/bike b/data/images/pen", SIBLINGS),
+    ("train/flowers/all/rose train/flowers/all/tulip train/rose train/tulip", NESTED),
     ("cat/train1 cat/test1 dog/train1", INSIDE),
     ("train/flowers/rose train/flowers/tulip train/rose train/tulip", NESTED),
 ]
@@ -69,6 +81,10 @@ ACCEPTED = [
     ("chess_set tea_set", 2),
     ("with_mask without_mask", 2),
     ("mask no_mask", 2),
+    ("original tampered", 2),
+    ("thermal visible", 2),
+    ("jpg cat", 2),
+    ("cat masks_of_africa", 2),
     ("ground sky truth", 3),
     ("oval round", 2),
     ("train_station train_interior valley", 3),
@@ -141,6 +157,36 @@ def test_doctor_finds_them(app, tmp_path, tree):
     words = ("--data", "ImageFolder", "--data.root", tmp_path / "set", "--data.image_size", 8, "--data.batch_size", 2)
     done = app("doctor", *words, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
     assert done.code == 1 and any(said in done.out + done.err for said in (PARTS, SIDE, SIBLINGS))
+
+
+@pytest.mark.parametrize(
+    ("tree", "said"),
+    [
+        (
+            "colon_sets/aca colon_sets/n lung_sets/aca1 lung_sets/scc",
+            "aca, n in colon_sets, aca1, scc in lung_sets are",
+        ),
+        ("train/dogs/pug train/dogs/poodle train/cats/manx val/dogs/pug val/cats/manx", "pug in dogs are read"),
+        ("a/abbey a/alley b/barn b/beach", "abbey, alley in a, barn, beach in b are read as one class each"),
+        ("benign/SOB/adenosis benign/SOB/fibroma malignant/SOB/lobular", "adenosis, fibroma in benign/SOB are read"),
+    ],
+)
+def test_folders_in_classes_are_said(app, tmp_path, tree, said):
+    make(tmp_path / "set", tree)
+    data = read(tmp_path / "set")
+    tops = sorted({place.removeprefix("train/").split("/")[0] for place in tree.split() if place[:4] != "val/"})
+    assert data.class_names == tops and any(said in text for text in data.notices)
+    words = ("--data", "ImageFolder", "--data.root", tmp_path / "set", "--data.image_size", 8, "--data.batch_size", 2)
+    done = app("doctor", *words, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
+    assert said in done.out and "--data.root" in done.out and "warning" in done.out
+    (tmp_path / "names.txt").write_text("\n".join(tops))
+    assert not any(TOGETHER in text for text in read(tmp_path / "set", class_map=tmp_path / "names.txt").notices)
+
+
+@pytest.mark.parametrize("tree", ["cat/2019 cat/2020 dog/2019", "cat dog", "cat/images dog/images"])
+def test_folders_in_classes_that_are_no_classes(tmp_path, tree):
+    make(tmp_path, tree)
+    assert not any(TOGETHER in text for text in read(tmp_path).notices)
 
 
 @given(

@@ -77,3 +77,38 @@ def test_embedded_images_beside_paths(tmp_path):
     parquet.write_table(pa.table({"image": images, "label": ["x", "y", "y", "x"]}), tmp_path / "train.parquet")
     with pytest.raises(InputError, match=r"has in row 2 the train image b\.png, .*has in row 4 with other labels"):
         ready(tmp_path)
+
+
+def test_rows_of_several_splits_in_files_of_one_are_refused(tmp_path):
+    for number, splits in enumerate((["train", "train"], ["train", "test"])):
+        images = [{"bytes": picture(10 * number + row), "path": None} for row in range(2)]
+        rows = pa.table({"image": images, "label": ["x", "y"], "subset": splits})
+        parquet.write_table(rows, tmp_path / f"train-{number}.parquet")
+    said = r"train-0.parquet has the column 'subset', which names the splits train and test; write the rows of each"
+    with pytest.raises(InputError, match=said):
+        ready(tmp_path)
+    (tmp_path / "train-1.parquet").rename(tmp_path / "old.kept")
+    assert len(ready(tmp_path, val_fraction=0.0).train_set) == 2
+
+
+@pytest.mark.parametrize("has_statistics", [True, False])
+@pytest.mark.parametrize("kind", [pa.null(), pa.binary(), pa.large_binary()])
+def test_a_file_in_two_rows_whatever_type_no_bytes_have(tmp_path, kind, has_statistics):
+    """As pandas and Table.from_pylist write a column of nulls."""
+    write_listed(tmp_path / "kept.parquet", ["a.png", "b.png", "c.png"], ["x", "y", "x"], True)
+    images = pa.array(
+        [{"bytes": None, "path": path} for path in ("a.png", "b.png", "b.png")],
+        pa.struct([("bytes", kind), ("path", pa.string())]),
+    )
+
+    def write(split: str, rows: int, labels: list) -> None:
+        table = pa.table({"image": images[:rows], "label": labels})
+        parquet.write_table(table, tmp_path / f"{split}.parquet", write_statistics=has_statistics)
+
+    write("train", 3, ["x", "y", "x"])
+    with pytest.raises(InputError, match=r"has in row 2 the train image b\.png, .*has in row 3 with other labels"):
+        ready(tmp_path)
+    write("train", 2, ["x", "y"])
+    write("test", 2, ["x", "y"])
+    with pytest.raises(InputError, match=r"train image a\.png, which .*test\.parquet has in row 1 as a test image"):
+        ready(tmp_path)

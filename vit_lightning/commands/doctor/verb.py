@@ -258,8 +258,9 @@ def _steps(trainer: Trainer, images: int, batch_size: int) -> float:
     return min(steps, trainer.max_steps) if trainer.max_steps != -1 else steps
 
 
-def _hidden_folders(root: Path | None) -> Iterator[str]:
-    for path, folders, _ in os.walk(root) if root else ():
+def _hidden_folders(root: object) -> Iterator[str]:
+    """Yield the hidden folders below a root, which of own data may be anything."""
+    for path, folders, _ in os.walk(root) if isinstance(root, str | os.PathLike) else ():
         yield from (os.path.join(os.path.relpath(path, root), folder) for folder in folders if is_hidden(folder))
         folders[:] = [folder for folder in folders if not is_hidden(folder)]
 

@@ -1,6 +1,7 @@
 """The verb `prepare`: the sets of any data as shards of images of one short side."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -88,11 +89,11 @@ def _check_form(data: ImageDataModule, short_side: int | None, quality: int | No
         )
 
 
-def _check_apart(out: Path, root: Path | None) -> None:
-    """Keep shards out of the folders in which the images lie."""
-    if root is None:
+def _check_apart(out: Path, root: object) -> None:
+    """Keep shards out of the folders in which the images lie; the root of own data may be anything."""
+    if not isinstance(root, str | os.PathLike) or not os.fspath(root):
         return
-    ours, theirs = out.resolve(), root.resolve()
+    ours, theirs = out.resolve(), Path(root).resolve()
     if ours == theirs or theirs in ours.parents or ours in theirs.parents:
         how = "is" if ours == theirs else "lies in" if theirs in ours.parents else "contains"
         raise InputError(f"--out {out} {how} --data.root {root}, where the images are; give a folder beside it")

@@ -1,0 +1,6 @@
+"""What columns of paths and of labels are called; the first of each is the documented one."""
+
+PATH_COLUMNS = ("path", "file_name", "filename", "image", "img")
+LABEL_COLUMNS = ("label", "labels", "fine_label", "choice")
+UNLABELLED_COLUMNS = ("unlabeled", "unlabelled", "_unlabeled")
+"""Columns in small letters of a table with a column for each class that say that an image has not got its label."""
