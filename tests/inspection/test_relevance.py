@@ -1,0 +1,73 @@
+"""Relevance against automatic differentiation, and what it must be where the answer is known."""
+
+import pytest
+import torch
+from einops import rearrange
+
+from vit_lightning.inspection.attention import reads_of, row_read
+from vit_lightning.inspection.relevance import gradient_relevance, patch_logits
+
+
+def explicit_logits(net, images):
+    """Logits of a net by explicit attention, and that attention, in one graph."""
+    tokens, attention = net.place(net.embed(images)), []
+    for block in net.blocks:
+        normed = block.norm1(tokens)
+        weights = block.attention.weights(normed)
+        attention.append(weights)
+        values = rearrange(block.attention.qkv(normed), "b n (three h k) -> three b h n k", three=3, h=2)[2]
+        mixed = rearrange(weights @ values, "b h n k -> b n (h k)")
+        tokens = tokens + block.branch(block.attention.out(mixed), block.scale1)
+        tokens = tokens + block.branch(block.mlp(block.norm2(tokens)), block.scale2)
+    return net.head(net.read(net.norm(tokens))), attention
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"registers": 2, "layer_scale": 0.5}, {"pool": "gap"}, {"pool": "map"}, {"pool": "gap", "attention": "axial"}],
+    ids=str,
+)
+def test_gradients_are_those_of_an_explicit_net(random_net, fields):
+    net, images, classes = random_net(**fields), torch.randn(2, 3, 32, 32), torch.tensor([2, 0])
+    logits, attention = explicit_logits(net, images)
+    torch.testing.assert_close(logits, net(images), atol=1e-5, rtol=0)
+    gradients = torch.autograd.grad(logits[0, 2] + logits[1, 0], attention)
+    total = torch.eye(attention[0].shape[-1]).repeat(2, 1, 1)
+    for weights, gradient in zip(attention, gradients, strict=True):
+        total = total + (weights * gradient).clamp(min=0).mean(1) @ total
+    expected = row_read(total - torch.eye(total.shape[-1]), net.grid, net.num_prefix_tokens, reads_of(net.config))
+    found = gradient_relevance(net, images, classes)
+    assert (found >= -1e-6).all() and found.shape == (2, 4, 4)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+    assert not net.blocks[0].attention.out._forward_pre_hooks and not net.blocks[0].attention.qkv._forward_hooks
+    assert all(parameter.grad is None for parameter in net.parameters())
+
+
+def test_gradients_within_inference_mode(random_net):
+    net, images = random_net(), torch.randn(2, 3, 32, 32)
+    wanted = gradient_relevance(net, images, torch.tensor([1, 1]))
+    with torch.inference_mode():
+        found = gradient_relevance(net, images * 1.0, torch.tensor([1, 1]) * 1)
+    torch.testing.assert_close(found, wanted)
+
+
+def test_a_mean_over_patches_is_the_mean_of_their_logits(random_net):
+    net, images, classes = random_net(pool="gap", registers=1), torch.randn(2, 3, 32, 32), torch.tensor([0, 1])
+    with torch.no_grad():
+        maps = patch_logits(net, net.tokens(images), classes)
+        logits = net(images)
+    assert maps.shape == (2, 4, 4)
+    torch.testing.assert_close(maps.mean((1, 2)), logits[[0, 1], classes], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("fields", [{}, {"pool": "token_and_gap"}, {"pool": "map"}, {"representation": 8}], ids=str)
+def test_the_head_reads_each_patch_alone(random_net, fields):
+    net, images = random_net(**fields), torch.randn(1, 3, 32, 32)
+    prefix = net.num_prefix_tokens
+    with torch.no_grad():
+        tokens = net.tokens(images)
+        found = patch_logits(net, tokens, torch.tensor([1]))
+        alone = tokens[:, prefix + 5 : prefix + 6]
+        if net.config.pool == "token_and_gap":
+            alone = torch.cat([tokens[:, :1], alone], 1)
+        torch.testing.assert_close(found[0, 1, 1], net.head(net.read(alone))[0, 1], atol=1e-5, rtol=0)
