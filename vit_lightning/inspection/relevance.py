@@ -1,38 +1,84 @@
-"""Which patches speak for a class: with the head alone, or with gradients through the attention of all layers."""
+"""Which patches speak for a class: without gradients, or with those of the attention of all layers."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from einops import rearrange, reduce, repeat
+from einops import einsum, rearrange, reduce, repeat
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from vit_lightning.inspection.attention import reads_of, row_read
 from vit_lightning.inspection.observation import blocks_of, hooked
+from vit_lightning.models.dense import Dense
 from vit_lightning.models.vit import ViT
 
 
 @torch.no_grad()
-def patch_logits(net: ViT, tokens: Tensor, classes: Tensor) -> Tensor:
-    """Returns the logit of an image's class for each patch, `(b, y, x)`, without any gradient.
+def gradient_free_relevance(net: ViT, images: Tensor, classes: Tensor) -> Tensor:
+    """Returns how much each patch speaks for an image's class, or against it, `(b, y, x)`, without gradients.
 
-    The head reads one patch alone in the place of what it reads of the image: for a mean over patches this is the
-    class activation map (Zhou et al., 2016), for a class token the patch in the class token's space (Vilas et al.,
-    2023). Side by side with the class token, the patch stands for the mean.
+    Where the head reads the class token, it is what the patch adds to the logit through the attention of that token in
+    all layers, with the last norm held still (Gandelsman et al., 2024, arXiv 2310.05916). Elsewhere it is the logit
+    where the head reads that patch alone, in place of all: for a mean over patches the class activation map (Zhou et
+    al., 2016). Side by side with the class token, the patch stands for the mean.
 
     Args:
         net: the net, in evaluation mode.
-        tokens: the encoder's output `b n d`.
+        images: normalised, `b c height width`.
         classes: a class per image, `(b,)`.
     """
-    prefix, maps = net.num_prefix_tokens, []
-    for image, wanted in zip(tokens, classes.tolist(), strict=True):
-        patches = rearrange(image[prefix:], "n d -> n 1 d")
-        if net.config.pool == "token":
-            alone = patches
-        else:
-            alone = torch.cat([repeat(image[:prefix], "m d -> n m d", n=len(patches)), patches], dim=1)
-        maps.append(net.head(net.read(alone))[:, wanted])
-    return rearrange(torch.stack(maps), "b (y x) -> b y x", y=net.grid[0], x=net.grid[1])
+    if net.config.pool == "token":
+        found = _added_by_attention(net, images, classes)
+    else:
+        tokens = net.through_blocks(net.place(net.embed(images)))
+        found = torch.stack([_logits_alone(net, *pair) for pair in zip(tokens, classes, strict=True)])
+    return rearrange(found, "b (y x) -> b y x", y=net.grid[0], x=net.grid[1])
+
+
+def _logits_alone(net: ViT, tokens: Tensor, wanted: Tensor) -> Tensor:
+    """Returns the logit of a class for each patch of an image's tokens `n d`."""
+    patches = rearrange(tokens[net.num_prefix_tokens :], "n d -> n 1 d")
+    prefix = repeat(tokens[: net.num_prefix_tokens], "m d -> n m d", n=len(patches))
+    logits: Tensor = net.head(net.read(torch.cat([prefix, patches], dim=1)))
+    return logits[:, wanted]
+
+
+def _added_by_attention(net: ViT, images: Tensor, classes: Tensor) -> Tensor:
+    """Returns what the patches add to the logit through the class token's attention, `(b, patches)`."""
+    parts: list[Tensor] = []
+
+    def keep(block: Any) -> Callable[..., None]:
+        def mix(module: Any, inputs: tuple[Tensor, ...]) -> None:
+            values = module.split(inputs[0])[2]
+            weights = module.weights(inputs[0])[:, :, 0]
+            by_head = rearrange(weights[..., None] * values, "b h n k -> b n (h k)")
+            written = linear(by_head, module.out.kernel)
+            parts.append(written if block.scale1 is None else written * block.scale1)
+
+        return mix
+
+    blocks = blocks_of(net)
+    with hooked((block.attention.register_forward_pre_hook, keep(block)) for block in blocks):
+        first = net.place(net.embed(images))
+        outputs: list[Tensor] = []
+        with hooked([(blocks[-1].register_forward_hook, lambda module, inputs, tokens: outputs.append(tokens[:, 0]))]):
+            tokens = net.through_blocks(first)
+    direction = _direction(net, tokens, classes) * net.norm.weight
+    deviation = (outputs[0].var(dim=-1, correction=0, keepdim=True) + net.norm.eps).sqrt()
+    added = torch.stack(parts).sum(0)[:, net.num_prefix_tokens :]
+    centred = added - added.mean(-1, keepdim=True)
+    return einsum(centred, direction / deviation, "b n d, b d -> b n")
+
+
+def _direction(net: ViT, tokens: Tensor, classes: Tensor) -> Tensor:
+    """Returns along what a normed class token raises the logit of a class, `(b, d)`; through a tanh layer, near it."""
+    assert isinstance(net.head, Dense)
+    rows = net.head.kernel[classes]
+    if not isinstance(net.representation, Dense):
+        return rows
+    slopes = 1 - net.representation(tokens[:, 0]).square()
+    return (rows * slopes) @ net.representation.kernel
 
 
 def gradient_relevance(net: ViT, images: Tensor, classes: Tensor) -> Tensor:
