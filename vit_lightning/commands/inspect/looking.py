@@ -38,7 +38,7 @@ SPLITS = {"val": "val_set", "test": "test_set", "train": "train_subset"}
 
 
 class InspectedData(LightningDataModule):
-    """Images of a datamodule, evenly spread over the set, none of them varied.
+    """Images of a datamodule, the same ones every time, none of them varied.
 
     Args:
         data: the datamodule.
@@ -65,8 +65,7 @@ class InspectedData(LightningDataModule):
             InputError: there are none.
         """
         whole = self._whole()
-        count = min(len(whole), self.most)
-        self.numbers = np.arange(count) * len(whole) // count
+        self.numbers = _drawn(len(whole), self.most)
         self.images = Subset(whole, self.numbers)
         self.names = [str(key) for key in (keys_of(whole)[int(number)] for number in self.numbers)]
 
@@ -164,8 +163,8 @@ class Looking(LightningModule):
 
     def on_predict_start(self) -> None:
         total = len(self.inspected.images)
-        self.wanted = set((np.arange(min(total, self.choices.maps)) * total // min(total, self.choices.maps)).tolist())
-        self.every = -(-total // MOST_POINTS)
+        self.wanted = set(_drawn(total, self.choices.maps).tolist())
+        self.points = set(_drawn(total, MOST_POINTS).tolist())
         self._began = time.monotonic()
         if self.shows:
             self._advance = self._showing.enter_context(progress(self.inspected.split, "looked at", total))
@@ -229,7 +228,7 @@ class Looking(LightningModule):
 
     def _keep_points(self, found: Observation, labels: list[int], places: list[int]) -> None:
         if "embedding" in self.choices.figures:
-            chosen = [at for at, place in enumerate(places) if place % self.every == 0]
+            chosen = [at for at, place in enumerate(places) if place in self.points]
             self.sums.features += [found.features[at].float().cpu() for at in chosen]
             self.sums.labels += [labels[at] for at in chosen]
 
@@ -265,6 +264,14 @@ class Looking(LightningModule):
             path = self.folder / f"{places[at]}.npz"
             np.savez(path, label=labels[at], place=places[at], **arrays)
             self.sums.drawn.append(path)
+
+
+def _drawn(total: int, most: int) -> np.ndarray:
+    """Return numbers below a total, by size: all, or as many as there may be, drawn with a fixed seed.
+
+    Every second or tenth one would all be of one class in a set whose classes take turns.
+    """
+    return np.arange(total) if total <= most else np.sort(np.random.default_rng(0).permutation(total)[:most])
 
 
 def _array(values: Tensor) -> np.ndarray:

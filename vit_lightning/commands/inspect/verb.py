@@ -71,8 +71,8 @@ def inspect(
         ckpt_path: Checkpoint whose net is looked into, in place of --model.weights: a path, or the word last or best.
         figures: Figures to draw; unset: all that the net has, but ablation.
         split: Set of a datamodule with classes whose images are looked at.
-        images: Most images that are looked at, evenly spread over the set.
-        maps: Most images that are drawn, evenly spread over these; each has its arrays in a file.
+        images: Most images that are looked at; of more, the same ones are drawn every time.
+        maps: Most images of which maps are drawn, each with its arrays in a file.
         layers: Layers whose heads are drawn, from 0; -1 is the last.
         heads: Heads that are drawn, from 0; unset: all.
         relevance_class: Class whose relevance is drawn, by name or number; unset: the best class of each image.

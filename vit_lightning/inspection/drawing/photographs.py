@@ -93,14 +93,14 @@ def relevances(photographs: Sequence[Photograph]) -> "Figure":
     """Draws which patches speak for a class: without gradients, and with them."""
     note = "middle: without gradients, red for the class and blue against it; right: with gradients"
     with styled():
-        figure, groups = _sheet(photographs, 3, 2, "Which patches speak for the class", note)
+        figure, groups = _sheet(photographs, 3, 2, "Which patches speak for the class", note, bars=2)
         left: Any = None
         right: Any = None
         for photograph, (first, second, third) in zip(photographs, groups, strict=False):
             size = photograph.picture.shape
             _show(first, photograph.picture, photograph.name)
             signed = np.asarray(photograph.maps["gradient_free_relevance"])
-            shown = signed / max(float(np.abs(signed).max()), 1e-12)
+            shown = signed / max(float(np.percentile(np.abs(signed), 100 * (1 - TAIL))), 1e-12)
             left = _patches(second, shown, photograph, cmap=SIGNED, vmin=-1, vmax=1)
             plain(second, photograph.said)
             _faded(third, photograph.picture)
@@ -156,13 +156,13 @@ def remedies(photographs: Sequence[Photograph], threshold: float) -> "Figure":
 
 
 def _sheet(
-    photographs: Sequence[Photograph], panels: int, groups: int, title: str, note: str
+    photographs: Sequence[Photograph], panels: int, groups: int, title: str, note: str, bars: int = 1
 ) -> tuple["Figure", list[Any]]:
-    """Returns a figure with a group of so many panels for each photograph, `groups` of them in a row."""
+    """Returns a figure with a group of panels for each photograph, `groups` in a row, and room for colour bars."""
     groups = min(groups, len(photographs))
     rows = -(-len(photographs) // groups)
     height, width = photographs[0].picture.shape[:2]
-    figure = new_figure(PANEL * panels * groups + 1.2, (PANEL * height / width + 0.22) * rows + 0.9, title, note)
+    figure = new_figure(PANEL * panels * groups + 1.1 * bars, (PANEL * height / width + 0.22) * rows + 0.9, title, note)
     grid = figure.subplots(rows, panels * groups, squeeze=False)
     for axes in grid.flatten():
         plain(axes)
