@@ -132,6 +132,13 @@ def test_explicit_attention_is_that_of_the_fused_function(random_net, fields):
         torch.testing.assert_close((weights @ by_head).transpose(1, 2).flatten(2), output, atol=1e-5, rtol=0)
 
 
+def test_a_net_in_half_precision_hands_on_whole_numbers(random_net):
+    net, images = random_net(), torch.randn(2, 3, 32, 32)
+    rolled = Rollout(net.grid)
+    found = observe(net.bfloat16(), images.bfloat16(), rolled)
+    assert rolled.result().dtype == found.norms.dtype == torch.float32
+
+
 @pytest.mark.parametrize("fields", KINDS, ids=str)
 def test_streaming_and_whole_stacks_agree(random_net, fields):
     net, images = random_net(**fields), torch.randn(2, 3, 32, 32)

@@ -43,6 +43,16 @@ def test_gradients_are_those_of_an_explicit_net(random_net, fields):
     assert all(parameter.grad is None for parameter in net.parameters())
 
 
+@pytest.mark.parametrize("fields", [{}, {"pool": "gap"}], ids=str)
+def test_a_net_in_half_precision_gives_nearly_the_same(random_net, fields):
+    images = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    classes = torch.tensor([2, 0])
+    for function in (gradient_relevance, gradient_free_relevance):
+        net = random_net(**fields)
+        whole, half = function(net, images, classes), function(net.bfloat16(), images.bfloat16(), classes)
+        assert torch.corrcoef(torch.stack([whole.flatten(), half.float().flatten()]))[0, 1] > 0.9
+
+
 def test_gradients_within_inference_mode(random_net):
     net, images = random_net(), torch.randn(2, 3, 32, 32)
     wanted = gradient_relevance(net, images, torch.tensor([1, 1]))

@@ -34,6 +34,7 @@ class Several:
 
     def append(self, weights: Tensor) -> None:
         """Takes the attention `b h n n` of the next layer."""
+        weights = weights.float() if weights.dtype in (torch.bfloat16, torch.float16) else weights
         for taker in self.takers:
             taker.append(weights)
 

@@ -120,11 +120,11 @@ def gradient_relevance(net: ViT, images: Tensor, classes: Tensor) -> Tensor:
 def _rolled(net: ViT, attention: list[Tensor], values: list[Tensor], gradients: tuple[Tensor, ...]) -> Tensor:
     """Returns the maps: the gradient for a weight is that for its query's output times its key's value."""
     b, _, n, _ = attention[0].shape
-    total = torch.eye(n).to(attention[0]).expand(b, n, n)
+    total = torch.eye(n, device=attention[0].device).expand(b, n, n)
     for weights, value, gradient in zip(attention, values, gradients, strict=True):
         by_head = (rearrange(each, "b n (h k) -> b h n k", h=weights.shape[1]).float() for each in (gradient, value))
         towards, read = by_head
-        speaks = (weights * (towards @ read.transpose(-1, -2))).clamp(min=0)
+        speaks = (weights.float() * (towards @ read.transpose(-1, -2))).clamp(min=0)
         total = total + reduce(speaks, "b h i j -> b i j", "mean") @ total
     reads = reads_of(net.config)
     own = 0 if reads == "token" else 1 / (net.grid[0] * net.grid[1])  # what the identity adds to every patch

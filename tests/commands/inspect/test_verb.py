@@ -75,8 +75,8 @@ def test_the_arrays_are_those_of_the_net(app):
     made = model(pool="gap", class_token=True).eval()
     save(made)
     photos()
-    words = ("inspect", "net.ckpt", "photos", *CPU, *PNG, "--layers", "[0,-1]", "--relevance_class", 7)
-    done = app(*words)
+    words = ("inspect", "net.ckpt", "photos", *CPU, *PNG)
+    done = app(*words, "--layers", "[0,-1]", "--relevance_class", 7)
     assert done.code == 0, done.err
     images = torch.stack([torch.from_numpy(np.array(Image.open(f"photos/{n}.png"))).permute(2, 0, 1) for n in range(5)])
     with torch.no_grad():
