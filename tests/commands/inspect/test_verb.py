@@ -68,7 +68,7 @@ def test_every_figure_of_a_small_net(app):
         assert Image.open(f"inspection/{name}.png").size[0] > 300
     assert len(list(Path("inspection/heads").glob("*.png"))) == 2
     assert not list(Path("inspection").glob(".*")) and not Path("inspection/ablation_heads.png").exists()
-    assert facts()["images"] == 20 and facts()["grid"] == [4, 4] and facts()["split"] == "val"
+    assert facts()["images"] == 20 and facts()["grid"] == [4, 4] and facts()["split"] == "validation"
 
 
 def test_the_arrays_are_those_of_the_net(app):
@@ -144,6 +144,37 @@ def test_ablation_where_it_is_asked_for(app):
     assert set(np.load("inspection/ablation_tokens.npz")) == {
         f"{by}_{kind}" for by in ("mean", "shuffle") for kind in ("class token", "patches")
     }
+
+
+def writing_artefacts() -> Classifier:
+    """A net in which neuron 7 of block 1 answers to white patches, and gives them a large norm."""
+    made = model(variant="mu/16", patch=8, width=32, heads=2, mlp=48, size=32, position="sincos_2d", pool="gap")
+    with torch.no_grad():
+        made.net.patches.proj.weight.zero_()
+        made.net.patches.proj.weight[0] = 1 / 64
+        for block in made.net.blocks:
+            block.attention.out.weight.zero_()
+        mlp = made.net.blocks[1].mlp
+        mlp.up.weight[7] = 0
+        mlp.up.weight[7, 0], mlp.up.bias[7] = 4, -10
+        mlp.down.weight[:, 7] = 20
+    return made
+
+
+def test_artefacts_are_named_and_test_time_registers_take_them(app):
+    save(writing_artefacts())
+    Path("photos").mkdir()
+    for number in range(4):
+        pixels = np.full((32, 32, 3), 128, dtype=np.uint8)
+        pixels[8:16, 16:24] = 255
+        Image.fromarray(pixels).save(f"photos/{number}.png")
+    done = app("inspect", "net.ckpt", "photos", *CPU, *PNG, "--figures", "[artefacts]")
+    assert done.code == 0, done.err
+    assert "6.25 % of the patches have more than twice the median norm" in done.out
+    assert facts()["artefacts"]["emerge_at_block"] == 1
+    found = facts()["test_time_registers"]
+    assert found["neurons"][0] == [1, 7] and (found["share_before"], found["share_after"]) == (1 / 16, 0)
+    assert Path("inspection/artefacts_remedy.png").exists() and "artefacts become 0 %" in done.out
 
 
 def test_a_run_folder_is_inspected_there_and_its_loggers_get_images(app):
@@ -235,6 +266,13 @@ def test_figures_by_name_that_a_net_has_not_are_an_error(app):
     save(model(head=False))
     done = app("inspect", "net.ckpt", *DIGITS, *FEW, "--figures", "[relevance]")
     assert done.code == 1 and "the figure relevance cannot be drawn: the head of the net is all zeros" in done.err
+
+
+def test_a_figure_that_is_impossible_is_refused_before_any_image_is_looked_at(app):
+    save(model(position="none", pool="gap"))
+    done = app("inspect", "net.ckpt", *DIGITS, *FEW, "--figures", "[distance,position]")
+    assert done.code == 1 and "the figure position cannot be drawn: the net has no position" in done.err
+    assert "looked at" not in done.out and not list(Path("inspection").iterdir())
 
 
 def test_without_a_net_or_matplotlib(app, monkeypatch):

@@ -6,8 +6,10 @@ from typing import Literal, get_args
 
 from vit_lightning.errors import InputError, did_you_mean
 from vit_lightning.inspection.ablation import Replacement
-from vit_lightning.inspection.embeddings import Method, is_installed
+from vit_lightning.inspection.embeddings import FEWEST, Method, is_installed
+from vit_lightning.inspection.position import positions_of
 from vit_lightning.models.vit import ViT
+from vit_lightning.terminal import counted
 from vit_lightning.weights.load import is_empty
 
 FigureName = Literal[
@@ -74,6 +76,16 @@ class Choices:
         """Methods of the map of images; without the flag those that are installed."""
         return self.embeddings or tuple(method for method in get_args(Method) if is_installed(method))
 
+    def check(self, net: ViT, images: int) -> None:
+        """Refuse figures, asked for by name, that a net or so many images cannot give.
+
+        Raises:
+            InputError: naming the first of them.
+        """
+        hindered = hindrances(net, images)
+        if name := next((name for name in self.asked or () if name in hindered), None):
+            raise InputError(f"the figure {name} cannot be drawn: {hindered[name]}")
+
     def layers_of(self, net: ViT) -> list[int]:
         """Return the layers whose heads are drawn, counted from 0.
 
@@ -110,9 +122,15 @@ class Choices:
         raise InputError(f"--relevance_class {word:.60}: the net has {named}; give a name, or a number from 0")
 
 
-def hindrances(net: ViT) -> dict[FigureName, str]:
-    """Return why a net cannot show some of the figures."""
+def hindrances(net: ViT, images: int) -> dict[FigureName, str]:
+    """Return why a net and so many images cannot give some of the figures."""
     found: dict[FigureName, str] = {}
+    if positions_of(net).vectors is None:
+        found["position"] = positions_of(net).said
+    if images < FEWEST:
+        found["embedding"] = f"a map of {counted(images, 'image')} shows nothing; give {FEWEST} or more"
+    if images < 2:
+        found["ablation"] = "what is lost is measured on two images or more; give more images"
     if not net.num_classes:
         found["relevance"] = "the net has no head, and so no class to speak for"
     elif is_empty(net.head):

@@ -34,7 +34,8 @@ MOST_ENTRIES = 2**25
 """Of the attention of a layer, 128 MiB in fp32, by which the images of a batch are parted."""
 MOST_POINTS = 5000
 """Images of a map of them."""
-SPLITS = {"val": "val_set", "test": "test_set", "train": "train_subset"}
+SPLITS = {"val": ("val_set", "validation"), "test": ("test_set", "test"), "train": ("train_subset", "training")}
+"""Where a datamodule has its sets, and what they are called."""
 
 
 class InspectedData(LightningDataModule):
@@ -49,6 +50,8 @@ class InspectedData(LightningDataModule):
     def __init__(self, data: ImageDataModule, split: str, most: int) -> None:
         super().__init__()
         self.data, self.split, self.most = data, split, most
+        self.called = split
+        """The set, in words; after `setup`."""
         self.images: Subset
         """The images; after `setup`."""
         self.numbers: np.ndarray
@@ -71,20 +74,20 @@ class InspectedData(LightningDataModule):
 
     def _whole(self) -> ImageSet:
         data, data.trainer = self.data, self.trainer
-        unlabelled = data.num_classes is None
-        if unlabelled:
+        if data.num_classes is None:
             data.setup("predict")
+            images, self.called, remedy = data.predict_set, "given", "give other images"
         else:
             data.setup("test" if self.split == "test" else "fit")
-        images = data.predict_set if unlabelled else getattr(data, SPLITS[self.split])
+            attribute, self.called = SPLITS[self.split]
+            images, others = getattr(data, attribute), [name for name in SPLITS if name != self.split]
+            remedy = f"give --split {' or '.join(others)}, or other data"
         if images is None or not len(images):
-            others = [name for name in SPLITS if name != self.split]
-            remedy = "give other images" if unlabelled else f"give --split {' or '.join(others)}, or other data"
-            raise InputError(f"{type(data).__name__} has no {self.split} images to look at; {remedy}")
+            raise InputError(f"{type(data).__name__} has no {self.called} images to look at; {remedy}")
         return images
 
     def predict_dataloader(self) -> DataLoader:
-        return frozen_loader(self.data, self.images, self.split)
+        return frozen_loader(self.data, self.images, self.called)
 
     def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
         return self.data.transfer_batch_to_device(batch, device, dataloader_idx)
@@ -153,6 +156,7 @@ class Looking(LightningModule):
         self.model.configure_model()
         net = self.net
         check_finite(net.state_dict(), "the net")
+        self.choices.check(net, len(self.inspected.images))
         self.layers, self.heads = self.choices.layers_of(net), self.choices.heads_of(net)
         self.relevance_class = self.choices.class_number(self.class_names, net.num_classes)
 
@@ -165,9 +169,10 @@ class Looking(LightningModule):
         total = len(self.inspected.images)
         self.wanted = set(_drawn(total, self.choices.maps).tolist())
         self.points = set(_drawn(total, MOST_POINTS).tolist())
+        self.ablated = set(_drawn(total, self.choices.ablation_images).tolist())
         self._began = time.monotonic()
         if self.shows:
-            self._advance = self._showing.enter_context(progress(self.inspected.split, "looked at", total))
+            self._advance = self._showing.enter_context(progress(self.inspected.called, "looked at", total))
 
     def predict_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> int:
         """Look at the next images; those that could not be read count nothing."""
@@ -218,8 +223,8 @@ class Looking(LightningModule):
             sums.pca.add(found.tokens[:, net.num_prefix_tokens :].flatten(0, 1))
         sums.count += len(images)
         self._keep_points(found, labels, places)
-        if "ablation" in self.choices.figures and len(sums.kept) < self.choices.ablation_images:
-            sums.kept += [image.cpu() for image in images[: self.choices.ablation_images - len(sums.kept)]]
+        if "ablation" in self.choices.figures:
+            sums.kept += [images[at].cpu() for at, place in enumerate(places) if place in self.ablated]
         drawn = [at for at, place in enumerate(places) if place in self.wanted]
         if drawn:
             maps = {"rollout": rolled.result(), "norms": found.norms[-1]}

@@ -14,10 +14,10 @@ from vit_lightning.commands.inspect.results import Results, file_stem
 from vit_lightning.errors import InputError
 from vit_lightning.inspection.ablation import ablate_heads, ablate_tokens
 from vit_lightning.inspection.artefacts import LEVELS
-from vit_lightning.inspection.attention import mean_distance, pixels_per_patch, reads_of
+from vit_lightning.inspection.attention import patch_distances, pixels_per_patch, reads_of
 from vit_lightning.inspection.drawing import charts, photographs
 from vit_lightning.inspection.drawing.photographs import Photograph, as_picture
-from vit_lightning.inspection.embeddings import FEWEST, embed
+from vit_lightning.inspection.embeddings import embed
 from vit_lightning.inspection.features import Components, colour_maps
 from vit_lightning.inspection.filters import filters_of, principal_filters
 from vit_lightning.inspection.observation import observe
@@ -42,49 +42,35 @@ class Pictures:
     def __init__(self, looking: Looking, results: Results, resampled: str = "") -> None:
         self.looking, self.results, self.resampled = looking, results, resampled
         self.net, self.sums, self.choices = looking.net, looking.sums, looking.choices
-        self.left_out = hindrances(self.net)
+        self.left_out = hindrances(self.net, self.sums.count)
         self.numbers: dict[str, Any] = {}
         """What inspection.json holds."""
         self.components: Components | None = None
 
     def draw(self) -> None:
-        """Draw all that is wanted.
-
-        Raises:
-            InputError: a figure was asked for by name that the net or these images cannot give.
-        """
+        """Draw all that is wanted, sheets of images last: the components of their features are found before."""
         makers: dict[FigureName, Callable[[], None]] = {
-            "rollout": lambda: None,  # sheets, which are drawn together
-            "heads": lambda: None,
             "distance": self._distance,
             "position": self._position,
             "filters": self._filters,
             "pca": self._pca,
             "artefacts": self._artefacts,
-            "relevance": lambda: None,
             "embedding": self._embedding,
             "ablation": self._ablation,
         }
         for name in self.choices.figures:
             if name in self.left_out:
-                self.leave_out(name, self.left_out[name])
-            else:
+                report(f"left out {name}: {self.left_out[name]}")
+            elif name in makers:
                 makers[name]()
         self._sheets()
-
-    def leave_out(self, name: FigureName, why: str) -> None:
-        """Say why a figure is missing; it is an error where it was asked for by its name."""
-        if self.choices.asked is not None:
-            raise InputError(f"the figure {name} cannot be drawn: {why}")
-        report(f"left out {name}: {why}")
 
     # Over all images -------------------------------------------------------------------------------------------------
 
     def _distance(self) -> None:
         assert self.sums.distance is not None
         found, grid, patch = self.sums.distance / self.sums.count, self.net.grid, pixels_per_patch(self.net.config)
-        patches = grid[0] * grid[1]
-        uniform = float(mean_distance([torch.full((1, 1, patches, patches), 1 / patches)], grid, patch, prefix=0))
+        uniform = float(patch_distances(grid, patch).mean())
         shown = f"how far heads look, {found.min():.0f} to {found.max():.0f} px; uniform attention {uniform:.1f} px"
         self.results.figure(
             "distance",
@@ -96,9 +82,7 @@ class Pictures:
 
     def _position(self) -> None:
         found = positions_of(self.net)
-        if found.vectors is None:
-            self.leave_out("position", found.said)
-            return
+        assert found.vectors is not None
         said = found.said + (f"; {self.resampled}" if self.resampled else "")
         alike = similarity(found.vectors, self.net.grid)
         self.results.figure("position", charts.positions(alike, said), said, {"similarity": alike.float()})
@@ -159,11 +143,6 @@ class Pictures:
 
     def _embedding(self) -> None:
         features = torch.stack(self.sums.features).numpy()
-        if len(features) < FEWEST:
-            self.leave_out(
-                "embedding", f"a map of {counted(len(features), 'image')} shows nothing; give {FEWEST} or more"
-            )
-            return
         labels, names = np.array(self.sums.labels), list(self.looking.inspected.data.class_names)
         classes = len(np.unique(labels[labels >= 0]))
         if classes == 1:
@@ -176,14 +155,11 @@ class Pictures:
             self.results.figure(f"embedding_{method}", figure, said, {"places": places, "labels": labels})
 
     def _ablation(self) -> None:
-        if len(self.sums.kept) < 2:
-            self.leave_out("ablation", "what is lost is measured on two images or more; give more images")
-            return
-        images = torch.stack(self.sums.kept).to(self.looking.model.mean.device)
-        seen, count = self.looking.model.normalise(images), len(self.sums.kept)
-        with progress("ablation", "replaced heads and tokens of", 2 * len(REPLACEMENTS) * count) as advance:
-            heads = {by: ablate_heads(self.net, seen, by, BATCH, advance) for by in REPLACEMENTS}
-            tokens = {by: ablate_tokens(self.net, seen, by, BATCH, advance) for by in REPLACEMENTS}
+        count, device = len(self.sums.kept), self.looking.model.mean.device
+        order = np.random.default_rng(0).permutation(count)  # neighbours in a set are often of one class
+        seen = self.looking.model.normalise(torch.stack([self.sums.kept[place] for place in order]).to(device))
+        heads = {by: self._lost(ablate_heads, "heads", by, seen) for by in REPLACEMENTS}
+        tokens = {by: self._lost(ablate_tokens, "tokens", by, seen) for by in REPLACEMENTS}
         arrays = {by: lost.features for by, lost in heads.items()}
         arrays |= {f"{by}_changed": lost.changed for by, lost in heads.items() if lost.changed is not None}
         layer, head = divmod(int(heads["mean"].features.argmax()), self.net.config.heads)
@@ -195,6 +171,10 @@ class Pictures:
         )
         self.numbers["lost_without_head"] = {by: lost.features.tolist() for by, lost in heads.items()}
         self.numbers["lost_without_tokens"] = {name: values.tolist() for name, values in lines.items()}
+
+    def _lost(self, ablate: Callable[..., Any], what: str, by: str, seen: Tensor) -> Any:
+        with progress("ablation", f"replaced {what} ({by}) in", len(seen)) as advance:
+            return ablate(self.net, seen, by, BATCH, advance)
 
     # Image by image --------------------------------------------------------------------------------------------------
 

@@ -150,7 +150,7 @@ def _facts(looking: Looking, source: str) -> dict[str, object]:
         "net": str(Path(source).resolve()) if Path(source).exists() else source,
         "variant": net.config.variant,
         "data": f"{kind.__module__}.{kind.__qualname__}",
-        "split": looking.inspected.split,
+        "split": looking.inspected.called,
         "images": looking.sums.count,
         "images_per_s": looking.sums.count / max(looking.sums.seconds, 1e-9),
         "image_size": list(net.image_size),
