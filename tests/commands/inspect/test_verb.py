@@ -231,7 +231,7 @@ def test_images_of_one_class_and_many_pages(app):
         (("--relevance_class", "1", "--figures", "[rollout]"), "goes with the figure relevance"),
         (("--images", 3, "--figures", "[embedding]"), "a map of 3 images shows nothing; give 4 or more"),
         (("--images", 1, "--figures", "[ablation]"), "two images or more"),
-        (("--trainer.limit_predict_batches", 1), "inspect takes so many images as --images says"),
+        (("--trainer.limit_predict_batches", 2), "inspect takes so many images as --images says"),
         (("--trainer.devices", 2), "inspect runs on one device, not on 2; give --trainer.devices 1"),
         (("--out", "net.ckpt"), "net.ckpt"),
         (("photos/none",), "no image matches it"),

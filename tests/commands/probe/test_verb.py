@@ -283,7 +283,6 @@ def test_missing_classes_may_be_ignored(some):
         (("--temperature", -1), "--temperature is -1, expected a number above 0, such as 0.07"),
         (("--probes", "[svm]"), "svm"),
         (("--trainer.limit_predict_batches", 2), "probe goes through all images"),
-        (("--trainer.limit_predict_batches", 1), "probe goes through all images"),
         (("--out", "net.ckpt"), "net.ckpt"),
     ],
 )
