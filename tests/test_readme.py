@@ -21,7 +21,7 @@ LINES = "\n".join(body for kind, body in BLOCKS if kind == "bash").replace("\\\n
 DOOR = "python -m vit_lightning "
 COMMANDS = [line.partition(DOOR)[2].partition("#")[0] for line in LINES if DOOR in line]
 SNIPPETS = [body for kind, body in BLOCKS if kind == "python"]
-OF_A_RUN = next(code for code in SNIPPETS if "Predictor(" in code)
+OF_A_RUN = [code for code in SNIPPETS if "Predictor(" in code]
 INLINE = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", README, flags=re.S))
 OWN_MODEL = next(code for code in SNIPPETS if "(Classifier)" in code)
 OF_OWN_CODE = [command for command in COMMANDS if "my_model." in command]
@@ -91,26 +91,28 @@ def test_the_first_page_works_in_its_order(app):
         assert done.code == 0, done.err
     assert Path("runs/digits/0/predictions.csv").is_file()
     Image.new("RGB", (20, 16), "grey").save("x.jpg")
-    assert [command.split()[0] for command in OF_THE_RUN] == ["test", "predict", "fit"]
+    assert [command.split()[0] for command in OF_THE_RUN] == ["test", "predict", "fit", "inspect"]
     for command in OF_THE_RUN:
         done = app(*words(command))
         assert done.code == 0, done.err
     assert Path("runs/digits/0/test.json").is_file() and not Path("runs/digits/1").exists()
 
 
-@pytest.mark.parametrize("code", [code for code in SNIPPETS if code != OF_A_RUN])
+@pytest.mark.parametrize("code", [code for code in SNIPPETS if code not in OF_A_RUN])
 def test_snippets_run(code):
     exec(compile(code, "README.md", "exec"), {})
 
 
-def test_the_snippet_of_a_run_runs(app):
+def test_the_snippets_of_a_run_run(app):
     assert app(*words(FIRST_PAGE[0]), "--trainer.max_epochs", 2, "--trainer.accelerator", "cpu").code == 0
     for name in ("x.jpg", "y.jpg"):
         Image.new("RGB", (20, 16), "grey").save(name)
     made: dict[str, Any] = {}
-    exec(compile(OF_A_RUN, "README.md", "exec"), made)
+    for code in OF_A_RUN:
+        exec(compile(code, "README.md", "exec"), made)
     assert made["features"].shape[0] == 2 and made["attention"][0].shape[0] == 1
     assert sum(made["predictor"]("x.jpg").values()) == pytest.approx(1)
+    assert made["maps"].shape == (1, *made["net"].grid) and made["pixels"].shape[:2] == (len(made["attention"]), 1)
 
 
 def test_own_model_and_callback_train_and_are_tested(app, monkeypatch, tmp_path):
@@ -141,7 +143,7 @@ def test_every_flag_that_is_named_exists(app, verbs):
     spoken = [code for code in INLINE if code.startswith("--") or code.split()[0] in verbs]
     flags = {flag for code in spoken for flag in re.findall(r"--([\w.]+)", code)}
     known = {"data.help", "help", "ckpt_path"}
-    for verb in ("fit", "predict", "probe", "average", "benchmark", "doctor", "prepare"):
+    for verb in ("fit", "predict", "probe", "inspect", "average", "benchmark", "doctor", "prepare"):
         known |= flags_of(app, verb, *NEEDED.get(verb, ()))
     for data in WITH_OWN_FLAGS:
         known |= flags_of(app, "fit", "--data", data, "--data.root", ".")

@@ -101,6 +101,7 @@ USUAL = {
         "Data": (*SCORING["Data"], "data.per_class"),
         "Run": DEVICES,
     },
+    "inspect": {**SCORING, "Net": ("model.weights",), "Run": DEVICES},
     "average": SCORING | {"Net": ("model.weights",)},
     "benchmark": {
         **{group: GROUPS[group] for group in ("Experiment", "Net")},
@@ -111,7 +112,7 @@ USUAL = {
     "prepare": {"Experiment": GROUPS["Experiment"], "Data": ("data.root", "data.num_workers", "data.on_error")},
 }
 """Groups of usual flags by run verb, beside its own."""
-SCORING_VERBS = ("validate", "test", "predict", "probe", "average")
+SCORING_VERBS = ("validate", "test", "predict", "probe", "inspect", "average")
 """Verbs that take a trained net as their first word."""
 COLUMN = 34
 
@@ -160,7 +161,7 @@ def usage(verb: str) -> str:
     needed = [_metavar(verb, flag) for flag in _own(verb)[1].values() if flag.required]
     run = ["[RUN_FOLDER | CHECKPOINT]"] if verb == "fit" else []
     run = ["[RUN_FOLDER | CHECKPOINT | WEIGHTS]"] if verb in SCORING_VERBS else run
-    images = {"predict": ["[IMAGE ...]"], "average": ["[CHECKPOINT ...]"]}.get(verb, [])
+    images = {"predict": ["[IMAGE ...]"], "inspect": ["[IMAGE ...]"], "average": ["[CHECKPOINT ...]"]}.get(verb, [])
     experiment = [*run, *images, "[-c EXPERIMENT.yaml ...]"] if verb in named("run") else []
     return " ".join([f"usage: {PROGRAM} {verb}", *experiment, *needed, "[--flag value ...]"])
 

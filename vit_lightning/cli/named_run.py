@@ -12,9 +12,11 @@ from vit_lightning.errors import InputError
 from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoint_names import is_sharded
 
-SCORING = ("validate", "test", "predict", "probe", "average")
+SCORING = ("validate", "test", "predict", "probe", "inspect", "average")
 NAMING = ("fit", *SCORING)
 """Verbs that take a run or a checkpoint as their first word."""
+OF_IMAGES = ("predict", "inspect")
+"""Verbs that take images as further words."""
 OF_THE_MACHINE = ("accelerator", "devices", "num_nodes", "strategy", "precision")
 """Flags of the trainer that suit the machine of a fit, and not that which scores its checkpoint."""
 SEEN = ("evaluation", "zoom")
@@ -90,12 +92,12 @@ def _not_a_run(path: Path) -> str:
 
 
 def take_files(line: CommandLine) -> None:
-    """Read further words behind `predict RUN` as images."""
+    """Read further words behind `predict RUN` and `inspect RUN` as images."""
     files = [str(argument.value) for argument in line.arguments[1:] if not argument.flag]
-    if line.verb != "predict" or not files:
+    if line.verb not in OF_IMAGES or not files:
         return
     if given := line.value("--data"):
-        raise InputError(f"{files[0]} and --data {given} both say what to predict; give one of them")
+        raise InputError(f"{files[0]} and --data {given} both say what to {line.verb}; give one of them")
     line.arguments[1:] = [argument for argument in line.arguments[1:] if argument.flag]
     line.set("--data", "Images")
     line.set("--data.files", json.dumps(files, ensure_ascii=False))

@@ -33,6 +33,7 @@ from vit_lightning.cli.exceptions import trainer_error
 from vit_lightning.cli.garbage_collection import resume_after_building
 from vit_lightning.cli.help import OUR_SENTENCES
 from vit_lightning.cli.named_run import (
+    OF_IMAGES,
     SCORING,
     check_name,
     checkpoint_named,
@@ -248,7 +249,7 @@ class ViTCLI(LightningCLI):
                 self.model.hparams[name] = self.trained["hyper_parameters"].get(name)
         if self.trained and isinstance(self.model, RecipeModel):
             check_image_size(self.model.config, self.model.hparams, self.trained["hyper_parameters"])
-        elif self.subcommand == "predict" and isinstance(self.model, RecipeModel):
+        elif self.subcommand in OF_IMAGES and isinstance(self.model, RecipeModel):
             take_facts_of_weights(self.model)
         if self.subcommand in ("validate", "test", "predict") and isinstance(self.model, RecipeModel):
             take_whole_head(self.model, self.datamodule, self.trained)

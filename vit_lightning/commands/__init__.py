@@ -20,6 +20,7 @@ VERBS = (
     Verb("test", "run", "score a checkpoint on the test set"),
     Verb("predict", "run", "write a checkpoint's best classes for each image"),
     Verb("probe", "run", "score simple classifiers on the features of a frozen net: few-shot, k-NN, logistic"),
+    Verb("inspect", "run", "draw what a net looks at and what it has learned: attention, features, positions, filters"),
     Verb("average", "run", "average the weights of several checkpoints, and score the mean beside each of them"),
     Verb("benchmark", "run", "measure training, inference, fit and data in images per second, beside a peer if named"),
     Verb("doctor", "run", "look for what is wrong with data, config and machine, and say how to mend it"),

@@ -7,6 +7,7 @@ Letters, here and in the whole package:
 
 import math
 from functools import partial
+from typing import Protocol
 
 import torch
 from einops import rearrange, reduce, repeat
@@ -103,6 +104,13 @@ class MapPool(nn.Module):
         return rearrange(pooled + self.mlp(self.norm(pooled)), "b 1 d -> b d")
 
 
+class TakesAttention(Protocol):
+    """A list, or whatever else takes the attention of one layer after the other."""
+
+    def append(self, weights: Tensor, /) -> object:
+        """Takes the attention `b h n n` of the next layer."""
+
+
 class Representation(Dense):
     """Dense layer with tanh between the pooled token and the head, used in pre-training and dropped for transfer."""
 
@@ -175,7 +183,10 @@ class ViT(nn.Module):
         """Returns what the head reads, `b d` (or the tanh layer's size): "pre_logits" in the official code."""
         config = self.config
         class_token_alone = config.pool == "token" and config.attention == "global" and config.position != "relative"
-        tokens = self.encode(self.embed(images), first_token_only=class_token_alone)
+        return self.read(self.encode(self.embed(images), first_token_only=class_token_alone))
+
+    def read(self, tokens: Tensor) -> Tensor:
+        """Returns what the head reads of the encoder's output `b n d`."""
         token, patches = tokens[:, 0], tokens[:, self.num_prefix_tokens :]
         if self.config.pool == "token":
             pooled = token
@@ -211,7 +222,7 @@ class ViT(nn.Module):
         check_images(self.config, self.image_size, images.shape)
         return self.patches(self.stem(images))
 
-    def encode(self, patches: Tensor, maps: list[Tensor] | None = None, first_token_only: bool = False) -> Tensor:
+    def encode(self, patches: Tensor, maps: TakesAttention | None = None, first_token_only: bool = False) -> Tensor:
         """Returns the encoder's output `b n d` for projected patches `b (y x) d`.
 
         Args:
@@ -219,18 +230,29 @@ class ViT(nn.Module):
             maps: takes each layer's attention; None: attention is not computed explicitly.
             first_token_only: return the first token alone, `b 1 d`.
         """
-        learned = [token for token in (self.class_token, self.registers) if token is not None]
-        prefix = [repeat(token.to(patches.dtype), "1 n d -> b n d", b=patches.shape[0]) for token in learned]
-        tokens = torch.cat([*prefix, patches], dim=1) if prefix else patches
-        tokens = self.embed_norm(self.patch_dropout(self.dropout(self.position(tokens))))
+        tokens = self.place(patches)
         if maps is None and fusible(self.config, tokens):
             from vit_lightning.models.fast.fused import encode
 
             norm = None if self.config.norm_after_pool else self.norm
             fp8 = self.fp8 if self.training else None
             return encode(tokens, self.blocks, norm, self.dropout, first_token_only, fp8)
+        return self.through_blocks(tokens, maps, first_token_only)
+
+    def place(self, patches: Tensor) -> Tensor:
+        """Returns the input `b n d` of the first block: class token and registers in front, with positions."""
+        learned = [token for token in (self.class_token, self.registers) if token is not None]
+        prefix = [repeat(token.to(patches.dtype), "1 n d -> b n d", b=patches.shape[0]) for token in learned]
+        tokens = torch.cat([*prefix, patches], dim=1) if prefix else patches
+        return self.embed_norm(self.patch_dropout(self.dropout(self.position(tokens))))
+
+    def through_blocks(
+        self, tokens: Tensor, maps: TakesAttention | None = None, first_token_only: bool = False, start: int = 0
+    ) -> Tensor:
+        """Returns the encoder's output `b n d` for the input `b n d` of block `start`; `encode` has the others."""
         shared = self.config.position_at == "every_layer_shared"
-        for i, block in enumerate(self.blocks):
+        for i in range(start, len(self.blocks)):
+            block = self.blocks[i]
             if shared and i:
                 tokens = self.position(tokens)
             if maps is not None:

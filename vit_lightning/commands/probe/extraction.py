@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from lightning.pytorch import LightningDataModule, LightningModule
+from lightning.pytorch import LightningDataModule, LightningModule, Trainer
 from torch import Tensor
 from torch.utils.data import DataLoader
 
@@ -225,8 +225,14 @@ class FrozenNet(LightningModule):
             check_finite(one.found, split, self.data.sets[split])
 
 
-def frozen_model(model: LightningModule, checkpoint: str | None) -> RecipeModel:
-    """Return the model whose net is probed, to be built by a Trainer from its checkpoint or weights.
+def goes_through_all(trainer: Trainer) -> bool:
+    """Tell whether no flag of the trainer lets it stop early; 1 is one batch, and 1.0 all of them."""
+    limit = trainer.limit_predict_batches  # type: ignore[attr-defined]
+    return not trainer.fast_dev_run and isinstance(limit, float) and limit == 1.0  # type: ignore[attr-defined]
+
+
+def frozen_model(model: LightningModule, checkpoint: str | None, verb: str = "probe") -> RecipeModel:
+    """Return the model whose net a verb probes or looks into, to be built by a Trainer from its checkpoint or weights.
 
     A head stays what it was, whatever the data's classes, since what comes before it (the paper's tanh layer) belongs
     to the features; with --model.weights_head reset that layer is dropped as for fine-tuning.
@@ -236,7 +242,7 @@ def frozen_model(model: LightningModule, checkpoint: str | None) -> RecipeModel:
     """
     if not isinstance(model, RecipeModel):
         raise InputError(
-            f"probe needs a net that shows its features, as Classifier and MaskedPatch have; {type(model).__name__} "
+            f"{verb} needs a net that shows its features, as Classifier and MaskedPatch have; {type(model).__name__} "
             "has none"
         )
     if not isinstance(model, Classifier):

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 from lightning.pytorch import LightningDataModule, LightningModule, Trainer
 
-from vit_lightning.commands.probe.extraction import Extracted, FrozenNet, ProbeData, frozen_model
+from vit_lightning.commands.probe.extraction import Extracted, FrozenNet, ProbeData, frozen_model, goes_through_all
 from vit_lightning.commands.probe.methods import Probes, Probing
 from vit_lightning.commands.probe.results import ProbeRow, table, write
 from vit_lightning.data import ImageDataModule
@@ -66,7 +66,7 @@ def probe(
     if not isinstance(datamodule, ImageDataModule) or datamodule.num_classes is None:
         raise InputError(f"probe needs images with classes, which {type(datamodule).__name__} does not give")
     _check_numbers(probes=probes, shots=shots, seeds=seeds, l2=l2, neighbours=neighbours, temperature=temperature)
-    if trainer.fast_dev_run or trainer.limit_predict_batches != 1.0:  # type: ignore[attr-defined]
+    if not goes_through_all(trainer):
         raise InputError(
             "probe goes through all images; for fewer, give --data.fraction or --data.per_class in place of "
             "--trainer.limit_predict_batches and --trainer.fast_dev_run"
