@@ -72,7 +72,7 @@ class Classifier(ScoredModel):
         scores: Scores beside loss, top-1 and top-5, and tables, such as [macro_f1,confusion]; unset means all, and in a
             fit those that cost nothing. Of one label: mean_class_accuracy, macro_f1, ece (expected calibration error).
             Of several: map_macro, map_micro, macro_f1, micro_f1, exact_match, mean_auroc. Tables of validate and test:
-            classes, confusion.
+            classes, confusion, mistakes.
         threshold: Probability above which an image has a label, for F1 and exact match of images of several labels.
         flip: Score and predict by the mean probabilities of each image and its mirror image (test-time flip).
         num_classes: Classes of the head, from the data.

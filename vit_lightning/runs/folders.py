@@ -11,6 +11,8 @@
         new.ckpt        only where a run was killed between two renames                 runs/checkpoints.py
         best.ckpt       the best by the model's monitor                                 Lightning's ModelCheckpoint
       test.json         scores of the last test; validate.json, of the last validation  callbacks/score_file.py
+      test.mean.json    scores of this net and others together                          callbacks/score_file.py
+      test.*.csv        scores by class, confusion and mistakes                         callbacks/class_tables.py
       probe.json        scores of probes of its features; with probe.csv and features/  commands/probe
       nonfinite.json    what was not finite in the step that ended the run              callbacks/finite_guard.py
       .lock             held by the process that trains here                            runs/lock.py

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from vit_lightning.contracts import ImageData
 from vit_lightning.evaluation.scores import scores_with
-from vit_lightning.training.members import Answering
+from vit_lightning.training.members import Alone, Answering
 from vit_lightning.training.metrics import WeightedMean, split_metrics
 from vit_lightning.training.recipe import RecipeModel
 from vit_lightning.training.scored_classes import ScoredClasses, parts_of
@@ -31,6 +31,7 @@ class ScoredModel(RecipeModel):
         """Make the metrics; a label is predicted above a probability of `threshold`, for images of several."""
         self.scores = split_metrics(scores_with("targets", "labels"))
         self.split_scores = nn.ModuleDict({split: SplitScores(threshold) for split in self.scores})
+        self.member_scores = nn.ModuleDict({split: nn.ModuleDict() for split in self.scores})
         self.scored_classes: dict[tuple[str, int], ScoredClasses] = {}
         self.answering = Answering(self)
 
@@ -54,11 +55,21 @@ class ScoredModel(RecipeModel):
         self.scored_classes = parts_of(data, self.further_sets, known, len(known) or self.hparams.num_classes)
         self.answering.prepare(fits)
         for scores in self.scores.values():
-            names_of_sets = (*self.further_sets, *self.answering.names)
-            scores.update({name: WeightedMean() for name in names_of_sets if name not in scores})
+            scores.update({name: WeightedMean() for name in self.further_sets if name not in scores})
+        self._ready_members()
         monitored = monitored_names(getattr(self.trainer, "callbacks", ())) if fits else ()
-        for split_scores in self.split_scores.values():  # a ranking of classes that compete is not wanted unasked
+        beside = [member["beside"] for members in self.member_scores.values() for member in members.values()]
+        for split_scores in (*self.split_scores.values(), *beside):
+            # A ranking of classes that compete is not wanted unasked.
             split_scores.want(self.hparams.scores, monitored, costly=not fits and self.hparams.loss == "sigmoid")
+
+    def _ready_members(self) -> None:
+        """Make the metrics of each answer that is scored by itself."""
+        for split, members in self.member_scores.items():
+            members.clear()
+            for name in self.answering.names:
+                means = split_metrics(scores_with("targets", "labels"))[split]
+                members[name] = nn.ModuleDict({"means": means, "beside": SplitScores(self.hparams.threshold)})
 
     @abstractmethod
     def loss(self, logits: Tensor, labels: Tensor, smoothing: float = 0.0, reduction: str = "mean") -> Tensor:
@@ -103,33 +114,49 @@ class ScoredModel(RecipeModel):
         if (part := self.scored_classes.get((split, number))) is not None:
             logits, alone = part.logits(logits), [part.logits(each) for each in alone]
             labels = part.labels(labels)
-        scores = self.scores[split]
         valid = (labels if labels.ndim == 1 else labels[:, 0]) >= 0
         labels = labels.clamp(min=0)
         weight = valid.float()
-        ranked = logits.topk(min(5, logits.shape[-1]), dim=-1).indices
-        hits = ranked == labels[:, None] if labels.ndim == 1 else labels.gather(1, ranked) > 0.5
+        means = self.scores[split]
         if number:
-            values = {self.further_sets[number - 1]: hits[:, 0].float()}
+            _, hits = _ranked(logits, labels)
+            means[self.further_sets[number - 1]].update(hits[:, 0].float(), weight)
+            updated = [self.further_sets[number - 1]]
         else:
-            losses = self.loss(logits, labels, reduction="none")
-            values = {"loss": losses, "top1": hits[:, 0].float(), "top5": hits.any(-1).float()}
-            self.split_scores[split].update(logits, labels, valid, ranked[:, 0], self.hparams.loss == "sigmoid")
-            for name, each in zip(self.answering.names, alone, strict=False):
-                best = each.argmax(-1)
-                values[name] = (best == labels if labels.ndim == 1 else _picked(labels, best) > 0.5).float()
+            updated = self._score(means, self.split_scores[split], logits, labels, valid)
+            for member, each in zip(self.member_scores[split].values(), alone, strict=False):
+                self._score(member["means"], member["beside"], each, labels, valid)
+        for name in updated:
+            self.log(
+                f"{split}/{name}", means[name], name == "top1", on_step=False, on_epoch=True, add_dataloader_idx=False
+            )
+
+    def _score(self, means: Any, beside: Any, logits: Tensor, labels: Tensor, valid: Tensor) -> list[str]:
+        """Update the scores of one answer to a batch; return the names of those that are means over images."""
+        ranked, hits = _ranked(logits, labels)
+        values = {
+            "loss": self.loss(logits, labels, reduction="none"),
+            "top1": hits[:, 0].float(),
+            "top5": hits.any(-1).float(),
+        }
         for name, value in values.items():
-            scores[name].update(value, weight)
-            shown, metric = name == "top1", scores[name]
-            self.log(f"{split}/{name}", metric, shown, on_step=False, on_epoch=True, add_dataloader_idx=False)
+            means[name].update(value, valid.float())
+        beside.update(logits, labels, valid, ranked[:, 0], self.hparams.loss == "sigmoid")
+        return list(values)
 
     def on_validation_epoch_start(self) -> None:
-        self.answering.begin()
-        self.split_scores["val"].begin()
+        self._begin_scores("val")
 
     def on_test_epoch_start(self) -> None:
+        self._begin_scores("test")
+
+    def _begin_scores(self, split: str) -> None:
         self.answering.begin()
-        self.split_scores["test"].begin()
+        self.split_scores[split].begin()
+        for member in self.member_scores[split].values():
+            member["beside"].begin()
+            for mean in member["means"].values():
+                mean.reset()
 
     def on_predict_start(self) -> None:
         self.answering.begin()
@@ -154,12 +181,22 @@ class ScoredModel(RecipeModel):
             # All processes have the value; Lightning warns of one that it does not reduce, and a mean would round.
             self.log(f"{split}/{name}", logged, shown, sync_dist=True, reduce_fx="max")
         part = self.scored_classes.get((split, 0)) or self.shifted
-        beside = self.answering.beside_best_member(split)
+        self.answering.alone[split] = self._alone(split)
+        beside = self.answering.beside_best_alone(split)
         scores.notes = [*beside, *([str(part)] if part else []), *scores.explain(called)]
         for said in scores.notes if scores.required and self.trainer.state.fn == "fit" else ():
             if said not in self._said:
                 self._said.add(said)
                 rank_zero_info(said)
+
+    def _alone(self, split: str) -> dict[str, Alone]:
+        """Sum up the scores of each answer by itself."""
+        found = {}
+        for name, member in self.member_scores[split].items():
+            values = {score: float(mean.compute()) for score, mean in member["means"].items()}
+            summed = member["beside"].sum_up()
+            found[name] = Alone(self.answering.names[name], values | (summed.values if summed else {}))
+        return found
 
     @property
     def score_names(self) -> list[str]:
@@ -168,5 +205,7 @@ class ScoredModel(RecipeModel):
         return own + (possible_names() if several is None else self.split_scores["val"].names(several))
 
 
-def _picked(labels: Tensor, classes: Tensor) -> Tensor:
-    return labels.gather(1, classes[:, None])[:, 0]
+def _ranked(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the best classes of each image `(b, 5)`, and whether each is among its labels."""
+    ranked = logits.topk(min(5, logits.shape[-1]), dim=-1).indices
+    return ranked, ranked == labels[:, None] if labels.ndim == 1 else labels.gather(1, ranked) > 0.5
