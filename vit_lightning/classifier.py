@@ -206,7 +206,10 @@ class Classifier(ScoredModel):
         rank_zero_info(str(report))
         for name, theirs in (("mean", report.mean), ("std", report.std)):
             ours = self.hparams[name]
-            if ours and theirs and not torch.allclose(torch.tensor(ours), torch.tensor(theirs), atol=1e-3):
+            if report.assumes_statistics:
+                self.statistics_of = "ImageNet's, which are assumed of weights of DINOv2 that state none"
+                self.assumed |= {name} if ours is None else set()
+            elif ours and theirs and not torch.allclose(torch.tensor(ours), torch.tensor(theirs), atol=1e-3):
                 raise InputError(
                     f"data.{name} is {tuple(ours)}, but the weights were trained with {tuple(theirs)}; "
                     f"drop --data.{name} to take theirs"

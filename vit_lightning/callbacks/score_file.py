@@ -59,7 +59,7 @@ class ScoreFile(Callback):
 def members_of(model: LightningModule) -> list[str]:
     """Return the checkpoints that answer together, whole paths; empty where one answers."""
     sources = model.answering.sources if isinstance(model, Classifier) else []
-    return [source if "://" in source else str(Path(source).resolve()) for source in sources]
+    return [source if "://" in source else str(Path(source).expanduser().resolve()) for source in sources]
 
 
 def _alone(model: LightningModule, split: str, members: list[str]) -> dict[str, Any]:

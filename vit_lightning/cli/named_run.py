@@ -70,12 +70,6 @@ def take_members(line: CommandLine) -> list[str]:
     return [str(argument.value) for argument in further]
 
 
-def checkpoint_named(word: str) -> Path:
-    """Return the checkpoint that a further word names: itself, or that of its run folder."""
-    path = Path(word).expanduser()
-    return folders.trained_checkpoint(path) if folders.is_run(path) else path
-
-
 def _not_a_run(path: Path) -> str:
     if not path.exists():
         return "no such file or folder"

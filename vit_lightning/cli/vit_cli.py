@@ -35,7 +35,6 @@ from vit_lightning.cli.help import OUR_SENTENCES
 from vit_lightning.cli.named_run import (
     SCORING,
     check_name,
-    checkpoint_named,
     config_of,
     experiment_name,
     named_run,
@@ -91,6 +90,7 @@ class ViTCLI(LightningCLI):
         self.line = CommandLine(sys.argv[1:] if args is None else args)
         silence()
         self.claimed: Path | None = None
+        self.run_is_named = False
         with ExitStack() as self.until_end:
             self._run(args)
 
@@ -111,9 +111,11 @@ class ViTCLI(LightningCLI):
                 auto_configure_optimizers=False,
                 load_from_checkpoint_support=False,
             )
-        except BaseException:
+        except BaseException as error:
             if self.claimed:
                 folders.discard(self.claimed, self.stood)
+            if self.run_is_named and isinstance(error, InputError):  # without the flag, which nobody typed
+                error.args = (str(error).removeprefix("--ckpt_path "),)
             raise
 
     # The parser ------------------------------------------------------------------------------------------------------
@@ -146,6 +148,7 @@ class ViTCLI(LightningCLI):
             line.set("--members", json.dumps(self.members, ensure_ascii=False))
         has_weights = take_weights(line)
         run = None if has_weights else named_run(line)
+        self.run_is_named = run is not None
         if run is not None or has_weights:
             take_files(line)
         configs = config_files(line)
@@ -262,7 +265,7 @@ class ViTCLI(LightningCLI):
         size = self.model.hparams["image_size"]
         if size is None:
             take_facts_of_weights(self.model)
-        paths = [checkpoint_named(word) for word in self.members]
+        paths = [folders.checkpoint_behind(word) for word in self.members]
         self.model.answering.members = Members(paths, as_pair(self.model.hparams["image_size"]))
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:

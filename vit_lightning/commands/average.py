@@ -55,7 +55,7 @@ def average(
     check_place(out, "--out")
     if out.exists():
         raise InputError(f"--out {out} exists already; choose another name, or remove it first")
-    paths = [Path(ckpt_path or model.weights or ""), *map(_checkpoint, members)]
+    paths = [Path(ckpt_path or model.weights or ""), *(Path(folders.checkpoint_behind(word)) for word in members)]
     net, facts = load_net(paths[0])
     for path in paths[1:]:
         _check(path, net, facts)
@@ -131,11 +131,6 @@ def _greedy(alone: dict[Path, float], scores: Scores) -> tuple[list[Path], float
         if scores.sign * with_it >= scores.sign * value:
             taken, value = [*taken, path], with_it
     return taken, value
-
-
-def _checkpoint(word: str) -> Path:
-    path = Path(word).expanduser()
-    return folders.trained_checkpoint(path) if folders.is_run(path) else path
 
 
 def _check(path: Path, net: Net, facts: Report) -> None:

@@ -30,6 +30,7 @@ from vit_lightning.files import check_place, write_atomically
 from vit_lightning.models import build
 from vit_lightning.predictor import Predictor
 from vit_lightning.terminal import progress
+from vit_lightning.training.net_model import SILENT
 from vit_lightning.weights.source import is_at_hand
 
 SETS = ("train_set", "val_set", "test_set")
@@ -75,6 +76,7 @@ def doctor(
         refused = bool(found)
         found += _data(model, datamodule, surveys, refused) + _machine(hardware, datamodule)
         rehearsal = _rehearsal(trainer, model, datamodule, surveys, refused)
+    found += _statistics(model)
     found = rehearsal.findings + [other for other in found if not _is_said(other, rehearsal.findings)]
     if predictor and surveys and surveys[0].split == "training":
         found += _suspects(datamodule, surveys[0], predictor)
@@ -203,6 +205,14 @@ def _rehearsal(
             found.append(Finding("note", "weights", text, "fit fetches them"))
         return Rehearsal(found)
     return rehearse(trainer, model, data, batches)
+
+
+def _statistics(model: LightningModule) -> list[Finding]:
+    """Whether weights leave open by which mean and std their images were normalised."""
+    if not isinstance(model, Classifier) or model.normalised_by != SILENT:
+        return []
+    text = f"{model.weights} states neither mean nor std of its images: 0.5 is taken"
+    return [Finding("warning", "weights", text, "give --data.mean and --data.std as the net was trained with")]
 
 
 def _is_said(finding: Finding, rehearsed: list[Finding]) -> bool:
