@@ -163,6 +163,7 @@ def test_photographs_behind_a_run_are_predicted_as_its_validation_sees_them(app,
         "predict", "--data", "Images", "--data.files", "['x.jpg','long name.jpg']", *crop, "--ckpt_path", checkpoint
     )
     assert done.code == 0 and (run / "predictions-2.csv").read_text() == (run / "predictions.csv").read_text()
+    assert "predictions-2.csv: 2 images; predictions.csv is of an earlier call\n" in done.out
 
 
 def test_many_images_are_not_printed(app, run):

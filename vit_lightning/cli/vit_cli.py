@@ -37,6 +37,7 @@ from vit_lightning.cli.named_run import (
     check_name,
     config_of,
     experiment_name,
+    lends_data,
     named_run,
     settings_of,
     take_files,
@@ -149,6 +150,7 @@ class ViTCLI(LightningCLI):
         has_weights = take_weights(line)
         run = None if has_weights else named_run(line)
         self.run_is_named = run is not None
+        self.lender = run.folder if run and lends_data(line, run) else None
         if run is not None or has_weights:
             take_files(line)
         configs = config_files(line)
@@ -165,7 +167,7 @@ class ViTCLI(LightningCLI):
         self.experiment = experiment_name(line, configs, run)
         self.root = Path(line.value("--trainer.default_root_dir") or "runs")
         self.trained: dict[str, Any] = {}
-        typed = str(run.checkpoint) if run else line.value("--ckpt_path")
+        typed = str(run.checkpoint) if run and not self.lender else line.value("--ckpt_path")
         checkpoint = find_checkpoint(verb, typed, self.root, self.experiment)
         if checkpoint:
             check_name(line, checkpoint)
@@ -275,7 +277,7 @@ class ViTCLI(LightningCLI):
             kwargs["max_epochs"] = 1
         kwargs |= launched.settings(self.subcommand, config)
         checkpoint = self._get(self.config, "ckpt_path")
-        self.folder = folders.folder_of(Path(checkpoint)) if checkpoint else None
+        self.folder = folders.folder_of(Path(checkpoint)) if checkpoint else self.lender
         if self.subcommand != "fit":
             kwargs["logger"] = config.get("logger") or False
         elif not config.get("fast_dev_run"):
