@@ -20,7 +20,7 @@ from vit_lightning.data.images import is_hidden
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation.scores import SCORES
-from vit_lightning.files import looked_for_in
+from vit_lightning.files import check_data_root, looked_for_in
 from vit_lightning.terminal import counted
 
 TABLES = ("metadata.csv", "metadata.jsonl", "metadata.parquet", "_classes.csv", "labels.csv", "train.csv")
@@ -81,6 +81,7 @@ class ImageFolder(DividedData):
         train = self._folders.get("train") or next(iter(self._folders.values()), None)
         names = self._classes_in(train) if train else []
         if not names:
+            check_data_root(self.root)
             self._refuse_one_class()
             raise InputError(
                 f"{self.root} holds no train/<class>/ folders: expected train/<class>/<image>, and perhaps "

@@ -20,6 +20,7 @@ from datamodules.reading.shared_sequences import Strings
 from vit_lightning.data.image_set import ImageSet, keys_of
 from vit_lightning.data.subsets import Subset, hold_out
 from vit_lightning.errors import InputError
+from vit_lightning.files import check_data_root
 
 SIZES = {"train": 1_281_167, "val": 50_000, "a": 7_500, "r": 30_000, "sketch": 50_889, "w": 50_000}
 SHIFTED = {
@@ -265,6 +266,7 @@ def _v2(index: Index) -> IndexedImages:
 
 
 def _absent(root: Path, what: str) -> InputError:
+    check_data_root(root)
     return InputError(f"{root} holds no {what} images of ImageNet-1k: expected {LAYOUT}; give --data.root")
 
 

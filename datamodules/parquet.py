@@ -29,6 +29,7 @@ from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.data.subsets import check_share, hold_out
 from vit_lightning.errors import InputError
+from vit_lightning.files import check_data_root
 
 IMAGE_COLUMNS = ("image", "img")
 LABEL_COLUMNS = ("label", "labels", "fine_label")
@@ -89,6 +90,7 @@ class Parquet(ImageDataModule):
             return read_class_map(self.class_map)
         files = self._files.get("train")
         if not files:
+            check_data_root(self.root)
             raise InputError(f"{self.root} holds no train*.parquet: expected {LAYOUT}; give --data.root")
         self._check_columns("train")
         listed = [listed_classes(file, self._label) for file in files]

@@ -26,6 +26,8 @@ INLINE = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", README, flags=re.S)
 OWN_MODEL = next(code for code in SNIPPETS if "(Classifier)" in code)
 OF_OWN_CODE = [command for command in COMMANDS if "my_model." in command]
 OF_THE_RUN = [command for command in COMMANDS if command.split()[1].startswith("runs/digits")]
+OF_THE_FIT = [command for command in COMMANDS if command.split()[1].startswith("runs/default")]
+FIRST_VERBS = ("doctor", "probe", "fit")
 FIRST_PAGE = [command for command in COMMANDS if "-c experiments/digits.yaml" in command]
 READING_PATH = re.findall(r"^\| `(\S+)` \| (\d+) \|", README, flags=re.M)
 WITH_OWN_FLAGS = ("CIFAR10", "ImageNet1k", "Images", "Manifest", "Parquet", "Shards", "VTAB", "WebShards")
@@ -70,7 +72,10 @@ def verbs(app) -> list[str]:
     return re.findall(r"^  (\w+)  +\w", app("--help").out, flags=re.M)
 
 
-@pytest.mark.parametrize("command", [command for command in COMMANDS if command not in OF_THE_RUN + OF_OWN_CODE])
+OF_A_FOLDER = OF_THE_RUN + OF_THE_FIT
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command not in OF_A_FOLDER + OF_OWN_CODE])
 def test_a_command_parses(app, command, monkeypatch):
     """By the real parser, required flags included; a run stops before it builds anything."""
     monkeypatch.setattr(ViTCLI, "before_instantiate_classes", lambda cli: sys.exit(0))
@@ -96,6 +101,37 @@ def test_the_first_page_works_in_its_order(app):
         done = app(*words(command))
         assert done.code == 0, done.err
     assert Path("runs/digits/0/test.json").is_file() and not Path("runs/digits/1").exists()
+
+
+def test_fine_tuning_works_in_its_order(app):
+    """On few small images and from scratch; what follows the fit takes its run folder as it is printed."""
+    pytest.importorskip("onnxruntime")
+    for number in range(40):
+        path = Path("photos", "ab"[number % 2], f"{number}.png")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (16, 16), (5 * number, number % 2 * 200, 9)).save(path)
+    Path("new_photos").mkdir()
+    Image.new("RGB", (16, 16)).save("new_photos/x.png")
+    doctor, probe, fit = (
+        next(c for c in COMMANDS if c.startswith(f"{verb} --data ImageFolder")) for verb in FIRST_VERBS
+    )
+    small = ("--data.image_size", 16, "--data.batch_size", 8, "--data.num_workers", 0, "--trainer.accelerator", "cpu")
+    assert app(*from_scratch(fit), *small, "--model.net.variant", "mu/8", "--trainer.max_epochs", 10).code == 0
+    assert app(*from_scratch(doctor), *small, "--model.net.variant", "mu/8").code == 0
+    best = "runs/default/0/checkpoints/best.ckpt"
+    done = app(*from_scratch(probe), "--model.weights", best, *small, "--shots", "[5]", "--neighbours", "[5]")
+    assert done.code == 0, done.err
+    assert [command.split()[0] for command in OF_THE_FIT] == ["predict", "export"]
+    for command in OF_THE_FIT:
+        done = app(*words(command))
+        assert done.code == 0, done.err
+    assert "x.png" in Path("runs/default/0/predictions.csv").read_text() and Path("exported/model.onnx").is_file()
+
+
+def from_scratch(command: str) -> list[str]:
+    """The same words without the flags of weights, which lie elsewhere."""
+    kept, flags = words(command), ("--model.weights", "--model.weights_head")
+    return [word for at, word in enumerate(kept) if word not in flags and kept[at - 1] not in flags]
 
 
 @pytest.mark.parametrize("code", [code for code in SNIPPETS if code not in OF_A_RUN])

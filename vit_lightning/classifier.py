@@ -72,7 +72,7 @@ class Classifier(ScoredModel):
         scores: Scores beside loss, top-1 and top-5, and tables, such as [macro_f1,confusion]; unset means all, and in a
             fit those that cost nothing. Of one label: mean_class_accuracy, macro_f1, ece (expected calibration error).
             Of several: map_macro, map_micro, macro_f1, micro_f1, exact_match, mean_auroc. Tables of validate and test:
-            classes, confusion.
+            classes, confusion, mistakes.
         threshold: Probability above which an image has a label, for F1 and exact match of images of several labels.
         flip: Score and predict by the mean probabilities of each image and its mirror image (test-time flip).
         num_classes: Classes of the head, from the data.
@@ -206,7 +206,10 @@ class Classifier(ScoredModel):
         rank_zero_info(str(report))
         for name, theirs in (("mean", report.mean), ("std", report.std)):
             ours = self.hparams[name]
-            if ours and theirs and not torch.allclose(torch.tensor(ours), torch.tensor(theirs), atol=1e-3):
+            if report.assumes_statistics:
+                self.statistics_of = "ImageNet's, which are assumed of weights of DINOv2 that state none"
+                self.assumed |= {name} if ours is None else set()
+            elif ours and theirs and not torch.allclose(torch.tensor(ours), torch.tensor(theirs), atol=1e-3):
                 raise InputError(
                     f"data.{name} is {tuple(ours)}, but the weights were trained with {tuple(theirs)}; "
                     f"drop --data.{name} to take theirs"

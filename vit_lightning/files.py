@@ -93,6 +93,12 @@ def looked_for_in(path: str | Path) -> str:
     return "" if Path(path).expanduser().is_absolute() else f" in {Path.cwd()}"
 
 
+def check_data_root(root: Path) -> None:
+    """Refuse a place of data that is not there, before anything is said of what it lacks."""
+    if not root.exists():
+        raise InputError(f"--data.root {root}: no such folder; give the folder of the images")
+
+
 def check_place(path: Path, flag: str) -> None:
     """Refuse a file, given with `flag`, that could not be written, before long work for it."""
     if path.is_dir():

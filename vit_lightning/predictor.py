@@ -128,9 +128,8 @@ class Predictor:
     # The net ---------------------------------------------------------------------------------------------------------
 
     def _take_file(self, source: str | Path, stated: NetConfig, image_size: int | tuple[int, int] | None) -> None:
-        place = source if "://" in str(source) else Path(source).expanduser()
-        if isinstance(place, Path) and folders.is_run(place):
-            place = folders.trained_checkpoint(place)
+        source = folders.checkpoint_behind(str(source))
+        place = source if "://" in source else Path(source).expanduser()
         opened = open_weights(place, stated=stated)
         if (model := str(opened.archive.facts.get("model") or "")) not in OURS:
             raise InputError(

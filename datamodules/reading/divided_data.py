@@ -193,7 +193,7 @@ class DividedData(ImageDataModule):
         own = self.run_folder / TABLE
         if self.trainer is not None and self.trainer.is_global_zero:
             drawn_split.write(own, files, names, splits.tolist())
-        return "" if table == own else f", kept in {own}"
+        return "" if table == own else f", kept in {own} once the run trains"
 
     def _parts(self, images: ImageSet, splits: np.ndarray) -> list[Subset | None]:
         places = [np.flatnonzero(splits == split) for split in (TRAIN, VAL, TEST)]

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from vit_lightning.callbacks import class_tables
-from vit_lightning.callbacks.class_tables import ClassTables, class_table, confusion_table
+from vit_lightning.callbacks.class_tables import ClassTables, class_table, confusion_table, mistake_table
 from vit_lightning.classifier import Classifier
-from vit_lightning.evaluation.confusion import Confusion
+from vit_lightning.evaluation import confusion as confusions
+from vit_lightning.evaluation.confusion import Confusion, Mistakes
 from vit_lightning.evaluation.ranking import Ranking
 from vit_lightning.training.scoring import Summed
 
@@ -58,6 +59,23 @@ def test_of_many_classes_the_entries_that_are_not_0_are_listed(monkeypatch):
     monkeypatch.setattr(class_tables, "MOST_IN_A_SQUARE", 2)
     entries = [["true", "predicted", "images"], ["ant", "ant", "1"], ["ant", "cow", "2"], ["cow", "cow", "1"]]
     assert rows(confusion_table(summed().confusion, NAMES)) == entries
+
+
+def test_mistakes_are_the_wrong_images_the_most_confident_first(monkeypatch):
+    images, confidence = np.array([2, 3, 5, 8]), np.array([0.9, 0.5, 0.75, 0.99])
+    table = mistake_table(Mistakes.of(images, TRUE, PREDICTED, confidence), NAMES, "abcd=f")
+    assert rows(table) == [
+        ["image", "label", "predicted", "probability"],
+        ["f", "ant", "cow", "0.750000"],
+        ["d", "ant", "cow", "0.500000"],
+    ]
+    monkeypatch.setattr(confusions, "MOST_MISTAKES", 1)
+    assert Mistakes.of(images, TRUE, PREDICTED, confidence).images.tolist() == [5]
+
+
+def test_of_equal_confidence_the_first_images_come_first():
+    found = Mistakes.of(np.arange(4), TRUE, TRUE + 1, np.full(4, 0.5))
+    assert found.images.tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(

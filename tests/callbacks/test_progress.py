@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from vit_lightning.callbacks.figures import figures, has_several_labels
-from vit_lightning.callbacks.progress import RunBar
+from vit_lightning.callbacks.progress import PlainProgress, RunBar
 
 DATA = ("--data", "Synthetic", "--data.image_size", 16, "--data.batch_size", 8, "--data.num_workers", 0)
 FIT = ("fit", *DATA, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--data.eval_size", 8)
@@ -28,12 +28,13 @@ def test_lines_count_the_batches_of_each_epoch(app, monkeypatch):
     done = app(*FIT, "--data.train_size", 32, "--trainer.max_epochs", -1, "--trainer.max_steps", 6)
     assert done.code == 0, done.err
     assert re.findall(r"batch (\S+),", done.out) == ["1/4", "2/4", "3/4", "4/4", "1/2", "2/2"]
+    assert all("val " not in line for line in epochs(done.out) if ", batch " in line)  # those are of another epoch
 
 
 def test_a_score_stands_beside_the_epoch_that_it_is_of_alone(app):
     done = app(*FIT, "--data.train_size", 16, "--trainer.max_epochs", 4, "--trainer.check_val_every_n_epoch", 2)
     assert done.code == 0, done.err
-    assert ["top-1 " in line for line in epochs(done.out)] == [False, True, False, True]
+    assert ["val top-1 " in line for line in epochs(done.out)] == [False, True, False, True]
 
 
 def test_every_line_has_the_same_figures_in_the_same_order(app):
@@ -41,7 +42,7 @@ def test_every_line_has_the_same_figures_in_the_same_order(app):
     done = app(*FIT, "--data.train_size", 64, "--trainer.max_epochs", 3)
     assert done.code == 0, done.err
     figure = r"[\d.,]+"
-    line = rf"epoch (\d/3) done, step (\d+/24), loss {figure}, top-1 {figure} %, {figure} images/s, "
+    line = rf"epoch (\d/3) done, step (\d+/24), loss {figure}, val top-1 {figure} %, {figure} images/s, "
     line += rf"waiting for data \d+ %(, {figure} s left)?"
     found = [re.fullmatch(line, text) for text in epochs(done.out)]
     assert all(found), done.out
@@ -57,7 +58,7 @@ def test_a_fit_shorter_than_the_logging_interval_logs_loss_and_rate(app):
 
     done = app(*FIT, "--data.train_size", 32, "--trainer.max_steps", 3, "--trainer.max_epochs", -1)
     assert done.code == 0, done.err
-    assert re.match(r"epoch 1/1 done, step 3/3, loss [\d.]+, top-1 ", epochs(done.out)[0])
+    assert re.match(r"epoch 1/1 done, step 3/3, loss [\d.]+, val top-1 ", epochs(done.out)[0])
     with Path("runs/default/0/metrics.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [int(row["step"]) for row in rows if row["train/loss"]] == [2]
@@ -69,9 +70,9 @@ def test_a_model_s_own_figures_follow_the_known_ones():
     shown |= {"perf/data_wait": 0.9736, "perf/images_per_s": 1234.5, "val/loss": 0.25}
     trainer = SimpleNamespace(progress_bar_metrics=shown, callback_metrics={})
     *known, speed, wait = figures(trainer, several=False)
-    assert known == ["loss 1.141", "validation loss 0.25", "top-1 98.4 %", "f1 0.5", "mine 30,561"]
+    assert known == ["loss 1.141", "val loss 0.25", "val top-1 98.4 %", "val f1 0.5", "mine 30,561"]
     assert (speed, wait) == ("1,234 images/s", "waiting for data 97 %")
-    assert "precision at 1 98.4 %" in figures(trainer, several=True)
+    assert "val precision at 1 98.4 %" in figures(trainer, several=True)
 
 
 @pytest.mark.parametrize(("shape", "several"), [((4,), False), ((4, 3), True)])
@@ -88,6 +89,18 @@ def test_scoring_counts_the_batches_of_all_sets(app, monkeypatch, verb, said):
     assert done.code == 0, done.err
     counted = [line for line in done.out.splitlines() if line.startswith(said)]
     assert counted == [f"{said} {batch}/3 batches" for batch in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(("said", "lines"), [(0, []), (1, ["tested 3/3 batches"]), (3, [])])
+def test_what_began_to_count_counts_to_the_end(capsys, said, lines):
+    progress, trainer = PlainProgress(), SimpleNamespace(state=SimpleNamespace(fn="test"))
+    if said:
+        progress.show_scoring(trainer, said, 3)
+        capsys.readouterr()
+    progress.scoring_ends(trainer, 3, 3)
+    assert capsys.readouterr().out.splitlines() == lines
+    progress.scoring_ends(trainer, 3, 3)
+    assert not capsys.readouterr().out
 
 
 def test_sets_without_a_length_have_no_end():

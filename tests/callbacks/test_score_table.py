@@ -37,7 +37,7 @@ def test_one_table_has_images_percentages_and_time(app, verb, name):
     done = app(verb, *DATA, *SCORING)
     assert done.code == 0, done.err
     header, row, scored, tables, time = cells(done.out)
-    files = f"{verb}.classes.csv, {verb}.confusion.csv, {verb}.confusion.png"
+    files = ", ".join(f"{verb}.{name}" for name in ("classes.csv", "confusion.csv", "confusion.png", "mistakes.csv"))
     assert tables == ["tables", f"runs/default/0/{files}"]
     assert scored == ["scored", "runs/default/0/checkpoints/last.ckpt"]
     assert header == ["set", "images", "loss", "top-1", "top-5", "per-class", "macro F1", "ECE"]

@@ -103,6 +103,20 @@ def test_fit_goes_on_in_the_same_folder(app, run):
     assert app("fit", run / "checkpoints/last.ckpt").code == 0
 
 
+@pytest.mark.parametrize("words", [("net.ckpt",), ("--ckpt_path", "net.ckpt")])
+def test_an_error_names_the_flag_only_where_it_was_typed(app, words):
+    Path("net.ckpt").write_bytes(b"nothing of the kind")
+    done = app("predict", *words)
+    expected = " ".join(words) + " is not a readable checkpoint"
+    assert done.code == 1 and done.err.splitlines()[-1].startswith(f"error: {expected}"), done.err
+
+
+def test_best_without_its_run_names_the_runs_there_are(app, run):
+    done = app("predict", "--data", "Synthetic", "--ckpt_path", "best")
+    named = "name the run, as in `predict runs/trial/0` (the newest: runs/trial/0)"
+    assert done.code == 1 and named in done.err.splitlines()[-1], done.err
+
+
 @pytest.mark.parametrize("verb", ["fit", "test"])
 def test_a_run_keeps_its_name(app, run, verb):
     checkpoint = run / "checkpoints/last.ckpt"
@@ -149,6 +163,7 @@ def test_photographs_behind_a_run_are_predicted_as_its_validation_sees_them(app,
         "predict", "--data", "Images", "--data.files", "['x.jpg','long name.jpg']", *crop, "--ckpt_path", checkpoint
     )
     assert done.code == 0 and (run / "predictions-2.csv").read_text() == (run / "predictions.csv").read_text()
+    assert "predictions-2.csv: 2 images; predictions.csv is of an earlier call\n" in done.out
 
 
 def test_many_images_are_not_printed(app, run):

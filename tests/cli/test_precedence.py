@@ -160,7 +160,7 @@ def test_a_checkpoint_is_the_one_that_is_named(verb, told, tmp_path, monkeypatch
     assert find_checkpoint(verb, None, tmp_path, "x") == ("interrupted" if verb == "fit" else None)
     assert asked == [(tmp_path, "x")] * (verb == "fit")
     for name in ("last", "best"):
-        assert find_checkpoint(verb, name, tmp_path, "x") == (tmp_path, "x", name)
+        assert find_checkpoint(verb, name, tmp_path, "x") == (tmp_path, "x", name, verb)
     assert find_checkpoint(verb, str(path), tmp_path, "x") == path
     for name, said in (
         (str(tmp_path), "a folder that holds no sharded checkpoint"),

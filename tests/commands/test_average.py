@@ -140,3 +140,21 @@ def test_what_is_no_soup_is_a_sentence_and_writes_nothing(nets):
         assert done.code == 1 and said in done.err.splitlines()[-1], done.err
         assert not Path("soup.ckpt").exists() and not Path("soup.npz").exists()
     assert Path("there.ckpt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(("apart", "said"), [("weights", True), ("heads", True), ("", False)])
+def test_nets_without_a_common_start_are_warned_of_before_their_scores(nets, apart, said):
+    states = [net(seed).state_dict() for seed in (0, 1)]
+    for name in states[1]:
+        if apart != {True: "heads", False: "weights"}["head." in name]:
+            states[1][name] = states[0][name] + 0.05 * states[1][name]  # as after some steps from there
+    other = net(0)
+    other.load_state_dict(states[1])
+    save("tuned.ckpt", other)
+    done = nets("average", "0.ckpt", "tuned.ckpt", *WORDS, "--out", "soup.ckpt")
+    assert done.code == 0, done.err
+    warnings = [line for line in done.out.splitlines() if line.startswith("warning  ")]
+    assert len(warnings) == said
+    if said:
+        assert f"the {apart} of tuned.ckpt and 0.ckpt have next to nothing in common" in warnings[0]
+        assert done.out.index("warning  ") < done.out.index("member   ")

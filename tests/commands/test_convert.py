@@ -1,5 +1,6 @@
 """The verb convert, as a function and as a command."""
 
+import re
 import subprocess
 import sys
 
@@ -33,6 +34,24 @@ def test_a_layout_without_names_of_classes_says_so(random_checkpoint, tmp_path, 
     for to, holds_none in (("torchvision", True), ("timm", False)):
         convert(str(random_checkpoint), tmp_path / to, to)
         assert ("holds no names of classes: who reads" in capsys.readouterr().out) == holds_none
+
+
+@pytest.mark.parametrize(("verb", "to"), [(convert, "checkpoint"), (export, "safetensors")])
+def test_of_a_run_folder_the_best_checkpoint_is_taken_and_named(random_checkpoint, tmp_path, capsys, verb, to):
+    best = tmp_path / "runs/x/0/checkpoints/best.ckpt"
+    best.parent.mkdir(parents=True)
+    random_checkpoint.rename(best)
+    verb(str(tmp_path / "runs/x/0"), tmp_path / "out", to)
+    assert f"weights: {best} (" in capsys.readouterr().out
+    first, last = (load_net(path)[0].state_dict() for path in (best, tmp_path / "out"))
+    assert all(torch.equal(first[name], last[name]) for name in first)
+    if verb is export:
+        (best.parents[1] / "config.yaml").write_text("data: {init_args: {augment: {evaluation: center, zoom: 1.5}}}")
+        sources = (("elsewhere", tmp_path / "out"), ("folder", best.parents[1]), ("file", best))
+        for name, source in sources:
+            export(str(source), tmp_path / name, "torch_export")
+        seen = [re.findall(r".*[Rr]esize.*", (tmp_path / name / "README.md").read_text()) for name, _ in sources]
+        assert seen[0] != seen[1] == seen[2]  # how the run brought images to size
 
 
 def test_nothing_is_overwritten(random_checkpoint, tmp_path):

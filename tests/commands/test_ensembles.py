@@ -80,8 +80,9 @@ def test_an_ensemble_is_scored_beside_each_of_its_members(nets, flip):
     expected = {f"{seed}.ckpt": top1(each, labels) for seed, each in enumerate(alone)}
     expected["test"] = top1(torch.stack(views).mean(0), labels)
     assert rows(done.out) == pytest.approx(expected, abs=1e-4)
-    best = max(expected[f"{seed}.ckpt"] for seed in range(3))
-    assert f"the mean answer is {100 * (expected['test'] - best):+.2f} points of top-1 from its best member" in done.out
+    gain = 100 * (expected["test"] - max(expected[f"{seed}.ckpt"] for seed in range(3)))
+    than = f"{abs(gain):.2f} points of top-1 {'better' if gain > 0 else 'worse'} than" if abs(gain) > 0.004 else ""
+    assert f"the 3 nets together are {than or 'as good in top-1 as'} the best alone, " in done.out
     again = nets("test", "0.ckpt", "1.ckpt", "2.ckpt", *WORDS, *(("--model.flip", "true") if flip else ()))
     assert rows(again.out) == rows(done.out), again.err
 
@@ -149,7 +150,44 @@ def test_run_folders_are_members_too(nets, tmp_path):
     assert done.code == 0, done.err
     assert re.search(r"runs/x/0/checkpoints/best\.ckpt +31", done.out)
     assert re.search(r"runs/x/1/checkpoints/best\.ckpt +31", done.out)
-    assert "test/member2" in json.loads(Path("runs/x/0/test.json").read_text())["scores"]
+    assert "test.mean.mistakes.csv" in done.out
+    assert not list(Path("runs/x/0").glob("test.[!m]*"))  # those names are the run's own
+
+
+def facts_of(path: str) -> dict:
+    return json.loads(Path(path).read_text())
+
+
+@pytest.mark.parametrize("verb", ["test", "validate"])
+def test_scores_of_several_nets_replace_those_of_none(nets, verb):
+    words = ("--model.net.variant", "mu/8", "--trainer.max_epochs", 1, "--name", "x")
+    for seed in range(3):
+        assert nets("fit", *WORDS, *words, "--seed_everything", seed).code == 0
+        assert nets(verb, f"runs/x/{seed}").code == 0
+    before = {path: path.read_bytes() for path in Path("runs").rglob(f"{verb}.*")}
+    own = [facts_of(f"runs/x/{seed}/{verb}.json")["scores"] for seed in range(3)]
+    pairs = (("runs/x/0", "runs/x/1"), ("runs/x/0", "runs/x/2"), ("runs/x/0", "runs/x/1"))
+    for pair in pairs:
+        assert nets(verb, *pair).code == 0
+    assert {path: path.read_bytes() for path in before} == before
+    files = sorted(path.name for path in Path("runs/x/0").glob(f"{verb}.mean*.json"))
+    assert files == [f"{verb}.mean-2.json", f"{verb}.mean.json"]
+    for name, second in ((f"{verb}.mean.json", 1), (f"{verb}.mean-2.json", 2)):
+        members = facts_of(f"runs/x/0/{name}")["members"]
+        assert [Path(one["checkpoint"]).parts[-4:-2] for one in members] == [("x", "0"), ("x", str(second))]
+        for one, expected in zip(members, (own[0], own[second]), strict=True):
+            assert one["scores"] == pytest.approx(expected, abs=1e-5)
+    assert "checkpoint" not in facts_of(f"runs/x/0/{verb}.mean.json")
+    assert Path(f"runs/x/0/{verb}.mean-2.classes.csv").is_file()
+
+
+def test_every_score_of_every_member_stands_in_the_table(nets):
+    done = nets("test", "0.ckpt", "1.ckpt", *WORDS)
+    lines = [line.split() for line in done.out.splitlines() if re.match(r"\s*(test|\d\.ckpt)\s+31 ", line)]
+    assert [line[0] for line in lines] == ["test", "0.ckpt", "1.ckpt"] and len({len(line) for line in lines}) == 1
+    alone = nets("test", "1.ckpt", *WORDS)
+    row = next(line.split() for line in alone.out.splitlines() if line.lstrip().startswith("test"))
+    assert lines[2][1:] == row[1:]
 
 
 def test_nets_of_other_answers_are_refused(nets):

@@ -263,7 +263,12 @@ def test_h14_at_384_uses_378_pixels():
 
 @pytest.mark.parametrize(
     ("size", "wrong", "fit"),
-    [(385, 385, "384, or set --model.net.crop_to_patch"), ((224, 230), 230, "224, or"), (8, 8, "16")],
+    [
+        (385, 385, "384, or set --model.net.crop_to_patch"),
+        ((224, 230), 230, "224, or"),
+        (8, 8, "16"),
+        (398, 398, "400, or"),
+    ],
 )
 def test_a_size_that_the_patch_does_not_divide_is_an_error_with_both_numbers(size, wrong, fit):
     with pytest.raises(InputError, match=rf"Patches of 16 .*image size {wrong}:.*for example {fit}"):

@@ -119,7 +119,7 @@ def test_a_state_that_no_check_knows_is_damage_too(app, damaged):
     fewer = [{"state": {}, "param_groups": [{**groups[0], "params": [0]}]}]
     done = app(*words, damaged({"optimizer_states": fewer}), "--model.schedule.allow_horizon_change", "true")
     assert done.code == 1
-    assert "--ckpt_path holds a state that does not fit this run, or is damaged (ValueError" in done.err, done.err
+    assert "the checkpoint holds a state that does not fit this run, or is damaged (ValueError" in done.err, done.err
     assert "Traceback" not in done.err
 
 

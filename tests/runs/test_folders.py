@@ -177,8 +177,28 @@ def test_the_best_has_no_second_and_a_number_is_no_text(tmp_path):
         folders.newest_checkpoint(tmp_path, "x", "best")
     newest = checkpoint(tmp_path / "x" / "10", "best.ckpt")
     assert folders.newest_checkpoint(tmp_path, "x", "best") == newest != best
-    with pytest.raises(InputError, match=r"no run below \S*y has a last.ckpt"):
-        folders.newest_checkpoint(tmp_path, "y", "last")
+    with pytest.raises(InputError, match=r"no run below \S*y has a last.ckpt; name the run, as in `predict \S*x/\d+`"):
+        folders.newest_checkpoint(tmp_path, "y", "last", "predict")
+    with pytest.raises(InputError, match=r"no run below \S*y has a last.ckpt; give the same -c files"):
+        folders.newest_checkpoint(tmp_path / "empty", "y", "last")
+
+
+def test_what_stands_for_a_net_is_a_run_s_best_checkpoint_or_what_was_named(tmp_path):
+    (tmp_path / "x/0/checkpoints").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"x/0 has no whole best.ckpt or last.ckpt yet"):
+        folders.checkpoint_behind(str(tmp_path / "x/0"))
+    best = checkpoint(tmp_path / "x" / "0", "best.ckpt")
+    assert folders.checkpoint_behind(str(tmp_path / "x/0")) == str(best)
+    for source in (str(best), "gone.npz", "hf://owner/repo", str(tmp_path)):
+        assert folders.checkpoint_behind(source) == source
+
+
+def test_the_newest_runs_come_first(tmp_path):
+    for age, name in enumerate(("c/1", "a/0", "b/9")):
+        path = checkpoint(tmp_path / name, "best.ckpt")
+        os.utime(path, (1_000 - age, 1_000 - age))
+    with pytest.raises(InputError, match=r"as in `test \S*c/1` \(the newest: \S*c/1, \S*a/0, \S*b/9\)"):
+        folders.newest_checkpoint(tmp_path, "default", "best")
 
 
 def test_the_environment_names_what_a_run_stood_on(monkeypatch):

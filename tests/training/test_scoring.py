@@ -14,6 +14,7 @@ from sklearn import metrics
 from tests.evaluation.test_calibration import by_loops
 from vit_lightning.classifier import Classifier
 from vit_lightning.errors import InputError
+from vit_lightning.evaluation import confusion
 from vit_lightning.training import scoring
 from vit_lightning.training.scoring import SplitScores
 
@@ -189,6 +190,24 @@ def test_tables_by_class_are_scikit_learns_on_one_process_and_two(app, together,
     square = [[int(cell) for cell in row[1:]] for row in confusion[1:]]
     assert square == metrics.confusion_matrix(labels, predicted, labels=range(CLASSES)).tolist()
     assert confusion[0] == ["true", "'=cat", "dog", "owl", "eel", "fox", "ape", "a$b"]
+
+
+@pytest.mark.parametrize("most", [1_000, 5])
+def test_mistakes_are_the_images_that_are_wrong_on_one_process_and_two(app, together, known, monkeypatch, most):
+    checkpoint(scores=["mistakes"])
+    labels, (confidence, predicted) = known["labels"], known["logits"].softmax(-1).max(-1)
+    wrong = [image for image in range(IMAGES) if labels[image] >= 0 and labels[image] != predicted[image]]
+    wrong = sorted(wrong, key=lambda image: -float(confidence[image]))[:most]
+    monkeypatch.setattr(confusion, "MOST_MISTAKES", most)
+    runs = [lambda: app("test", *WORDS, "one")] + [lambda: together("test", *WORDS, "two", *DDP)] * (most > IMAGES)
+    for run in runs:
+        run()
+        header, *rows = table("test.mistakes.csv")
+        Path("kept/test.mistakes.csv").unlink()
+        assert header == ["image", "label", "predicted", "probability"] and len(wrong) > 0
+        names = ["'=cat", "dog", "owl", "eel", "fox", "ape", "a$b"]
+        assert [row[:3] for row in rows] == [[str(i), names[labels[i]], names[predicted[i]]] for i in wrong]
+        assert [float(row[3]) for row in rows] == pytest.approx(confidence[wrong].tolist(), abs=1e-6)
 
 
 def several_labels(known: dict[str, torch.Tensor], threshold: float) -> dict[str, float]:

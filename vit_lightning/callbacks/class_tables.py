@@ -1,4 +1,4 @@
-"""Scores by class and the confusion matrix, as tables and a picture beside a run or its checkpoint."""
+"""Scores by class, the confusion matrix and the mistakes, as tables and a picture beside a run or its checkpoint."""
 
 import csv
 import io
@@ -11,10 +11,15 @@ from typing import Any
 import numpy as np
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities import rank_zero_warn
+from torch.utils.data import DataLoader
 
+from vit_lightning.callbacks.score_file import members_of
+from vit_lightning.callbacks.score_names import stem
 from vit_lightning.classifier import Classifier
+from vit_lightning.data.image_set import keys_of
+from vit_lightning.data.sampling import EvalSampler
 from vit_lightning.errors import InputError
-from vit_lightning.evaluation.confusion import Confusion
+from vit_lightning.evaluation.confusion import Confusion, Mistakes
 from vit_lightning.evaluation.scores import TABLES
 from vit_lightning.files import spreadsheet_cell, write_atomically
 from vit_lightning.training.scoring import Summed
@@ -26,8 +31,9 @@ MOST_NAMED = 40
 
 
 class ClassTables(Callback):
-    """Write VERB.classes.csv, VERB.confusion.csv and VERB.confusion.png. A later call replaces them.
+    """Write VERB.classes.csv, VERB.confusion.csv, VERB.confusion.png and VERB.mistakes.csv. A later call replaces them.
 
+    Files of several nets together begin with VERB.mean, as `score_names.stem` says.
     The picture needs matplotlib. What --model.scores names is written beside the checkpoint where there is no run.
 
     Args:
@@ -62,15 +68,27 @@ class ClassTables(Callback):
             return
         names = [str(name) for name in model.scored_names(split) or range(len(summed.counts.support))]
         try:
-            for name, content in _contents(summed, names, wanted):
-                path = folder / f"{verb}.{name}"
+            begins = stem(folder, verb, members_of(model))
+            keys = scored_keys(trainer) if "mistakes" in wanted and summed.mistakes else None
+            for name, content in _contents(summed, names, wanted, keys):
+                path = folder / f"{begins}.{name}"
                 write_atomically(path, content)
                 self.written.append(path)
         except InputError as error:  # the scores are printed all the same
             rank_zero_warn(str(error))
 
 
-def _contents(summed: Summed, names: Sequence[str], wanted: Iterable[str]) -> Iterable[tuple[str, bytes]]:
+def scored_keys(trainer: Trainer) -> Sequence[Any] | None:
+    """Return the name of each image that is scored, in the order of the data; None where that order is unknown."""
+    loaders = trainer.test_dataloaders if trainer.state.fn == "test" else trainer.val_dataloaders
+    loader = loaders[0] if isinstance(loaders, list | tuple) else loaders
+    is_ours = isinstance(loader, DataLoader) and isinstance(loader.sampler, EvalSampler)
+    return keys_of(loader.dataset) if is_ours else None
+
+
+def _contents(
+    summed: Summed, names: Sequence[str], wanted: Iterable[str], keys: Sequence[Any] | None
+) -> Iterable[tuple[str, bytes]]:
     """Yield the files that are wanted: how each name ends, and what it holds."""
     if "classes" in wanted:
         yield "classes.csv", class_table(summed, names)
@@ -78,6 +96,8 @@ def _contents(summed: Summed, names: Sequence[str], wanted: Iterable[str]) -> It
         yield "confusion.csv", confusion_table(summed.confusion, names)
         if find_spec("matplotlib") is not None and len(names) <= MOST_IN_A_SQUARE:
             yield "confusion.png", confusion_picture(summed.confusion, names)
+    if summed.mistakes is not None and keys is not None:
+        yield "mistakes.csv", mistake_table(summed.mistakes, names, keys)
 
 
 def class_table(summed: Summed, names: Sequence[str]) -> bytes:
@@ -105,6 +125,16 @@ def confusion_table(confusion: Confusion, names: Sequence[str]) -> bytes:
     entries = zip(confusion.true, confusion.predicted, confusion.images, strict=True)
     rows = [[names[true], names[predicted], int(images)] for true, predicted, images in entries]
     return _csv([["true", "predicted", "images"], *rows])
+
+
+def mistake_table(mistakes: Mistakes, names: Sequence[str], keys: Sequence[Any]) -> bytes:
+    """Return a row per image that is predicted wrongly, the most confident first."""
+    columns = mistakes.images, mistakes.true, mistakes.predicted, mistakes.confidence
+    rows = [
+        [str(keys[image]), names[true], names[predicted], f"{confidence:.6f}"]
+        for image, true, predicted, confidence in zip(*(column.tolist() for column in columns), strict=True)
+    ]
+    return _csv([["image", "label", "predicted", "probability"], *rows])
 
 
 def confusion_picture(confusion: Confusion, names: Sequence[str]) -> bytes:

@@ -59,9 +59,8 @@ def _metrics(trainer: Trainer) -> dict[str, float]:
 
 def _validation(name: str, value: float, several: bool) -> str:
     if (score := score_of(name)) is None:
-        return f"{name.removeprefix('val/')} {number(value)}"
-    label = score.name_for(several) if score.is_share else f"validation {score.short}"
-    return f"{label} {score.said(value, digits=1)}"
+        return f"val {name.removeprefix('val/')} {number(value)}"
+    return f"val {score.name_for(several)} {score.said(value, digits=1)}"
 
 
 def _place(name: str) -> int:

@@ -184,7 +184,8 @@ class Predictions(Callback):
             self._file = None  # nothing is left to go on with
             if self._rows <= FEW:
                 print("".join(shown(path)), end="")
-            print(f"wrote    {path}: {counted(self._rows, 'image')}", flush=True)
+            earlier = f"; {self.path.name} is of an earlier call" if path != self.path else ""
+            print(f"wrote    {path}: {counted(self._rows, 'image')}{earlier}", flush=True)
         if trainer.is_global_zero and not self._written and self._rows:
             which = "the image cannot" if self._rows == 1 else f"none of the {self._rows} images can"
             raise InputError(f"{which} be read; {path} says why")

@@ -58,6 +58,9 @@ class RunProgress(ProgressBar):
     def show_scoring(self, trainer: Trainer, batches: int, of: float) -> None:
         """So many batches of all sets are done, of a verb that scores or of a validation in training."""
 
+    def scoring_ends(self, trainer: Trainer, batches: int, of: float) -> None:
+        """All batches of all sets are done."""
+
     def end(self) -> None:
         """Nothing more is shown."""
 
@@ -136,15 +139,19 @@ class RunProgress(ProgressBar):
         self._advance(trainer)
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if not trainer.sanity_checking:
+            self.scoring_ends(trainer, self._batches, self._all_batches)
         if trainer.state.fn != "fit":
             self.end()
         elif not trainer.sanity_checking:
             self._validated_epoch = trainer.current_epoch
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.scoring_ends(trainer, self._batches, self._all_batches)
         self.end()
 
     def on_predict_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.scoring_ends(trainer, self._batches, self._all_batches)
         self.end()
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -177,15 +184,22 @@ class PlainProgress(RunProgress):
 
     def __init__(self, seconds: float = 30.0) -> None:
         super().__init__(seconds)
+        self._batches_said = 0
 
     def show_training(self, trainer: Trainer, length: RunLength, batches: int) -> None:
         epoch, step = length.where()
         batch = f"batch {_counted(batches, length.batches_in_epoch(trainer.current_epoch))}"
-        report(", ".join([epoch, batch, step, *figures(trainer, self._several), *self._rest(length, batches)]))
+        report(", ".join([epoch, batch, step, *figures(trainer, self._several, False), *self._rest(length, batches)]))
 
     def show_scoring(self, trainer: Trainer, batches: int, of: float) -> None:
+        self._batches_said = batches
         done = SCORING.get(trainer.state.fn or "", "validated")
         report(f"{done} {_counted(batches, of)} batches")
+
+    def scoring_ends(self, trainer: Trainer, batches: int, of: float) -> None:
+        if self._enabled and 0 < self._batches_said < batches:
+            self.show_scoring(trainer, batches, of)
+        self._batches_said = 0
 
 
 class RunBar(RunProgress):

@@ -8,6 +8,8 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities import rank_zero_warn
 
+from vit_lightning.callbacks.score_names import stem
+from vit_lightning.classifier import Classifier
 from vit_lightning.errors import InputError
 from vit_lightning.files import write_atomically
 from vit_lightning.training.recipe import RecipeModel
@@ -15,6 +17,9 @@ from vit_lightning.training.recipe import RecipeModel
 
 class ScoreFile(Callback):
     """Write test.json or validate.json: scores, images, checkpoint, data and date. A later call replaces it.
+
+    Several nets together have test.mean.json, with the checkpoint and the scores of each. Another group of nets has
+    test.mean-2.json.
 
     Args:
         folder: The run folder.
@@ -38,13 +43,33 @@ class ScoreFile(Callback):
         scores = {name: float(value) for name, value in trainer.callback_metrics.items()}
         facts: dict[str, Any] = {"verb": verb, "scores": scores, "images": _images(model, split)}
         data = type(trainer.datamodule)  # type: ignore[attr-defined]  # set by Lightning from outside
-        facts["checkpoint"] = str(self.checkpoint and Path(self.checkpoint).resolve())
+        members = members_of(model)
+        if not members:
+            facts["checkpoint"] = str(self.checkpoint and Path(self.checkpoint).resolve())
+        facts |= _alone(model, split, members)
         facts["data"] = f"{data.__module__}.{data.__qualname__}"
         facts["date"] = datetime.now(UTC).isoformat(timespec="seconds")
+        path = self.folder / f"{stem(self.folder, verb, members)}.json"
         try:
-            write_atomically(self.folder / f"{verb}.json", json.dumps(facts, indent=2) + "\n")
+            write_atomically(path, json.dumps(facts, indent=2) + "\n")
         except InputError as error:  # the scores are printed all the same
             rank_zero_warn(str(error))
+
+
+def members_of(model: LightningModule) -> list[str]:
+    """Return the checkpoints that answer together, whole paths; empty where one answers."""
+    sources = model.answering.sources if isinstance(model, Classifier) else []
+    return [source if "://" in source else str(Path(source).expanduser().resolve()) for source in sources]
+
+
+def _alone(model: LightningModule, split: str, members: list[str]) -> dict[str, Any]:
+    """Return the scores of each answer by itself, of several nets or views together."""
+    alone = model.answering.alone.get(split, {}).values() if isinstance(model, Classifier) else ()
+    scores = [{f"{split}/{name}": value for name, value in one.scores.items()} for one in alone]
+    if members:
+        paired = zip(members, scores, strict=True)
+        return {"members": [{"checkpoint": path, "scores": each} for path, each in paired]}
+    return {"without flip": scores[0]} if scores else {}
 
 
 def _images(model: LightningModule, split: str) -> int | None:

@@ -3,8 +3,7 @@
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -14,6 +13,7 @@ from rich.table import Table
 
 from vit_lightning.callbacks.class_tables import ClassTables
 from vit_lightning.callbacks.figures import has_several_labels, speed
+from vit_lightning.callbacks.score_file import members_of
 from vit_lightning.classifier import Classifier
 from vit_lightning.evaluation.scores import SCORES, of_set, score_of
 from vit_lightning.terminal import console, duration, near, number, report
@@ -90,8 +90,8 @@ class ScoreTable(Callback):
             if model.hparams.num_classes <= TOP:
                 values.pop("top5", None)  # it says nothing there
             counted = {key: model.scores[split][key].counted for key in values if key in model.scores[split]}
-            named = model.answering.names if isinstance(model, Classifier) else {}
-            members = {key: str(near(called)) for key, called in named.items()}
+            alone = model.answering.alone.get(split, {}).values() if isinstance(model, Classifier) else ()
+            members = [(str(near(one.source)), one.scores) for one in alone]
             shown = score_table(name, values, counted, model.further_sets, self._several, members)
             images = sum({key: counted[key] for key in ("loss", *model.further_sets) if key in counted}.values())
         else:
@@ -101,7 +101,7 @@ class ScoreTable(Callback):
             where.print(shown if where.measure(shown).maximum <= where.width else upright(shown))
         for note in model.split_scores[split].notes if isinstance(model, Classifier) else ():
             report(f"note     {note}")
-        if trainer.ckpt_path:
+        if trainer.ckpt_path and not members_of(model):
             report(f"scored   {near(trainer.ckpt_path)}")
         files = [
             path for callback in trainer.callbacks if isinstance(callback, ClassTables) for path in callback.written
@@ -117,7 +117,7 @@ def score_table(
     counted: dict[str, int],
     further: list[str],
     several: bool,
-    members: Mapping[str, str] = MappingProxyType({}),
+    members: Sequence[tuple[str, Mapping[str, float]]] = (),
 ) -> Table:
     """Return the scores of our models.
 
@@ -127,17 +127,19 @@ def score_table(
         counted: Images that have a label, by score.
         further: Names of the further sets; their top-1 accuracy has that name, and other scores begin with it.
         several: Whether images have several labels.
-        members: What each net of an ensemble is called, by the name of its score, its top-1 accuracy.
+        members: What each net of an ensemble is called, and its scores.
     """
     main = [key for key in SCORES if key in values and key not in further]
     shown = _table("set", "images", *(SCORES[key].name_for(several) for key in main))
     cells = [SCORES[key].said(values[key]) for key in main]
     shown.add_row(name, f"{counted[main[0]]:,}" if main else "", *cells)
-    for key in (key for key in (*members, *further) if key in values):
+    for called, scores in members:
+        cells = [SCORES[key].said(scores[key]) if key in scores else "" for key in main]
+        shown.add_row(f"  {called}", f"{counted[main[0]]:,}" if main else "", *cells)
+    for key in (key for key in further if key in values):
         score, names = score_of(key), {column: of_set(key, column) for column in main}
-        called = f"  {members[key]}" if key in members else score.short if score else key
         cells = [SCORES[column].said(values[own]) if own in values else "" for column, own in names.items()]
-        shown.add_row(called, f"{counted[key]:,}", *cells)
+        shown.add_row(score.short if score else key, f"{counted[key]:,}", *cells)
     return shown
 
 

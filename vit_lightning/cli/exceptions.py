@@ -168,7 +168,7 @@ def unrestored_run(error: BaseException) -> str | None:
     if RESTORING not in frames or frames[-1].partition(".")[0] not in RESTORED_BY or not isinstance(error, DAMAGE):
         return None
     return (
-        f"--ckpt_path holds a state that does not fit this run, or is damaged ({type(error).__name__}: "
+        f"the checkpoint holds a state that does not fit this run, or is damaged ({type(error).__name__}: "
         f"{error!s:.200}); give another checkpoint"
     )
 

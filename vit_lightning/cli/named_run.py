@@ -60,6 +60,20 @@ def named_run(line: CommandLine) -> NamedRun | None:
     return NamedRun(path.resolve(), folders.trained_checkpoint(path, name), is_folder=True)
 
 
+def lends_data(line: CommandLine, run: NamedRun | None) -> bool:
+    """Whether a run only gives its images to other weights, as `probe RUN --model.weights FILE` asks.
+
+    Raises:
+        InputError: two nets are named, and one could not be scored without the other being forgotten.
+    """
+    source = line.value("--model.weights")
+    if run is None or source is None or line.verb not in SCORING:
+        return False
+    if line.verb == "probe" and run.is_folder and not line.value("--ckpt_path"):
+        return True
+    raise InputError(f"{run.folder or run.checkpoint} and --model.weights {source} both name a net; give one of them")
+
+
 def take_members(line: CommandLine) -> list[str]:
     """Take the further nets of an ensemble off the line: more words behind a verb, or more --ckpt_path."""
     if line.verb not in ("validate", "test", "predict", "average"):
@@ -70,12 +84,6 @@ def take_members(line: CommandLine) -> list[str]:
     further = [*words, *typed]
     line.arguments = [argument for argument in line.arguments if not any(argument is one for one in further)]
     return [str(argument.value) for argument in further]
-
-
-def checkpoint_named(word: str) -> Path:
-    """Return the checkpoint that a further word names: itself, or that of its run folder."""
-    path = Path(word).expanduser()
-    return folders.trained_checkpoint(path) if folders.is_run(path) else path
 
 
 def _not_a_run(path: Path) -> str:
@@ -111,7 +119,7 @@ def settings_of(
     Args:
         line: The command line, which takes how a run's images are brought to size where it chooses other data.
         run: What stands behind the verb.
-        checkpoint: The checkpoint that the verb opens.
+        checkpoint: The checkpoint that the verb opens; None: the run only gives its images.
         configs: What the files given hold.
 
     Raises:
@@ -121,7 +129,10 @@ def settings_of(
     needs_data = (verb in NAMING and checkpoint) or (verb in SCORING and line.value("--model.weights"))
     if run is None and (chosen or not needs_data):
         return {}
-    config = config_of(folders.folder_of(checkpoint) if checkpoint else None, verb)
+    lent = run.folder if run and not checkpoint else None
+    config = config_of(folders.folder_of(checkpoint) if checkpoint else lent, verb)
+    if lent:
+        config.pop("model", None)
     if run is None:
         config = {"data": config["data"]} if config.get("data") else {}
     if chosen:

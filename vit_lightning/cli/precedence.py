@@ -35,7 +35,7 @@ def find_checkpoint(verb: str, typed: str | None, root: Path, experiment: str) -
     if not typed:
         return folders.interrupted(root, experiment) if verb == "fit" else None
     if typed in ("last", "best"):
-        return folders.newest_checkpoint(root, experiment, typed)
+        return folders.newest_checkpoint(root, experiment, typed, verb)
     path = Path(typed)
     check_regular(path, f"--ckpt_path {typed}")
     if not path.is_file() and not is_sharded(path):

@@ -36,9 +36,9 @@ from vit_lightning.cli.named_run import (
     OF_IMAGES,
     SCORING,
     check_name,
-    checkpoint_named,
     config_of,
     experiment_name,
+    lends_data,
     named_run,
     settings_of,
     take_files,
@@ -92,6 +92,7 @@ class ViTCLI(LightningCLI):
         self.line = CommandLine(sys.argv[1:] if args is None else args)
         silence()
         self.claimed: Path | None = None
+        self.run_is_named = False
         with ExitStack() as self.until_end:
             self._run(args)
 
@@ -112,9 +113,11 @@ class ViTCLI(LightningCLI):
                 auto_configure_optimizers=False,
                 load_from_checkpoint_support=False,
             )
-        except BaseException:
+        except BaseException as error:
             if self.claimed:
                 folders.discard(self.claimed, self.stood)
+            if self.run_is_named and isinstance(error, InputError):  # without the flag, which nobody typed
+                error.args = (str(error).removeprefix("--ckpt_path "),)
             raise
 
     # The parser ------------------------------------------------------------------------------------------------------
@@ -147,6 +150,8 @@ class ViTCLI(LightningCLI):
             line.set("--members", json.dumps(self.members, ensure_ascii=False))
         has_weights = take_weights(line)
         run = None if has_weights else named_run(line)
+        self.run_is_named = run is not None
+        self.lender = run.folder if run and lends_data(line, run) else None
         if run is not None or has_weights:
             take_files(line)
         configs = config_files(line)
@@ -163,7 +168,7 @@ class ViTCLI(LightningCLI):
         self.experiment = experiment_name(line, configs, run)
         self.root = Path(line.value("--trainer.default_root_dir") or "runs")
         self.trained: dict[str, Any] = {}
-        typed = str(run.checkpoint) if run else line.value("--ckpt_path")
+        typed = str(run.checkpoint) if run and not self.lender else line.value("--ckpt_path")
         checkpoint = find_checkpoint(verb, typed, self.root, self.experiment)
         if checkpoint:
             check_name(line, checkpoint)
@@ -263,7 +268,7 @@ class ViTCLI(LightningCLI):
         size = self.model.hparams["image_size"]
         if size is None:
             take_facts_of_weights(self.model)
-        paths = [checkpoint_named(word) for word in self.members]
+        paths = [folders.checkpoint_behind(word) for word in self.members]
         self.model.answering.members = Members(paths, as_pair(self.model.hparams["image_size"]))
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
@@ -273,7 +278,7 @@ class ViTCLI(LightningCLI):
             kwargs["max_epochs"] = 1
         kwargs |= launched.settings(self.subcommand, config)
         checkpoint = self._get(self.config, "ckpt_path")
-        self.folder = folders.folder_of(Path(checkpoint)) if checkpoint else None
+        self.folder = folders.folder_of(Path(checkpoint)) if checkpoint else self.lender
         if self.subcommand != "fit":
             kwargs["logger"] = config.get("logger") or False
         elif not config.get("fast_dev_run"):

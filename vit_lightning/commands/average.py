@@ -19,6 +19,9 @@ from vit_lightning.terminal import near, report
 from vit_lightning.weights import Report, load_net
 from vit_lightning.weights.save import check_ending, save
 
+RELATED = 0.3
+"""Cosine between the kernels of two nets below which they have no common start: 0 without one, near 1 with one."""
+
 
 def average(
     trainer: Trainer,
@@ -55,10 +58,12 @@ def average(
     check_place(out, "--out")
     if out.exists():
         raise InputError(f"--out {out} exists already; choose another name, or remove it first")
-    paths = [Path(ckpt_path or model.weights or ""), *map(_checkpoint, members)]
+    paths = [Path(ckpt_path or model.weights or ""), *(Path(folders.checkpoint_behind(word)) for word in members)]
     net, facts = load_net(paths[0])
     for path in paths[1:]:
         _check(path, net, facts)
+    if said := _apart(paths):
+        report(f"warning  {said}")
     scores = Scores(trainer, model, datamodule, ckpt_path)
     alone = {path: scores.of([path]) for path in paths}
     for path, value in alone.items():
@@ -133,9 +138,30 @@ def _greedy(alone: dict[Path, float], scores: Scores) -> tuple[list[Path], float
     return taken, value
 
 
-def _checkpoint(word: str) -> Path:
-    path = Path(word).expanduser()
-    return folders.trained_checkpoint(path) if folders.is_run(path) else path
+def _apart(paths: Sequence[Path]) -> str:
+    """Say which net has too little in common with the first one for their mean to mean anything; empty: none."""
+    first, *others = ((path, load_net(path)[0].state_dict()) for path in paths)
+    for path, state in others:
+        for what, is_head in (("weights", False), ("heads", True)):
+            likeness = _cosine(first[1], state, is_head)
+            if likeness < RELATED:
+                return (
+                    f"the {what} of {near(path)} and {near(first[0])} have next to nothing in common (cosine "
+                    f"{likeness:.2f}), as those of nets trained apart from the beginning: their mean may score like "
+                    "chance; average nets that were fine-tuned from one checkpoint"
+                )
+    return ""
+
+
+def _cosine(one: dict[str, Tensor], other: dict[str, Tensor], is_head: bool) -> float:
+    """Return the cosine of the kernels of two nets, their heads' or all others; 1 where one has none but zeros."""
+    names = [name for name, each in one.items() if each.ndim > 1 and name.startswith("head.") == is_head]
+    names = [name for name in names if name.endswith("weight")]
+    dot, *squares = (
+        sum(float((a[name].double() * b[name].double()).sum()) for name in names)
+        for a, b in ((one, other), (one, one), (other, other))
+    )
+    return dot / (squares[0] * squares[1]) ** 0.5 if all(squares) else 1.0
 
 
 def _check(path: Path, net: Net, facts: Report) -> None:

@@ -27,7 +27,8 @@ def convert(
     """Convert weights to another layout, read them back, and compare bit by bit.
 
     Args:
-        src: Local file or folder, https address, or hf://owner/repo[/file]; the layout is recognised.
+        src: Run folder, whose best checkpoint is taken, or a local file or folder of any known layout, https address,
+            or hf://owner/repo[/file].
         dst: What to make: a file (npz, torchvision, checkpoint) or a folder (timm, huggingface).
         to: Layout to write; a checkpoint is what validate, test and predict open with --ckpt_path, and export.
         heads: Number of attention heads, for a file that does not say it.

@@ -25,7 +25,7 @@ def export(
     """Export a net with its normalisation and class names, check what it computes, and write its model card.
 
     Args:
-        ckpt: Checkpoint, or any weights that convert reads.
+        ckpt: Run folder, whose best checkpoint is taken, or a checkpoint, or any weights that convert reads.
         dst: Folder to make; it holds the model and a README.md.
         to: onnx and torch_export take images in [0, 1], any batch, and are run at batch 1 and 3. They normalise inside,
             and their metadata say what goes in and comes out. safetensors and huggingface are read back.
@@ -43,7 +43,7 @@ def export(
     from vit_lightning.files import written
     from vit_lightning.models import NetConfig
     from vit_lightning.models.finite import check_finite
-    from vit_lightning.runs.folders import folder_of
+    from vit_lightning.runs.folders import checkpoint_behind, folder_of
     from vit_lightning.weights import load_net
     from vit_lightning.weights.card import check_licence, write_card
     from vit_lightning.weights.deploy import to_onnx, to_torch_export
@@ -55,6 +55,7 @@ def export(
     stated = NetConfig(
         gelu=gelu, norm_eps=norm_eps, pool=pool, norm_after_pool=norm_after_pool, resnet_code=resnet_code
     )
+    ckpt = checkpoint_behind(ckpt)
     net, report = load_net(ckpt, heads=heads, raw=raw, stated=stated)
     check_finite(net.state_dict(), ckpt)
     report.state_normalisation(mean, std, net.config.channels)

@@ -5,6 +5,9 @@ from functools import cached_property
 
 import numpy as np
 
+MOST_MISTAKES = 1_000
+"""Images that are kept of those that are predicted wrongly."""
+
 
 @dataclass(frozen=True)
 class ClassCounts:
@@ -98,6 +101,30 @@ class Confusion:
         summed = np.zeros(self.classes, np.int64)
         np.add.at(summed, places, images)
         return summed
+
+
+@dataclass(frozen=True)
+class Mistakes:
+    """Images that are predicted wrongly, the most confident first, of those the first `MOST_MISTAKES`.
+
+    Args:
+        images: Their numbers in the order of the data (mistakes).
+        true: Their classes (mistakes).
+        predicted: What they are predicted as (mistakes).
+        confidence: Probability of that (mistakes).
+    """
+
+    images: np.ndarray
+    true: np.ndarray
+    predicted: np.ndarray
+    confidence: np.ndarray
+
+    @classmethod
+    def of(cls, images: np.ndarray, true: np.ndarray, predicted: np.ndarray, confidence: np.ndarray) -> "Mistakes":
+        """Choose among images of number `images`, each array (images); of equal confidence, the first come first."""
+        wrong = np.flatnonzero(true != predicted)
+        chosen = wrong[np.argsort(-confidence[wrong], kind="stable")[:MOST_MISTAKES]]
+        return cls(images[chosen], true[chosen], predicted[chosen], confidence[chosen])
 
 
 def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:

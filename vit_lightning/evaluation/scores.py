@@ -77,8 +77,9 @@ SCORES = {
     )
 }
 """The scores by name, in the order of a table."""
-TABLES = ("classes", "confusion")
-"""What validate and test write beside the scores: precision, recall and F1 by class, and the confusion matrix."""
+TABLES = ("classes", "confusion", "mistakes")
+"""What validate and test write beside the scores: precision, recall and F1 by class, the confusion matrix, and the
+images that are predicted wrongly."""
 METRICS = ("test/", "val/", "best val/", "train/", "perf/", "cost/")
 """How the names of metrics begin, in the order of a table."""
 MAIN_METRICS = ("test/top1", "val/top1", "val/loss")

@@ -212,7 +212,8 @@ def _patches_along(config: ResolvedConfig, size: int) -> int:
     if count < 0 or (rest and not config.crop_to_patch):
         stride = f" at stride {config.stride}" if config.stride != config.patch else ""
         stem = f" ({length} after the stem)" if config.stages else ""
-        fit = scale * (config.patch + max(count, 0) * config.stride)
+        nearest = max(count + (2 * rest >= config.stride), 0)
+        fit = scale * (config.patch + nearest * config.stride)
         crop = ", or set --model.net.crop_to_patch true to ignore the last pixels" if count >= 0 else ""
         raise InputError(
             f"Patches of {config.patch}{stride} do not divide the image size {size}{stem}: "

@@ -12,6 +12,8 @@
         best.ckpt       the best by the model's monitor                                 Lightning's ModelCheckpoint
       test.json         scores of the last test; validate.json, of the last validation  callbacks/score_file.py
       inspection/       figures of what its net looks at, and their arrays              commands/inspect
+      test.mean.json    scores of this net and others together                          callbacks/score_file.py
+      test.*.csv        scores by class, confusion and mistakes                         callbacks/class_tables.py
       probe.json        scores of probes of its features; with probe.csv and features/  commands/probe
       nonfinite.json    what was not finite in the step that ended the run              callbacks/finite_guard.py
       .lock             held by the process that trains here                            runs/lock.py
@@ -33,7 +35,7 @@ from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
-from vit_lightning.errors import InputError
+from vit_lightning.errors import InputError, listing
 from vit_lightning.files import special_kind
 from vit_lightning.runs.checkpoint_names import LAST, NEW, PREVIOUS, is_sharded, is_whole
 from vit_lightning.runs.slurm import slurm_job, was_requeued
@@ -113,8 +115,8 @@ def folder_of(checkpoint: Path) -> Path | None:
     return folder.parent if folder.name == CHECKPOINTS else None
 
 
-def newest_checkpoint(root: Path, experiment: str, name: str) -> Path:
-    """Checkpoint `name` (last or best) of the newest run of an experiment.
+def newest_checkpoint(root: Path, experiment: str, name: str, verb: str = "test") -> Path:
+    """Checkpoint `name` (last or best) of the newest run of an experiment, for a verb.
 
     Raises:
         InputError: it has none; one of an earlier run, which may be another, is named but never taken unasked.
@@ -135,9 +137,11 @@ def newest_checkpoint(root: Path, experiment: str, name: str) -> Path:
             f"--ckpt_path {name}: {without[0]} has no whole {name}.ckpt, so there is nothing to go on from; "
             "start anew without --ckpt_path"
         )
+    others = _newest_runs(root, name)
+    named = f"; name the run, as in `{verb} {others[0]}` (the newest: {listing(others, most=3)})" if others else ""
     raise InputError(
-        f"--ckpt_path {name}: no run below {root / experiment} has a {name}.ckpt; "
-        "give the same -c files and folder as the run, or the checkpoint's path"
+        f"--ckpt_path {name}: no run below {root / experiment} has a {name}.ckpt"
+        + (named or "; give the same -c files and folder as the run, or the checkpoint's path")
     )
 
 
@@ -183,6 +187,16 @@ def trained_checkpoint(folder: Path, name: str | None = None) -> Path:
     raise InputError(f"the run {folder} has no whole {name or 'best.ckpt or last'}.ckpt yet{also}")
 
 
+def checkpoint_behind(source: str) -> str:
+    """Return what stands for a net: of a run folder its best checkpoint, of any other source the source itself.
+
+    Raises:
+        InputError: the run has no checkpoint.
+    """
+    path = Path(source).expanduser()
+    return str(trained_checkpoint(path)) if "://" not in source and is_run(path) else source
+
+
 def interrupted(root: Path, experiment: str) -> Path | None:
     """Newest state of the run that this command began, if SLURM has requeued its job since and there is one."""
     if not was_requeued():
@@ -210,6 +224,12 @@ def environment(device: str) -> dict[str, Any]:
         "git_commit": _git("rev-parse", "HEAD", folder=code),
         "git_dirty": bool(_git("status", "--porcelain", folder=code)),
     }
+
+
+def _newest_runs(root: Path, name: str) -> list[Path]:
+    """Runs of any experiment that have a checkpoint `name`, the newest first."""
+    found = [path for path in root.glob(f"*/*/{CHECKPOINTS}/{name}.ckpt") if path.parents[1].name.isdigit()]
+    return [path.parents[1] for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)]
 
 
 def _numbers(folder: Path) -> list[int]:

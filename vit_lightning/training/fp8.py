@@ -79,8 +79,8 @@ class Fp8Training:
         shapes = {name: tensor.shape for name, tensor in Fp8Scales(len(self.model.net.blocks) - 2).state().items()}
         for state in self.restored:
             if {name: tensor.shape for name, tensor in state.items()} != shapes:
-                raise InputError("--ckpt_path holds fp8 factors of another net; drop --model.fp8")
-            check_finite(state, "--ckpt_path")
+                raise InputError("the checkpoint holds fp8 factors of another net; drop --model.fp8")
+            check_finite(state, "the checkpoint")
 
 
 def lacks(model: LightningModule) -> list[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,6 +10,7 @@ from torch import Tensor
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation.ensembles import mean_logits
 from vit_lightning.models.finite import check_finite
+from vit_lightning.terminal import near
 from vit_lightning.weights import Report, load_net
 from vit_lightning.weights.deploy import Normalised
 
@@ -71,6 +72,15 @@ class Members:
         return [net(images) for net in self.nets]
 
 
+class Alone(NamedTuple):
+    """One of several nets, or of several views, by itself."""
+
+    source: str
+    """Its checkpoint or weights, or how it answers."""
+    scores: dict[str, float]
+    """By name, as in `evaluation.scores`."""
+
+
 class Answering:
     """The answers of a model to images that are scored or predicted.
 
@@ -83,13 +93,16 @@ class Answering:
         self.members: Members | None = None
         """Further nets of an ensemble."""
         self.names: dict[str, str] = {}
-        """What each net is called that has a score of its own beside that of all, by the name of that score."""
+        """What each net is called that has scores of its own beside those of all, by the name of its top-1 score."""
+        self.alone: dict[str, dict[str, Alone]] = {}
+        """The scores of each net by itself, by split and by the name of its top-1 score."""
 
     def prepare(self, fits: bool) -> None:
         """Say which nets have scores of their own; in a fit none."""
         flip, several = self.model.hparams.flip, self.members
         called = [] if fits else ["the first net", *several.paths] if several else ["without flip"] * flip
         self.names = {f"member{number}": name for number, name in enumerate(called, 1)}
+        self.alone = {}
 
     def begin(self) -> None:
         """Bring further nets to the model's device, once its checkpoint is read."""
@@ -107,15 +120,22 @@ class Answering:
             return views[0], []
         return mean_logits(views, self.model.hparams.loss == "sigmoid"), alone
 
-    def beside_best_member(self, split: str) -> list[str]:
-        """Say how many points the mean of several answers is above the best of the nets alone."""
-        scores = self.model.scores[split]
-        alone = {name: float(scores[name].compute()) for name in self.names if scores[name].update_called}
+    @property
+    def sources(self) -> list[str]:
+        """Where the nets come from; empty where one net answers."""
+        return list(self.names.values()) if self.members else []
+
+    def beside_best_alone(self, split: str) -> list[str]:
+        """Say how the mean of several answers compares with the best of them alone."""
+        alone = self.alone.get(split)
         if not alone:
             return []
-        best = max(alone, key=lambda name: alone[name])
-        gain = 100 * (float(scores["top1"].compute()) - alone[best])
-        return [f"the mean answer is {gain:+.2f} points of top-1 from its best member, {self.names[best]}"]
+        best = max(alone.values(), key=lambda one: one.scores["top1"])
+        gain = 100 * (float(self.model.scores[split]["top1"].compute()) - best.scores["top1"])
+        points = f"{abs(gain):.2f} points of top-1 {'better' if gain > 0 else 'worse'} than"
+        compared = "as good in top-1 as" if f"{gain:.2f}" in ("0.00", "-0.00") else points
+        together = f"the {len(self.members) + 1} nets together are" if self.members else "both views together are"
+        return [f"{together} {compared} the best alone, {near(best.source)}"]
 
     def _alone(self, images: Tensor) -> list[Tensor]:
         found = [self.model(images), *(self.members(images) if self.members else [])]

@@ -21,6 +21,8 @@ from vit_lightning.training.scored_classes import ScoredClasses
 
 CENTRE = (0.5,)
 """Mean and standard deviation of a channel that map [0, 1] to the paper's [-1, 1]."""
+SILENT = "the default, since the weights state none; --data.mean and --data.std state others"
+"""Where mean and std come from that weights should have said."""
 
 
 class NetModel(LightningModule, metaclass=Completed):
@@ -56,6 +58,8 @@ class NetModel(LightningModule, metaclass=Completed):
         """Which of window, mean and std nobody has stated yet."""
         self.normalised_by = "the default"
         """Where mean and std come from, if not from the data's own flags."""
+        self.statistics_of = "the weights"
+        """Whose mean and std those are that came with the weights."""
 
     def complete(self, arguments: Mapping[str, Any]) -> None:
         """Keep a subclass's own constructor arguments, and build the net if the facts of the data are known."""
@@ -87,8 +91,8 @@ class NetModel(LightningModule, metaclass=Completed):
         given = self.hparams["mean"] or self.hparams["std"]
         self.net = self.build_net()
         taken = self.hparams["mean"] or self.hparams["std"]
-        silent = ", since the weights state none" if self.weights else ""
-        self.normalised_by = "the checkpoint" if given else "the weights" if taken else f"the default{silent}"
+        default = SILENT if self.weights else "the default"
+        self.normalised_by = "the checkpoint" if given else self.statistics_of if taken else default
         for name in NORMALISATION:
             if not self.hparams[name]:
                 self.assumed.add(name)

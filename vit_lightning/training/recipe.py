@@ -218,7 +218,7 @@ class RecipeModel(NetModel):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuse another model or architecture; print every other difference from the checkpoint's recipe."""
         resume.check_class(checkpoint, resume.class_path(self), takes_weights="weights" in self.hparams)
-        check_finite(checkpoint.get("state_dict", {}), "--ckpt_path")
+        check_finite(checkpoint.get("state_dict", {}), "the checkpoint")
         self.configure_model()
         self.planned_steps = checkpoint.get("planned_steps")
         trains = self._trainer is not None and self.trainer.state.fn == "fit"

@@ -55,7 +55,7 @@ def check_class(checkpoint: Mapping[str, Any], own: str, takes_weights: bool) ->
     saved = checkpoint.get("model", own)
     if saved != own:
         raise InputError(
-            f"--ckpt_path holds a {saved.rpartition('.')[2]}, not a {own.rpartition('.')[2]}; "
+            f"the checkpoint holds a {saved.rpartition('.')[2]}, not a {own.rpartition('.')[2]}; "
             + ("to begin with its net, give it to --model.weights" if takes_weights else "drop --model")
         )
 

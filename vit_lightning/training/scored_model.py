@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from vit_lightning.contracts import ImageData
 from vit_lightning.evaluation.scores import of_set, scores_with
-from vit_lightning.training.members import Answering
+from vit_lightning.training.members import Alone, Answering
 from vit_lightning.training.metrics import WeightedMean, split_metrics
 from vit_lightning.training.recipe import RecipeModel
 from vit_lightning.training.scored_classes import ScoredClasses, parts_of
@@ -36,6 +36,8 @@ class ScoredModel(RecipeModel):
         self.split_scores = nn.ModuleDict({split: SplitScores(threshold) for split in self.scores})
         self.further_scores = nn.ModuleDict({split: nn.ModuleDict() for split in self.scores})
         """The same of the data's further sets, by split and name of the set."""
+        self.member_scores = nn.ModuleDict({split: nn.ModuleDict() for split in self.scores})
+        """All scores of each answer that is scored by itself, by split and name."""
         self.scored_classes: dict[tuple[str, int], ScoredClasses] = {}
         self.answering = Answering(self)
 
@@ -60,14 +62,24 @@ class ScoredModel(RecipeModel):
         self.answering.prepare(fits)
         means = [of_set(name, score) for name in self.further_sets for score in MEANS]
         for split, scores in self.scores.items():
-            scores.update({name: WeightedMean() for name in (*means, *self.answering.names) if name not in scores})
+            scores.update({name: WeightedMean() for name in means if name not in scores})
             further, threshold = self.further_scores[split], self.split_scores[split].threshold
             further.update({name: SplitScores(threshold) for name in self.further_sets if name not in further})
+        self._ready_members()
         monitored = monitored_names(getattr(self.trainer, "callbacks", ())) if fits else ()
         costly = not fits and self.hparams.loss == "sigmoid"  # a ranking of classes that compete is not wanted unasked
         for split in self.scores:
-            for split_scores in (self.split_scores[split], *self.further_scores[split].values()):
+            beside = [member["beside"] for member in self.member_scores[split].values()]
+            for split_scores in (self.split_scores[split], *self.further_scores[split].values(), *beside):
                 split_scores.want(self.hparams.scores, monitored, costly)
+
+    def _ready_members(self) -> None:
+        """Make the metrics of each answer that is scored by itself."""
+        for split, members in self.member_scores.items():
+            members.clear()
+            for name in self.answering.names:
+                means = split_metrics(scores_with("targets", "labels"))[split]
+                members[name] = nn.ModuleDict({"means": means, "beside": SplitScores(self.hparams.threshold)})
 
     @abstractmethod
     def loss(self, logits: Tensor, labels: Tensor, smoothing: float = 0.0, reduction: str = "mean") -> Tensor:
@@ -113,39 +125,54 @@ class ScoredModel(RecipeModel):
         if (part := self.scored_classes.get((split, number))) is not None:
             logits, alone = part.logits(logits), [part.logits(each) for each in alone]
             labels = part.labels(labels)
-        scores, called = self.scores[split], self.further_sets[number - 1] if number else None
         valid = (labels if labels.ndim == 1 else labels[:, 0]) >= 0
         labels = labels.clamp(min=0)
-        weight = valid.float()
-        ranked = logits.topk(min(5, logits.shape[-1]), dim=-1).indices
-        hits = ranked == labels[:, None] if labels.ndim == 1 else labels.gather(1, ranked) > 0.5
-        values = {"top1": hits[:, 0].float()}
-        if called is None or self.split_scores[split].several == (labels.ndim == 2):
-            losses = self.loss(logits, labels, reduction="none")
-            values = {"loss": losses, **values, "top5": hits.any(-1).float()}
-            summing = self.split_scores[split] if called is None else self.further_scores[split][called]
-            summing.update(logits, labels, valid, ranked[:, 0], self.hparams.loss == "sigmoid")
+        means, called = self.scores[split], self.further_sets[number - 1] if number else None
+        if called is None:
+            updated = self._score(means, self.split_scores[split], logits, labels, valid)
+            for member, each in zip(self.member_scores[split].values(), alone, strict=False):
+                self._score(member["means"], member["beside"], each, labels, valid)
+        elif self.split_scores[split].several == (labels.ndim == 2):
+            updated = self._score(means, self.further_scores[split][called], logits, labels, valid, called)
+        else:
+            means[called].update(_ranked(logits, labels)[1][:, 0].float(), valid.float())
+            updated = [called]
+        for name in updated:
+            self.log(
+                f"{split}/{name}", means[name], name == "top1", on_step=False, on_epoch=True, add_dataloader_idx=False
+            )
+
+    def _score(
+        self, means: Any, beside: Any, logits: Tensor, labels: Tensor, valid: Tensor, called: str | None = None
+    ) -> list[str]:
+        """Update the scores of one answer to a batch; return the names of those that are means over images."""
+        ranked, hits = _ranked(logits, labels)
+        values = {
+            "loss": self.loss(logits, labels, reduction="none"),
+            "top1": hits[:, 0].float(),
+            "top5": hits.any(-1).float(),
+        }
         if called is not None:
             values = {of_set(called, name): value for name, value in values.items()}
-        for name, each in zip(self.answering.names if called is None else (), alone, strict=False):
-            best = each.argmax(-1)
-            values[name] = (best == labels if labels.ndim == 1 else _picked(labels, best) > 0.5).float()
         for name, value in values.items():
-            scores[name].update(value, weight)
-            shown, metric = name == "top1", scores[name]
-            self.log(f"{split}/{name}", metric, shown, on_step=False, on_epoch=True, add_dataloader_idx=False)
+            means[name].update(value, valid.float())
+        beside.update(logits, labels, valid, ranked[:, 0], self.hparams.loss == "sigmoid")
+        return list(values)
 
     def on_validation_epoch_start(self) -> None:
-        self.answering.begin()
         self._begin_scores("val")
 
     def on_test_epoch_start(self) -> None:
-        self.answering.begin()
         self._begin_scores("test")
 
     def _begin_scores(self, split: str) -> None:
+        self.answering.begin()
         for scores in (self.split_scores[split], *self.further_scores[split].values()):
             scores.begin()
+        for member in self.member_scores[split].values():
+            member["beside"].begin()
+            for mean in member["means"].values():
+                mean.reset()
 
     def on_predict_start(self) -> None:
         self.answering.begin()
@@ -165,7 +192,8 @@ class ScoredModel(RecipeModel):
         if not self._log_summed(scores, split):
             return
         part = self.scored_classes.get((split, 0)) or self.shifted
-        beside = self.answering.beside_best_member(split)
+        self.answering.alone[split] = self._alone(split)
+        beside = self.answering.beside_best_alone(split)
         scores.notes = [*beside, *([str(part)] if part else []), *scores.explain(called)]
         for number, (name, further) in enumerate(self.further_scores[split].items(), 1):
             if self._log_summed(further, of_set(split, name)):
@@ -190,6 +218,15 @@ class ScoredModel(RecipeModel):
             self.log(f"{prefix}/{name}", logged, shown, sync_dist=True, reduce_fx="max")
         return True
 
+    def _alone(self, split: str) -> dict[str, Alone]:
+        """Sum up the scores of each answer by itself."""
+        found = {}
+        for name, member in self.member_scores[split].items():
+            values = {score: float(mean.compute()) for score, mean in member["means"].items()}
+            summed = member["beside"].sum_up()
+            found[name] = Alone(self.answering.names[name], values | (summed.values if summed else {}))
+        return found
+
     @property
     def score_names(self) -> list[str]:
         """Names of the scores that are logged of each split, or can be: which ones, the first labels tell."""
@@ -198,5 +235,7 @@ class ScoredModel(RecipeModel):
         return own + summed + [f"{name}/{score}" for name in self.further_sets for score in summed]
 
 
-def _picked(labels: Tensor, classes: Tensor) -> Tensor:
-    return labels.gather(1, classes[:, None])[:, 0]
+def _ranked(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the best classes of each image `(b, 5)`, and whether each is among its labels."""
+    ranked = logits.topk(min(5, logits.shape[-1]), dim=-1).indices
+    return ranked, ranked == labels[:, None] if labels.ndim == 1 else labels.gather(1, ranked) > 0.5

@@ -5,13 +5,14 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from einops import rearrange
 from torch import Tensor, nn
 from torchmetrics import Metric
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from vit_lightning.errors import InputError, did_you_mean
 from vit_lightning.evaluation.calibration import calibration_error
-from vit_lightning.evaluation.confusion import ClassCounts, Confusion
+from vit_lightning.evaluation.confusion import ClassCounts, Confusion, Mistakes
 from vit_lightning.evaluation.ranking import Ranking, rank
 from vit_lightning.evaluation.scores import SCORES, TABLES
 
@@ -132,6 +133,8 @@ class Summed(NamedTuple):
     ranking: Ranking | None
     left_out: dict[str, str]
     """Why a score that was wanted is not there, by name."""
+    mistakes: Mistakes | None = None
+    """None for images of several labels."""
 
 
 class SplitScores(nn.Module):
@@ -236,16 +239,18 @@ class SplitScores(nn.Module):
         return any(not SCORES[name].is_cheap for name in self.names(several=True))
 
     def _of_one(self) -> Summed:
-        pairs, confidence = (found.cpu().reshape(-1).numpy() for found in self.answers.compute())
-        pairs, confidence = pairs[pairs >= 0], confidence[pairs >= 0]
-        true, predicted = np.divmod(pairs, self.answers.classes)
+        pairs, confidence = (_in_order(found).cpu().numpy() for found in self.answers.compute())
+        images = np.flatnonzero(pairs >= 0)
+        confidence = confidence[images]
+        true, predicted = np.divmod(pairs[images], self.answers.classes)
         confusion = Confusion.of(true, predicted, self.answers.classes)
         values = {
             "mean_class_accuracy": confusion.counts.mean_class_accuracy,
             "macro_f1": confusion.counts.macro_f1,
             "ece": calibration_error(confidence, true == predicted),
         }
-        return self._summed(values, confusion.counts, confusion, None, why="no image has a label")
+        mistakes = Mistakes.of(images, true, predicted, confidence)
+        return self._summed(values, confusion.counts, confusion, None, "no image has a label", mistakes)
 
     def _of_several(self) -> Summed:
         sums, exact, images = self.labels.compute()
@@ -270,14 +275,16 @@ class SplitScores(nn.Module):
         confusion: Confusion | None,
         ranking: Ranking | None,
         why: str,
+        mistakes: Mistakes | None = None,
     ) -> Summed:
         wanted = self.names(bool(self.several))
         known = {name: values[name] for name in wanted if name in values and not np.isnan(values[name])}
-        return Summed(known, counts, confusion, ranking, {name: why for name in wanted if name not in known})
+        left_out = {name: why for name in wanted if name not in known}
+        return Summed(known, counts, confusion, ranking, left_out, mistakes)
 
     def _check(self, several: bool) -> None:
         for name, flag in self.required.items():
-            suits = not several if name == "confusion" else name == "classes" or SCORES[name].suits(several)
+            suits = name == "classes" or (not several if name in TABLES else SCORES[name].suits(several))
             if not suits:
                 kinds = ("one label each", "several labels")
                 raise InputError(
@@ -315,6 +322,11 @@ def check_choice(names: Collection[str]) -> None:
 def _listed(state: list[Tensor] | Tensor) -> list[Tensor]:
     """Return a state as a list, which it is no more once processes have put it together."""
     return state if isinstance(state, list) else [state]
+
+
+def _in_order(gathered: Tensor) -> Tensor:
+    """Return records `(n,)`, process by process, in the order of the data, which are dealt out in turns."""
+    return rearrange(gathered.reshape(-1), "(r n) -> (n r)", r=_processes())
 
 
 def _gathered(own: Tensor) -> list[Tensor]:

@@ -13,6 +13,7 @@ from vit_lightning.models import Net, NetConfig, TimmNet, assemble, resolve
 from vit_lightning.models.config import ResolvedConfig, as_pair, is_timm
 from vit_lightning.models.variants import TIMM
 from vit_lightning.runs.checkpoint_structure import check_structure
+from vit_lightning.runs.folders import checkpoint_behind
 from vit_lightning.weights.archive import Archive, archive_of, open_archive
 from vit_lightning.weights.completeness import check_dtype, check_whole, mappings_of, some
 from vit_lightning.weights.layouts import LAYOUTS, Layout, checkpoint, timm_net
@@ -153,6 +154,7 @@ class OpenedWeights:
         weights.dropped = self.archive.dropped | weights.dropped
         weights.notes = self.archive.notes + weights.notes
         _settle_assumed(weights, self.stated)
+        weights.assume_statistics()
         net = _skeleton(weights.config, weights.image_size, weights.num_classes)
         check_whole(weights, net, self.source)
         return weights, net
@@ -162,16 +164,17 @@ def open_weights(source: str | Path, raw: bool = False, stated: NetConfig | None
     """Fetches and opens weights, of which `config`, `build` and `fill` read what they need.
 
     Args:
-        source: local path, https address or hf://owner/repo[/file].
+        source: local path, https address or hf://owner/repo[/file]; of a run folder its best checkpoint is taken.
         raw: of a file with averaged weights, take those that were trained.
         stated: fields of the net that the caller states, for a file that does not say them.
 
     Raises:
         InputError: the source cannot be read, or is of no known layout.
     """
+    source = checkpoint_behind(str(source))
     archive = open_archive(fetch(source), raw)
     layout = next((layout for layout in LAYOUTS.values() if layout.recognises(archive)), None)
-    return OpenedWeights(str(source), archive, layout, stated or NetConfig())
+    return OpenedWeights(source, archive, layout, stated or NetConfig())
 
 
 def check_checkpoint(path: Path, content: dict[str, Any], is_ours: bool) -> None:
@@ -290,6 +293,7 @@ def _report(source: str, weights: Weights) -> Report:
         notes=list(weights.notes),
         mean=weights.mean,
         std=weights.std,
+        assumes_statistics=weights.assumes_statistics,
         window=weights.window,
         class_names=list(weights.class_names),
         training=dict(weights.training),

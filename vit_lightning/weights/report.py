@@ -22,6 +22,7 @@ class Report:
         resampled: our tensors whose values were fitted to another grid, patch or channel count, and how.
         notes: what the file does not say and was taken for granted.
         mean, std: normalisation that the weights expect; None: the file does not say.
+        assumes_statistics: whether mean and std are not the file's own, but those of all nets of its kind.
         window: values of the images that became 0 and 1; None: those of 8 bits, or the file does not say.
         class_names: in the head's order; empty: the file does not say.
         training: what a checkpoint of ours says about its run: recipe, data, step, metrics.
@@ -36,6 +37,7 @@ class Report:
     notes: list[str] = field(default_factory=list)
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
+    assumes_statistics: bool = False
     window: tuple[float, float] | None = None
     class_names: list[str] = field(default_factory=list)
     training: dict[str, Any] = field(default_factory=dict)
@@ -66,7 +68,7 @@ class Report:
                     self.notes.append(
                         f"the file does not say the images' {name}: 0.5 per channel; --{name} states another"
                     )
-            elif known is None:
+            elif known is None or self.assumes_statistics:
                 setattr(self, name, tuple(given))
             elif any(abs(a - b) > 1e-3 for a, b in zip(given, known, strict=True)):
                 raise InputError(f"The weights expect {name}={known}, not {tuple(given)}: leave --{name} out.")

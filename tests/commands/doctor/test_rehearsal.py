@@ -89,6 +89,32 @@ def test_a_fault_of_the_run_and_one_of_the_data_are_found_in_one_pass(app, data,
     assert done.err.splitlines()[-1] == "error: doctor found 2 errors, listed above"
 
 
+def test_what_is_rehearsed_is_said_behind_the_findings_about_images(app, data, folder):
+    Image.new("RGB", (16, 16)).save(folder / "train/dog/1.png")
+    Image.new("RGB", (16, 16)).save(folder / "val/cat/1.png")  # there twice
+    done = app("doctor", *data, *NET)
+    assert done.code == 0, done.err
+    lines = done.out.splitlines()
+    said = next(line for line in lines if line.startswith("rehearse"))
+    assert said == "rehearse the first step of a fit: mu/8, 4 images of 16x16 pixels"
+    assert any("twice" in line or "two" in line or "equal" in line for line in lines[: lines.index(said)]), done.out
+    assert lines[-1].startswith("doctor   0 errors")
+
+
+def test_no_net_is_tried_on_data_with_errors(app, data, folder, weights, monkeypatch):
+    """A step of a large net may take minutes, and its run would end all the same."""
+    (folder / "train/dog/0.png").write_bytes(b"")
+    monkeypatch.setattr("vit_lightning.classifier.Classifier.forward", None)
+    done = app("doctor", *data, *TUNED)
+    assert done.code == 1 and "rehearse no step of a fit, since the errors above would end it" in done.out, done.err
+    assert done.err.splitlines()[-1] == "error: doctor found 1 error, listed above"
+
+
+def test_a_net_of_weights_is_called_by_them(app, data, weights):
+    done = app("doctor", *data, *TUNED)
+    assert "rehearse the first step of a fit: the net of net.ckpt, 4 images of 16x16 pixels" in done.out, done.err
+
+
 def test_the_warnings_of_a_fit_are_those_of_doctor(app, data, folder):
     """Softmax on several labels, which a fit warns of at its first batch."""
     with Path("labels.csv").open("w") as file:

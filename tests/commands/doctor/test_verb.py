@@ -16,7 +16,7 @@ from PIL import Image
 from vit_lightning.classifier import Classifier
 from vit_lightning.commands.doctor.findings import Finding
 from vit_lightning.commands.doctor.machine import Machine
-from vit_lightning.commands.doctor.verb import _hidden_folders, _lines, _machine, _steps
+from vit_lightning.commands.doctor.verb import _hidden_folders, _lines, _machine, _steps, _totals
 from vit_lightning.models import NetConfig
 
 CHANCE = np.random.default_rng(0)
@@ -378,7 +378,7 @@ def test_the_screen_names_three_and_counts_each_severity():
         Finding("error", "b", "two", items=("w", "x", "y", "z")),
         Finding("note", "c", "three"),
     ]
-    assert list(_lines(found)) == [
+    assert [*_lines(found), _totals(found)] == [
         "error    one: w, x, y",
         "         -> mend it",
         "error    two: w, x, y, ...",

@@ -328,3 +328,29 @@ def test_two_processes_find_the_same(some, together, batch):
         assert torch.equal(load_file(one)["labels"], load_file(two)["labels"])
     again = together("probe", "--ckpt_path", "net.ckpt", *SOME, *words, "--out", "two")
     assert "extracted" not in again
+
+
+def test_a_run_gives_its_images_to_other_weights(app, tmp_path):
+    for number in range(60):
+        path = tmp_path / "photos" / "ab"[number % 2] / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pixels = np.random.default_rng(number).integers(0, 256, (16, 16, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(path)
+    data = ("--data", "ImageFolder", "--data.root", "photos", "--data.image_size", 16, "--data.batch_size", 8)
+    words = (*data, "--data.num_workers", 0, "--data.split_seed", 7, *CPU, "--trainer.max_steps", 1)
+    for name in ("one", "two"):
+        done = app("fit", *words, "--model.net.variant", "mu/8", "--name", name, "--seed_everything", ord(name[0]))
+        assert done.code == 0, done.err
+    done = app("probe", "runs/one/0", "--probes", "[knn]", "--neighbours", "[3]", *CPU)
+    assert done.code == 0, done.err
+    weights = Path("runs/two/0/checkpoints/last.ckpt")
+    done = app("probe", "runs/one/0", "--model.weights", weights, "--probes", "[knn]", "--neighbours", "[3]", *CPU)
+    assert done.code == 0, done.err
+    own, other = (json.loads(Path(folder, "probe.json").read_text()) for folder in ("runs/one/0", "."))
+    assert other["net"] == str(weights.resolve()) != own["net"] and other["net_digest"] != own["net_digest"]
+    assert other["images"] == own["images"]
+    assert f"probed   {weights}" in done.out and "wrote    probe.csv, probe.json" in done.out
+    assert len(list(Path("runs/one/0/features").iterdir())) == len(list(Path("features").iterdir())) == 2
+    for verb in ("test", "predict"):
+        done = app(verb, "runs/one/0", "--model.weights", weights)
+        assert done.code == 1 and "both name a net; give one of them" in done.err.splitlines()[-1], done.err

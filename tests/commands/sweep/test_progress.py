@@ -1,10 +1,12 @@
 """A line per run that begins or ends."""
 
+from pathlib import Path
+
 import pytest
 
 from vit_lightning.commands.sweep import progress as module
 from vit_lightning.commands.sweep.plan import Cell
-from vit_lightning.commands.sweep.progress import SweepProgress
+from vit_lightning.commands.sweep.progress import SweepProgress, newest_progress
 from vit_lightning.commands.sweep.run import Outcome
 
 
@@ -21,7 +23,7 @@ def lines(monkeypatch) -> list[str]:
 
 
 def test_each_run_is_told_as_it_begins_and_ends(lines):
-    with SweepProgress(4) as progress:
+    with SweepProgress(4, Path("/runs")) as progress:
         for number in range(4):
             progress.began(cell(number))
         progress.ended(Outcome(cell(2), "finished", 12.6), "test/top1 0.5")
@@ -31,7 +33,7 @@ def test_each_run_is_told_as_it_begins_and_ends(lines):
         for sentence in ("a", None, "b", "a"):
             progress.warn(sentence)
     assert lines == [
-        *(f"start    rates/s={number}" for number in range(4)),
+        *(f"start    rates/s={number}  log /runs/rates/s={number}/log.txt" for number in range(4)),
         "done     rates/s=2  13 s  test/top1 0.5",
         "failed   rates/s=0  3 s  too bold",
         "stopped  rates/s=1",
@@ -39,3 +41,25 @@ def test_each_run_is_told_as_it_begins_and_ends(lines):
         "warning  a",
         "warning  b",
     ]
+
+
+def test_a_run_says_now_and_then_how_far_it_is(lines, tmp_path):
+    log = tmp_path / "rates/s=0/log.txt"
+    log.parent.mkdir(parents=True)
+    log.write_text("epoch 1/9 done, 8 min left\nepoch 2/9 done, 7 min left\nwarning  x\n")
+    progress = SweepProgress(2, tmp_path)
+    progress.began(cell(0))
+    progress.began(cell(1))  # which has no log yet
+    looks = iter((False, True))
+    progress._is_over = type("Event", (), {"wait": lambda self, seconds: next(looks)})()
+    progress._look()
+    assert lines[2:] == ["running  rates/s=0  epoch 2/9 done, 7 min left"]
+
+
+def test_only_the_end_of_a_long_log_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "TAIL", 40)
+    log = tmp_path / "log.txt"
+    log.write_text("epoch 1/9 done\n" + "-" * 50 + "\n")
+    assert newest_progress(log) == ""
+    log.write_text("-" * 50 + "\nepoch 1/9 done\n")
+    assert newest_progress(log) == "epoch 1/9 done"

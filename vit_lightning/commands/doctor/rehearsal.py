@@ -27,6 +27,11 @@ class FirstStepReached(Exception):  # noqa: N818  # it is no error
     """A fit has come to its first step."""
 
 
+class _EndBeforeFirstBatch(Callback):
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        raise FirstStepReached
+
+
 class _EndBeforeFirstStep(Callback):
     def on_after_backward(self, trainer: Trainer, pl_module: LightningModule) -> None:
         raise FirstStepReached
@@ -40,7 +45,9 @@ class Rehearsal(NamedTuple):
     """An error that is no InputError, which would end a fit too."""
 
 
-def rehearse(trainer: Trainer, model: LightningModule, data: ImageDataModule, batches: int) -> Rehearsal:
+def rehearse(
+    trainer: Trainer, model: LightningModule, data: ImageDataModule, batches: int, steps: bool = True
+) -> Rehearsal:
     """Fit up to the gradients of the first batch, on one device; write nothing, and skip images that cannot be read.
 
     Args:
@@ -48,8 +55,9 @@ def rehearse(trainer: Trainer, model: LightningModule, data: ImageDataModule, ba
         model: Its model.
         data: Its data, which are set up anew.
         batches: Training batches of an epoch on each of the run's devices.
+        steps: Whether a batch is tried, which takes the time of the net; false: end before the first one.
     """
-    _prepare(trainer, data, batches)
+    _prepare(trainer, data, batches, steps)
     said, found = StringIO(), []
     failure: Exception | None = None
     try:
@@ -72,17 +80,17 @@ def rehearse(trainer: Trainer, model: LightningModule, data: ImageDataModule, ba
     return Rehearsal(found, failure)
 
 
-def _prepare(trainer: Trainer, data: ImageDataModule, batches: int) -> None:
+def _prepare(trainer: Trainer, data: ImageDataModule, batches: int, steps: bool) -> None:
     if trainer.world_size > 1:
         use_one_device(trainer)
         trainer.limit_train_batches = batches
     trainer.loggers = []
-    trainer.num_sanity_val_steps = trainer.num_sanity_val_steps or 1
+    trainer.num_sanity_val_steps = (trainer.num_sanity_val_steps or 1) if steps else 0
     kept: list[Callback] = [callback for callback in trainer.callbacks if not isinstance(callback, LEFT_OUT)]
     for callback in kept:
         if isinstance(callback, ModelCheckpoint):
             callback.save_on_exception = False
-    trainer.callbacks = [*kept, _EndBeforeFirstStep()]
+    trainer.callbacks = [*kept, _EndBeforeFirstStep() if steps else _EndBeforeFirstBatch()]
     data.faults = None
     data.num_workers = min(data.workers, 1)
     data.on_error, data.max_broken = "skip", 1.0  # the survey has named them

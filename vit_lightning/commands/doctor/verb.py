@@ -3,7 +3,7 @@
 import logging
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from json import dumps
@@ -28,8 +28,10 @@ from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.errors import InputError
 from vit_lightning.files import check_place, write_atomically
 from vit_lightning.models import build
+from vit_lightning.models.variants import described
 from vit_lightning.predictor import Predictor
-from vit_lightning.terminal import progress
+from vit_lightning.terminal import counted, progress, report
+from vit_lightning.training.net_model import SILENT, NetModel
 from vit_lightning.weights.source import is_at_hand
 
 SETS = ("train_set", "val_set", "test_set")
@@ -50,7 +52,7 @@ def doctor(
     """Look at every image, the config and the machine; say what is wrong and how to mend it.
 
     A fit is rehearsed up to the gradients of its first batch, in the run's own settings on one device, and nothing is
-    written.
+    written. Where the data have errors, it ends before that batch.
 
     The exit status is 1 if there are errors, 0 if there are warnings and notes at most.
 
@@ -74,12 +76,16 @@ def doctor(
         surveys, found = _examine(trainer, model, datamodule)
         refused = bool(found)
         found += _data(model, datamodule, surveys, refused) + _machine(hardware, datamodule)
-        rehearsal = _rehearsal(trainer, model, datamodule, surveys, refused)
-    found = rehearsal.findings + [other for other in found if not _is_said(other, rehearsal.findings)]
+        seen = _by_severity(one for one in found if not _is_for_fit(one))
+        _print(seen)
+        rehearsal = _rehearsal(trainer, model, datamodule, surveys, refused, steps=not _are_errors(seen))
+    later = [one for one in found if _is_for_fit(one) and not any(_is_for_fit(other) for other in rehearsal.findings)]
+    later += rehearsal.findings + _statistics(model)
     if predictor and surveys and surveys[0].split == "training":
-        found += _suspects(datamodule, surveys[0], predictor)
-    found.sort(key=lambda finding: SEVERITIES.index(finding.severity))
-    print("\n".join(_lines(found)), flush=True)
+        later += _suspects(datamodule, surveys[0], predictor)
+    _print(_by_severity(later))
+    found = _by_severity(seen + later)
+    report(_totals(found))
     if json is not None:
         counts = {one.split: {"images": len(one), "unreadable": len(one.faults)} for one in surveys}
         content = {
@@ -189,8 +195,18 @@ def _data(model: LightningModule, data: ImageDataModule, surveys: list[Survey], 
     return found + findings.hidden(_hidden_folders(data.root))
 
 
+def _rehearsed(model: LightningModule, data: ImageDataModule) -> str:
+    """Say what is about to be tried, which may take minutes without a GPU."""
+    net = type(model).__name__
+    if isinstance(model, NetModel):
+        is_theirs = bool(model.weights) and model.chosen.variant is None
+        net = f"the net of {model.weights}" if is_theirs else described(model.config.variant, vars(model.config))
+    y, x = data.size
+    return f"rehearse the first step of a fit: {net}, {counted(data.batch_size, 'image')} of {x}x{y} pixels"
+
+
 def _rehearsal(
-    trainer: Trainer, model: LightningModule, data: ImageDataModule, surveys: list[Survey], refused: bool
+    trainer: Trainer, model: LightningModule, data: ImageDataModule, surveys: list[Survey], refused: bool, steps: bool
 ) -> Rehearsal:
     """What a fit would say; without data that can be read, or weights that are here, as much of it as can be known."""
     train = next((len(one) for one in surveys if one.split == "training"), None)
@@ -202,12 +218,29 @@ def _rehearsal(
             text = f"the weights {model.weights} are not on this machine, so that the net was not tried with them"
             found.append(Finding("note", "weights", text, "fit fetches them"))
         return Rehearsal(found)
-    return rehearse(trainer, model, data, batches)
+    report(_rehearsed(model, data) if steps else "rehearse no step of a fit, since the errors above would end it")
+    return rehearse(trainer, model, data, batches, steps)
 
 
-def _is_said(finding: Finding, rehearsed: list[Finding]) -> bool:
-    """Whether a fit has said what a finding says, about the same."""
-    return finding.severity == "error" and finding.topic == "batch" and any(f.topic == "batch" for f in rehearsed)
+def _statistics(model: LightningModule) -> list[Finding]:
+    """Whether weights leave open by which mean and std their images were normalised."""
+    if not isinstance(model, Classifier) or model.normalised_by != SILENT:
+        return []
+    text = f"{model.weights} states neither mean nor std of its images: 0.5 is taken"
+    return [Finding("warning", "weights", text, "give --data.mean and --data.std as the net was trained with")]
+
+
+def _is_for_fit(finding: Finding) -> bool:
+    """Whether a fit says what a finding says, at no cost and in its own words."""
+    return finding.severity == "error" and finding.topic == "batch"
+
+
+def _are_errors(found: list[Finding]) -> bool:
+    return any(finding.severity == "error" for finding in found)
+
+
+def _by_severity(found: Iterable[Finding]) -> list[Finding]:
+    return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
 def _config(trainer: Trainer, model: LightningModule, data: ImageDataModule, surveys: list[Survey]) -> list[Finding]:
@@ -265,11 +298,19 @@ def _hidden_folders(root: object) -> Iterator[str]:
         folders[:] = [folder for folder in folders if not is_hidden(folder)]
 
 
+def _print(found: list[Finding]) -> None:
+    if found:
+        report("\n".join(_lines(found)))
+
+
+def _totals(found: list[Finding]) -> str:
+    counts = {severity: sum(finding.severity == severity for finding in found) for severity in SEVERITIES}
+    return "doctor   " + ", ".join(f"{count} {severity}{'s' * (count != 1)}" for severity, count in counts.items())
+
+
 def _lines(found: list[Finding]) -> Iterator[str]:
     for finding in found:
         shown = ", ".join(finding.items[:SHOWN]) + ", ..." * (len(finding.items) > SHOWN)
         yield f"{finding.severity:<8} {finding.text}" + f": {shown}" * bool(shown)
         if finding.fix:
             yield f"{'':<8} -> {finding.fix}"
-    counts = {severity: sum(finding.severity == severity for finding in found) for severity in SEVERITIES}
-    yield "doctor   " + ", ".join(f"{count} {severity}{'s' * (count != 1)}" for severity, count in counts.items())

@@ -128,7 +128,7 @@ def _waiting(plans: list[SweepPlan], mine: Collection[str], runs: Path, state: S
 
 def _run(cells: list[Cell], plans: list[SweepPlan], runs: Path, children: Children, jobs: int) -> list[Outcome]:
     known = {plan.name: (plan, read_rows(plan, runs)) for plan in plans}
-    with children.listening(), SweepProgress(len(cells)) as progress, ThreadPoolExecutor(jobs) as pool:
+    with children.listening(), SweepProgress(len(cells), runs) as progress, ThreadPoolExecutor(jobs) as pool:
 
         def one(cell: Cell) -> Outcome:
             if children.received:

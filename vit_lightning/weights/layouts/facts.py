@@ -4,6 +4,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from vit_lightning.errors import InputError
+from vit_lightning.models.config import ResolvedConfig
+
+IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""Mean and std of ImageNet's images in [0, 1], by channel."""
+DINOV2_PATCH, DINOV2_GRID = 14, 37 * 37
+"""Patch size and number of patches that every net of DINOv2 was trained with at last (Oquab et al., 2023)."""
+
+
+def is_dinov2(config: ResolvedConfig, positions: int) -> bool:
+    """Return whether a net with so many positions in its file is laid out as those of DINOv2 alone are."""
+    is_of_kind = bool(config.layer_scale) and (config.patch, config.channels) == (DINOV2_PATCH, 3)
+    return is_of_kind and positions - DINOV2_GRID in (0, 1, 1 + config.registers)
 
 
 def fact(said: dict[str, Any], name: str, kind: type | tuple[type, ...], default: Any) -> Any:

@@ -12,7 +12,7 @@ from vit_lightning.errors import InputError
 from vit_lightning.models import Net, NetConfig, resolve
 from vit_lightning.models.config import Gelu, ResolvedConfig
 from vit_lightning.weights.archive import Archive, Stored
-from vit_lightning.weights.layouts.facts import fact, numbers_fact, size_fact
+from vit_lightning.weights.layouts.facts import fact, is_dinov2, numbers_fact, size_fact
 from vit_lightning.weights.layouts.shapes import heads_of, settle_table, variant_of
 from vit_lightning.weights.layouts.tensor_mapping import (
     CONCATENATE,
@@ -113,6 +113,7 @@ def read(archive: Archive, heads: int | None, image_size: tuple[int, int] | None
         assumed=() if said else ("norm_eps",) if config.swiglu else ("gelu", "norm_eps"),
         notes=[] if said or heads else [f"the file does not say its attention heads: {config.heads} by its width"],
         training={"recipe": {"loss": "sigmoid"}} if said.get("problem_type") == SEVERAL else {},
+        is_dinov2=is_dinov2(config, length),
     )
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from vit_lightning.errors import InputError
 from vit_lightning.models.config import ResolvedConfig
 from vit_lightning.weights.archive import Stored
+from vit_lightning.weights.layouts.facts import IMAGENET
 
 SAME = "... -> ..."
 # Several of their tensors, laid one after the other along our first axis: weights and biases alike.
@@ -57,6 +58,8 @@ class Weights:
         window: values of its images that became 0 and 1; None: those of 8 bits, or the file does not say.
         class_names: in the head's order; empty: the file does not say.
         training: what a checkpoint of ours says about its run: recipe, data, step, metrics.
+        is_dinov2: whether the net is laid out as those of DINOv2 alone are.
+        assumes_statistics: whether mean and std are not the file's own, but those of all nets of its kind.
     """
 
     layout: str
@@ -73,6 +76,19 @@ class Weights:
     window: tuple[float, float] | None = None
     class_names: list[str] = field(default_factory=list)
     training: dict[str, Any] = field(default_factory=dict)
+    is_dinov2: bool = False
+    assumes_statistics: bool = False
+
+    def assume_statistics(self) -> None:
+        """Takes ImageNet's mean and std for a net of DINOv2 whose file says none: all of these were trained so."""
+        if not self.is_dinov2 or self.mean or self.std:
+            return
+        self.mean, self.std = IMAGENET
+        self.assumes_statistics = True
+        self.notes.append(
+            "the file does not say the images' mean and std: ImageNet's are assumed, as for every net of DINOv2; "
+            "--data.mean and --data.std (of convert and export: --mean and --std) state others"
+        )
 
 
 def pair(ours: str, theirs: str | tuple[str, ...], weight: str = "", bias: str = "") -> list[TensorMapping]:

@@ -12,7 +12,7 @@ from vit_lightning.errors import InputError
 from vit_lightning.models import Net, NetConfig, resolve
 from vit_lightning.models.config import Gelu, Pool, ResolvedConfig
 from vit_lightning.weights.archive import Archive, Stored
-from vit_lightning.weights.layouts.facts import fact, numbers_fact, size_fact
+from vit_lightning.weights.layouts.facts import fact, is_dinov2, numbers_fact, size_fact
 from vit_lightning.weights.layouts.shapes import HEADS, heads_of, settle_table, stem_scale, variant_of
 from vit_lightning.weights.layouts.tensor_mapping import (
     PATCHES,
@@ -115,6 +115,7 @@ def read(archive: Archive, heads: int | None, image_size: tuple[int, int] | None
     said = said_by(archive)
     config, notes = _config(stored, said, heads)
     classes = axes(stored, "head.weight", "k d")["k"] if "head.weight" in stored else 0
+    positions = axes(stored, "pos_embed", "one n d")["n"]
     size = _settle_positions(stored, config, said, image_size)
     stem = stem_scale(config.stages)
     config.crop_to_patch = any(-(-side // stem) % config.patch for side in size)
@@ -133,6 +134,7 @@ def read(archive: Archive, heads: int | None, image_size: tuple[int, int] | None
         mean=numbers_fact(card, "mean", config.channels),
         std=numbers_fact(card, "std", config.channels),
         class_names=list(names) if isinstance(names, list) and len(names) == classes else [],
+        is_dinov2=is_dinov2(config, positions),
     )
 
 

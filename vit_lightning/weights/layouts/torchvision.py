@@ -7,6 +7,7 @@ import torch
 from vit_lightning.models import Net, NetConfig, resolve
 from vit_lightning.models.config import ResolvedConfig
 from vit_lightning.weights.archive import Archive
+from vit_lightning.weights.layouts.facts import IMAGENET
 from vit_lightning.weights.layouts.shapes import heads_of, settle_table, variant_of
 from vit_lightning.weights.layouts.tensor_mapping import (
     PATCHES,
@@ -24,7 +25,7 @@ NAME = "torchvision"
 ANCHOR = "conv_proj.weight"
 # Its MLP's layers before version 0.13.
 OLD = {".mlp.linear_1.": ".mlp.0.", ".mlp.linear_2.": ".mlp.3."}
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+MEAN, STD = IMAGENET
 
 
 def mappings(config: ResolvedConfig) -> list[TensorMapping]:
