@@ -7,12 +7,15 @@ from typing import Any
 from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.errors import InputError, did_you_mean
 from vit_lightning.files import check_regular, looked_for_in
+from vit_lightning.runs import folders
 from vit_lightning.yaml_files import kind, read_mapping
 
 DATA_FACTS = ("num_classes", "image_size", "channels", "window", "mean", "std")
 """What the model takes from the data."""
 PARTS = ("model", "data", "trainer", "checkpoint", "last", "early_stopping")
 """What a config is made of."""
+OF_ONE_RUN = ("name", "ckpt_path")
+"""Settings of a run's own config that say where it began, and not where another one is to."""
 
 
 def config_files(line: CommandLine) -> dict[Path, dict[str, Any]]:
@@ -38,6 +41,35 @@ def nested_files(line: CommandLine) -> list[dict[str, Any]]:
         for flag, value in line
         if flag.removeprefix("--") in PARTS and value and value.endswith((".yaml", ".yml")) and Path(value).is_file()
     ]
+
+
+def stated(line: CommandLine, configs: dict[Path, dict[str, Any]], key: str) -> str | None:
+    """Return the value that the last flag or file has for a setting; None: none has one.
+
+    A run's own config says neither a name nor a checkpoint: its folder has the first, and to begin with its settings
+    is not to go on with it.
+
+    Args:
+        line: The command line.
+        configs: What `config_files` returns.
+        key: Name of the setting, such as trainer.default_root_dir.
+    """
+    found = None
+    part, _, name = key.rpartition(".")
+    for flag, word in line:
+        value: Any = word if flag == f"--{key}" else None
+        if flag in ("-c", "--config") and word and not (key in OF_ONE_RUN and is_of_a_run(Path(word))):
+            content = configs[Path(word)]
+            holder = content.get(part) if part else content
+            value = holder.get(name) if isinstance(holder, dict) else None
+        found = found if value is None else str(value)
+    return found
+
+
+def is_of_a_run(path: Path) -> bool:
+    """Whether a file is the config that a run wrote into its folder."""
+    folder = path.resolve().parent
+    return path.name.startswith("config") and folder.name.isdigit() and path.resolve() in folders.configs(folder)
 
 
 def read_config(path: Path, flag: str = "-c") -> dict[str, Any]:

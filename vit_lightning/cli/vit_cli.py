@@ -28,6 +28,7 @@ from vit_lightning.cli.config_files import (
     models_named,
     nested_files,
     refuse_data_facts,
+    stated,
 )
 from vit_lightning.cli.exceptions import trainer_error
 from vit_lightning.cli.garbage_collection import resume_after_building
@@ -40,6 +41,7 @@ from vit_lightning.cli.named_run import (
     experiment_name,
     named_run,
     settings_of,
+    take_checkpoint,
     take_files,
     take_members,
 )
@@ -144,11 +146,12 @@ class ViTCLI(LightningCLI):
         self.members = take_members(line)
         if self.members and verb == "average":
             line.set("--members", json.dumps(self.members, ensure_ascii=False))
+        configs = config_files(line)
+        take_checkpoint(line, configs)
         has_weights = take_weights(line)
         run = None if has_weights else named_run(line)
         if run is not None or has_weights:
             take_files(line)
-        configs = config_files(line)
         contents = [*configs.values(), *nested_files(line)]
         load_plugins(" ".join(line.words()) + "\n".join(map(str, contents)))
         for flag in ("--data", "--model"):
@@ -160,7 +163,7 @@ class ViTCLI(LightningCLI):
         if file := next((path for path, content in configs.items() if verb in content), None):
             raise InputError(f"-c {file} has the key {verb!r}; write model, data and trainer without it")
         self.experiment = experiment_name(line, configs, run)
-        self.root = Path(line.value("--trainer.default_root_dir") or "runs")
+        self.root = Path(stated(line, configs, "trainer.default_root_dir") or "runs")
         self.trained: dict[str, Any] = {}
         typed = str(run.checkpoint) if run else line.value("--ckpt_path")
         checkpoint = find_checkpoint(verb, typed, self.root, self.experiment)
@@ -180,6 +183,8 @@ class ViTCLI(LightningCLI):
         if not chooses_data(line, [*configs.values(), own]):
             # No parser default: the values of its arguments would leak into those of the class chosen instead.
             line.set_first("--data", DEFAULT_DATA)
+        if not checkpoint and any(content.get("ckpt_path") for content in configs.values()):
+            line.set("--ckpt_path", "null")  # a run's own config names the one that it went on from
         if own:
             line.set_first("--config", json.dumps(own, ensure_ascii=False))
         try:
