@@ -144,3 +144,19 @@ def test_what_comes_from_the_data_is_refused_wherever_it_is_typed(fact):
             refuse_data_facts(line(words), configs)
     allowed = [{"data": {fact: 3}, "model": {"net": {fact: 3}}}, {"model": "x"}, {"model": {"init_args": {"net": 3}}}]
     refuse_data_facts(line(f"fit --data.{fact} 3 --model.net.{fact} 3 --{fact} 3"), allowed)
+
+
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [
+        ("model: {optim: {lrr: 1}}\n", "-c b.yaml, line 1: there is no flag --model.optim.lrr; did you mean"),
+        ("trainer:\n  max_epochs: many\n", "-c b.yaml, line 2: --trainer.max_epochs many: expected a whole number"),
+    ],
+)
+def test_a_fault_of_one_of_several_files_names_file_and_line(app, second, said):
+    Path("a.yaml").write_text("model: {optim: {lr: 0.1}}\ntrainer: {max_steps: 1}\n")
+    Path("b.yaml").write_text(second)
+    done = app("fit", "-c", "a.yaml", "-c", "b.yaml")
+    assert done.code == 1 and f"error: {said}" in done.err, done.err
+    done = app("fit", "-c", "a.yaml", "--model.optim.lrr", 1)
+    assert done.code == 1 and "error: there is no flag --model.optim.lrr; did you mean" in done.err

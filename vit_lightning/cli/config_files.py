@@ -1,5 +1,6 @@
 """YAML files given on the command line, and what they may hold."""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,33 @@ def stated(line: CommandLine, configs: dict[Path, dict[str, Any]], key: str) -> 
             value = holder.get(name) if isinstance(holder, dict) else None
         found = found if value is None else str(value)
     return found
+
+
+def place_of(line: CommandLine, configs: dict[Path, dict[str, Any]], text: str) -> str:
+    """Return file and line of the flag that a sentence is about, to begin it with; nothing for one that was typed."""
+    found = re.search(r"--([\w.]+)", text)
+    if found is None or line.has(found[0]):
+        return ""
+    keys = found[1].rstrip(".").split(".")
+    for path, content in reversed(configs.items()):
+        if _holds(content, keys):
+            written = re.compile(rf"(^|[\s{{,]){re.escape(keys[-1])}['\"]?\s*:")
+            rows = [number for number, row in enumerate(path.read_text().splitlines(), 1) if written.search(row)]
+            return f"-c {path}{f', line {rows[0]}' if len(rows) == 1 else ''}: "
+    return ""
+
+
+def _holds(content: Any, keys: list[str]) -> bool:
+    """Whether nested mappings have a value under these keys, arguments of classes among them."""
+    for key in keys:
+        if not isinstance(content, dict):
+            return False
+        inner = content.get("init_args")
+        content = inner if key not in content and isinstance(inner, dict) else content
+        if key not in content:
+            return False
+        content = content[key]
+    return True
 
 
 def is_of_a_run(path: Path) -> bool:

@@ -16,6 +16,7 @@ from lightning.pytorch.plugins.io import TorchCheckpointIO
 from vit_lightning.callbacks.defaults import Setting, default_callbacks
 from vit_lightning.callbacks.early_stopping import EarlyStopping
 from vit_lightning.callbacks.monitors import MONITORING, resolve
+from vit_lightning.callbacks.require import Require, required
 from vit_lightning.classifier import Classifier
 from vit_lightning.cli import launched
 from vit_lightning.cli.arguments import CommandLine
@@ -27,6 +28,7 @@ from vit_lightning.cli.config_files import (
     config_files,
     models_named,
     nested_files,
+    place_of,
     refuse_data_facts,
     stated,
 )
@@ -134,6 +136,7 @@ class ViTCLI(LightningCLI):
         parser.add_lightning_class_args(LastCheckpoint, "last")
         parser.add_lightning_class_args(EarlyStopping, "early_stopping")
         parser.add_argument("--name", type=str | None, default=None, help=OUR_SENTENCES["name"][0])
+        parser.add_argument("--at_least", type=dict[str, float] | None, default=None, help=OUR_SENTENCES["at_least"][0])
         for name in DATA_FACTS:
             parser.link_arguments(f"data.{name}", f"model.init_args.{name}", apply_on="instantiate")
 
@@ -146,7 +149,7 @@ class ViTCLI(LightningCLI):
         self.members = take_members(line)
         if self.members and verb == "average":
             line.set("--members", json.dumps(self.members, ensure_ascii=False))
-        configs = config_files(line)
+        configs = self.configs = config_files(line)
         take_checkpoint(line, configs)
         has_weights = take_weights(line)
         run = None if has_weights else named_run(line)
@@ -217,7 +220,7 @@ class ViTCLI(LightningCLI):
         flags += data_flags(self.line.value("--data"))
         text = shorten(message, flags, datamodule_names(), MODELS)
         theirs = self.trained and of_another_model(text, self.trained["model"], self.line.value("--ckpt_path"))
-        return theirs or text
+        return theirs or place_of(self.line, self.configs, text) + text
 
     def _parse_ckpt_path(self) -> None:
         """Lightning lets a checkpoint override flags here; `parse_arguments` has made it the default instead."""
@@ -292,7 +295,11 @@ class ViTCLI(LightningCLI):
             saved = self._get(self.config_init, key)
             saved.dirpath = saved.dirpath or (str(self.folder / folders.CHECKPOINTS) if self.folder else None)
         given = _as_list(config.get("callbacks"))
-        callbacks = [*given, *default_callbacks(self._setting(config, given, bool(kwargs.get("logger"))))]
+        bounds = required(self.subcommand, self._get(self.config, "at_least"))
+        bounds += [callback for callback in given if isinstance(callback, Require)]
+        given = [callback for callback in given if callback not in bounds]
+        # What a bound ends has printed and written its scores before.
+        callbacks = [*given, *default_callbacks(self._setting(config, given, bool(kwargs.get("logger")))), *bounds]
         try:
             trainer = super().instantiate_trainer(callbacks=callbacks, **kwargs)
         except (ValueError, TypeError, ImportError) as error:
