@@ -88,6 +88,13 @@ def test_a_bound_that_cannot_hold_is_refused(verb, name, said):
         required(verb, {name: 0.5})
 
 
+def test_a_bound_of_a_file_is_left_to_the_verbs_that_have_the_score():
+    bounds = {"val/top1": 0.5, "top5": 0.9}
+    assert required("predict", bounds, is_typed=False) == []
+    assert [one.metric for one in required("test", bounds, is_typed=False)] == ["test/top5"]
+    assert [one.metric for one in required("fit", bounds, is_typed=False)] == ["val/top1", "val/top5"]
+
+
 def test_a_bound_is_the_exit_status_of_fit_and_test(app):
     """The scores are printed and written all the same; the bound of a fit is none of its test."""
     data = (

@@ -50,22 +50,28 @@ class Require(Callback):
             raise InputError(f"{self.metric} {got}, at least {self.at_least} is required{near}")
 
 
-def required(verb: str, at_least: Mapping[str, float] | None) -> list[Callback]:
+def required(verb: str, at_least: Mapping[str, float] | None, is_typed: bool = True) -> list[Callback]:
     """Return what fails a verb one of whose scores is below its bound.
 
     Args:
         verb: Name of the verb.
         at_least: Bounds by score, such as top1 or test/top1.
+        is_typed: Whether the bounds are those of a flag. Those of a file, which serves all verbs, are left to the verbs
+            that have such a score.
 
     Raises:
         InputError: the verb has no scores, or one of these is none of its split or better where it is less.
     """
     if at_least and verb not in SPLITS:
+        if not is_typed:
+            return []
         raise InputError(f"--at_least is for {', '.join(SPLITS)}, which score; drop it for {verb}")
     found: list[Callback] = []
     for name, bound in (at_least or {}).items():
         split, last = SPLITS[verb], _last(name)
         if name.startswith(("val/", "test/")) and not name.startswith(f"{split}/"):
+            if not is_typed:
+                continue
             raise InputError(f"--at_least {name}: {verb} scores {split}; give {last}, or {split}/{last}")
         if (score := score_of(name)) and score.better == "min":
             raise InputError(f"--at_least {name}: less is better of it, so no least value bounds it; choose top1, say")

@@ -295,7 +295,7 @@ class ViTCLI(LightningCLI):
             saved = self._get(self.config_init, key)
             saved.dirpath = saved.dirpath or (str(self.folder / folders.CHECKPOINTS) if self.folder else None)
         given = _as_list(config.get("callbacks"))
-        bounds = required(self.subcommand, self._get(self.config, "at_least"))
+        bounds = required(self.subcommand, self._get(self.config, "at_least"), self.line.has("--at_least"))
         bounds += [callback for callback in given if isinstance(callback, Require)]
         given = [callback for callback in given if callback not in bounds]
         # What a bound ends has printed and written its scores before.
