@@ -436,3 +436,9 @@ def test_data_that_name_other_classes_than_the_net_has_outputs_are_refused(names
     model._trainer = SimpleNamespace(datamodule=SimpleNamespace(class_names=names))
     with pytest.raises(InputError, match=f"the data has {len(names)} class_names, the net 4 outputs"):
         model.setup(stage)
+
+
+def test_a_net_may_be_the_name_of_a_variant():
+    assert classifier(net="mu/8").config == classifier(net=NetConfig("mu/8")).config
+    with pytest.raises(InputError, match=r"no net variant 'mu8': did you mean mu/8\?"):
+        classifier(net="mu8")

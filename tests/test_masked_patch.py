@@ -376,8 +376,11 @@ def test_an_experiment_of_a_classifier_is_told_to_begin_with_the_net(app):
     assert done.code == 1
     assert f"--ckpt_path {checkpoint} holds a MaskedPatch, which has no model.label_smoothing" in done.err
     assert f"give --model.weights {checkpoint} in its place" in done.err
-    done = app(*words, "--model.weights", checkpoint, "--model.weights_head", "reset")
-    assert done.code == 0, done.err
+    for head in ((), ("--model.weights_head", "reset")):  # a net without a head needs no flag for a new one
+        done = app(*words, "--model.weights", checkpoint, *head)
+        assert done.code == 0 and re.search("missing +head.weight, head.bias +the head is reset", done.err), done.err
+    done = app("test", *words[3:], "--model.weights", checkpoint)
+    assert done.code == 1 and "The weights have no head, the net's is for 10 classes" in done.err
     done = app(*words[:1], *words[3:], "--ckpt_path", checkpoint, "--model.optim.lrr", 1)
     assert "there is no flag --model.optim.lrr; did you mean --model.optim.lr?" in done.err
 

@@ -36,6 +36,12 @@ class Good(ImageDataModule):
         self.train_set, self.val_set, self.test_set = Numbered(40), Numbered(5), Numbered(7)
 
 
+class Trusting(Good):
+    def setup(self, stage: str) -> None:
+        super().setup(stage)
+        self.val_set = self.train_set
+
+
 class Unlabelled(ImageDataModule):
     num_classes = None
 
@@ -186,6 +192,7 @@ def test_images_that_are_skipped_pass():
         (NamedForNobody, "class_names of unlabelled images come from the checkpoint"),
         (FewNames, "2 class_names for 3 classes"),
         (SameNames, "differ"),
+        (Trusting, "val_set is the train_set itself"),
         (Unpicklable, "val_set and its transform must be picklable"),
         (UnpicklableTransform, "train_set and its transform must be picklable"),
         (ForeignRandomness, "torch's generator alone"),

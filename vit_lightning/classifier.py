@@ -54,7 +54,7 @@ class Classifier(ScoredModel):
             hf://owner/repo[/file]. To go on with a run of ours, use --ckpt_path instead.
         weights_raw: Of weights with their average, or a teacher with its student, take what was trained.
         weights_head: Head to start from. keep: that of the weights, whose classes must be the data's, by name where the
-            weights say their names; reset: a new one at zero, as the paper fine-tunes.
+            weights say their names; reset: a new one at zero, as the paper fine-tunes, and as weights without one do.
         weights_resampling: How positions get to another grid: bilinear is the paper's, bicubic suits DINOv2.
         weights_adapt: Also fit the weights' first layer to another patch size or number of channels.
         freeze_trunk: Train the head alone (linear probe). The net before it is in evaluation mode.
@@ -193,11 +193,14 @@ class Classifier(ScoredModel):
     def _take_weights(self, net: Net, opened: OpenedWeights) -> None:
         """Fill the net, and take the normalisation that the weights were trained with."""
         options = {"resampling": self.hparams.weights_resampling, "adapt": self.hparams.weights_adapt}
-        report = opened.fill(net, self.hparams.weights_head, **options)
+        scores = self._trainer is not None and self.trainer.state.fn in ("validate", "test", "predict")
+        # Weights without a head leave training nothing to keep; scores need one.
+        head: Literal["keep", "reset"] = self.hparams.weights_head if scores or opened.num_classes else "reset"
+        report = opened.fill(net, head, **options)
         check_finite(net.state_dict(), self.weights or "")
         self.head_names = report.class_names
         self._match_head()
-        if self.class_names and not self.head_names and self.hparams.weights_head == "keep":
+        if self.class_names and not self.head_names and head == "keep":
             report.notes.append("the file names no classes: those of its head are taken in the order of the data's")
         self.class_names = self.class_names or self.head_names
         if report.window is not None and self.hparams["window"] is None:

@@ -33,6 +33,8 @@ def check_datamodule(data: ImageDataModule) -> None:
     said = names_at_odds(data, "train_set", "val_set", "test_set")
     assert said is None, said
     if data.train_set is not None:
+        held = next((name for name in ("val_set", "test_set") if getattr(data, name) is data.train_set), None)
+        assert held is None, f"{held} is the train_set itself: scores would be those of images that were trained on"
         _check_training(data)
     for split in ("val", "test"):
         if getattr(data, f"{split}_set") is not None:

@@ -109,6 +109,20 @@ def test_tables_lie_in_the_run_or_where_asked_for_beside_the_checkpoint(
         assert expected[1].read_bytes() == confusion_table(summed().confusion, NAMES)
 
 
+@pytest.mark.parametrize("scores", [["classes"], ["macro_f1"]])
+def test_tables_of_an_earlier_call_leave_with_its_scores(tmp_path, monkeypatch, scores):
+    monkeypatch.setattr(class_tables, "find_spec", lambda name: None)
+    trainer = SimpleNamespace(is_global_zero=True, state=SimpleNamespace(fn="validate"))
+    for name in ("validate.confusion.png", "test.classes.csv"):
+        (tmp_path / name).touch()
+    for chosen in (None, scores):
+        model = Classifier({"variant": "mu/8"}, num_classes=3, image_size=8, scores=chosen)
+        model.split_scores["val"].summed = summed()
+        ClassTables(tmp_path, None).on_validation_end(trainer, model)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"test.classes.csv"} | ({"validate.classes.csv"} if scores == ["classes"] else set())
+
+
 @pytest.mark.parametrize(("fn", "main", "count"), [("validate", True, 2), ("fit", True, 0), ("validate", False, 0)])
 def test_a_validation_of_a_fit_and_other_processes_write_nothing(tmp_path, monkeypatch, fn, main, count):
     monkeypatch.setattr(class_tables, "find_spec", lambda name: None)

@@ -206,7 +206,13 @@ class Alone:
 
 def guarded(tmp_path: Path, every: int = 3, **facts: object) -> tuple[FiniteGuard, SimpleNamespace, torch.nn.Module]:
     usual = {"scaler": None, "accumulate_grad_batches": 1, "global_step": 0, "log_every_n_steps": every}
-    usual |= {"current_epoch": 5, "strategy": Alone(), "is_global_zero": True, "train_dataloader": None}
+    usual |= {
+        "gradient_clip_val": None,
+        "current_epoch": 5,
+        "strategy": Alone(),
+        "is_global_zero": True,
+        "train_dataloader": None,
+    }
     guard, trainer = FiniteGuard(tmp_path), SimpleNamespace(**usual | facts)
     model = torch.nn.Linear(2, 1)
     model.bias.requires_grad = False
@@ -272,3 +278,11 @@ def test_one_device_s_loss_is_the_loss_of_all(tmp_path, monkeypatch, others, wha
         step(guard, trainer, model, 0, 0.5, gradient=float("nan"))
     devices = json.loads((tmp_path / "nonfinite.json").read_text())["devices"]
     assert [device["loss"] for device in devices] == [0.5, others]
+
+
+@pytest.mark.parametrize(("clips", "advised"), [(None, True), (1.0, False)])
+def test_a_run_that_clips_is_not_told_to(tmp_path, clips, advised):
+    guard, trainer, model = guarded(tmp_path, every=1, gradient_clip_val=clips)
+    with pytest.raises(InputError, match=r"lower --model\.optim\.lr, or lengthen the warm-up") as told:
+        step(guard, trainer, model, 0, float("nan"))
+    assert ("or clip with --trainer.gradient_clip_val 1" in str(told.value)) == advised

@@ -7,7 +7,7 @@ from typing import ClassVar
 import pytest
 import torch
 
-from vit_lightning.callbacks.plan import plan_lines
+from vit_lightning.callbacks.plan import plan_lines, shared_cores
 from vit_lightning.classifier import Classifier
 from vit_lightning.compute.cost import macs
 from vit_lightning.contracts import ImageData
@@ -47,6 +47,23 @@ def test_every_line_adds_up():
     ]
 
 
+@pytest.mark.parametrize(
+    ("threads", "load", "said"),
+    [
+        (1, 9.0, "threads  1 on 4 cores"),
+        (4, 1.0, "threads  4 on 4 cores"),
+        (2, 3.5, "threads  2 on 4 cores; the load is 4, and threads that wait for a core slow every step: set OMP_NUM"),
+    ],
+)
+def test_threads_that_others_leave_no_cores_are_told(monkeypatch, threads, load, said):
+    monkeypatch.setattr("vit_lightning.callbacks.plan.cores", lambda: 4)
+    monkeypatch.setattr("torch.get_num_threads", lambda: threads)
+    monkeypatch.setattr("os.getloadavg", lambda: (load, 0, 0))
+    (line,) = shared_cores(planned())
+    assert line.startswith(said) and ("OMP_NUM_THREADS" in line) == ("OMP" in said)
+    assert shared_cores(planned(strategy=SimpleNamespace(root_device=torch.device("cuda")))) == []
+
+
 @pytest.mark.parametrize("tuned", [{"freeze_trunk": True}, {"bias_only": True}, {"lora": {"rank": 2}}])
 def test_a_net_that_is_frozen_at_random_is_warned_of(tuned):
     said = "warning  most of the net is frozen as it begins, at random; give --model.weights"
@@ -62,6 +79,7 @@ def test_a_net_that_is_frozen_at_random_is_warned_of(tuned):
     [
         ({"max_epochs": -1}, "steps    epochs of 4 batches, 14 optimiser steps"),
         ({"max_epochs": None}, "steps    epochs of 4 batches, 14 optimiser steps"),
+        ({"estimated_stepping_batches": 3}, "steps    2 epochs of 4 batches, 3 optimiser steps"),
         ({"accumulate_grad_batches": 5}, "warning  accumulation 5 exceeds the 4 batches of an epoch: one step each"),
         ({"num_training_batches": 5}, "data     67 training images, 0 dropped per epoch"),
         ({"logger": object()}, "run      theirs"),

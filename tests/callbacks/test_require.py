@@ -1,11 +1,13 @@
 """A least value of a metric."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 from vit_lightning.callbacks import Require
+from vit_lightning.callbacks.require import required
 from vit_lightning.errors import InputError
 
 
@@ -41,3 +43,79 @@ def test_what_falls_short_is_an_error(trains, metrics, said):
     with pytest.raises(InputError) as told:
         ended(trains, **metrics)
     assert str(told.value) == said
+
+
+@pytest.mark.parametrize(("verb", "ends"), [("validate", "on_validation_end"), ("test", "on_test_end")])
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("top1", 0.5, None),
+        ("{split}/top1", 0.75, None),
+        ("top1", 0.25, "{split}/top1 ended at 0.2500, at least 0.5 is required"),
+        ("top1", float("nan"), "{split}/top1 ended at nan, at least 0.5 is required"),
+        ("top2", 0.9, "{split}/top2 was not logged, at least 0.5 is required; did you mean top1?"),
+    ],
+)
+def test_a_score_below_its_bound_fails_what_scores(verb, ends, name, value, said):
+    split = {"validate": "val"}.get(verb, verb)
+    (callback,) = required(verb, {name.format(split=split): 0.5})
+    scores = {f"{split}/top1": torch.tensor(value)}
+    trainer = SimpleNamespace(callback_metrics=scores, fast_dev_run=False, state=SimpleNamespace(fn=verb))
+    if said is None:
+        getattr(callback, ends)(trainer, None)
+        return
+    with pytest.raises(InputError) as told:
+        getattr(callback, ends)(trainer, None)
+    assert str(told.value) == said.format(split=split)
+
+
+def test_a_validation_inside_a_fit_and_the_other_split_are_not_judged():
+    trainer = SimpleNamespace(callback_metrics={}, fast_dev_run=False, state=SimpleNamespace(fn="fit"))
+    Require("val/top1", 0.5).on_validation_end(trainer, None)
+    Require("val/top1", 0.5).on_test_end(trainer, None)
+
+
+@pytest.mark.parametrize(
+    ("verb", "name", "said"),
+    [
+        ("predict", "top1", "--at_least is for fit, validate, test, which score; drop it for predict"),
+        ("test", "val/top1", "--at_least val/top1: test scores test; give top1, or test/top1"),
+        ("fit", "loss", "--at_least loss: less is better of it"),
+    ],
+)
+def test_a_bound_that_cannot_hold_is_refused(verb, name, said):
+    with pytest.raises(InputError, match=said):
+        required(verb, {name: 0.5})
+
+
+def test_a_bound_of_a_file_is_left_to_the_verbs_that_have_the_score():
+    bounds = {"val/top1": 0.5, "top5": 0.9}
+    assert required("predict", bounds, is_typed=False) == []
+    assert [one.metric for one in required("test", bounds, is_typed=False)] == ["test/top5"]
+    assert [one.metric for one in required("fit", bounds, is_typed=False)] == ["val/top1", "val/top5"]
+
+
+def test_a_bound_is_the_exit_status_of_fit_and_test(app):
+    """The scores are printed and written all the same; the bound of a fit is none of its test."""
+    data = (
+        "--data",
+        "Synthetic",
+        "--data.train_size",
+        16,
+        "--data.eval_size",
+        8,
+        "--data.image_size",
+        16,
+        "--data.batch_size",
+        8,
+    )
+    words = (*data, "--data.num_workers", 0, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
+    assert app("fit", *words, "--at_least", "{top1: 0}").code == 0
+    done = app("fit", *words, "--at_least", "{top1: 1.5}")
+    assert done.code == 1 and "error: val/top1 ended at 0." in done.err and "at least 1.5 is required" in done.err
+    assert app("test", "runs/default/1").code == 0
+    done = app("test", "runs/default/0", "--at_least", "{top1: 1.5}")
+    assert done.code == 1 and "error: test/top1 ended at 0." in done.err and "best" not in done.err
+    assert "8" in done.out and Path("runs/default/0/test.json").is_file()
+    done = app("predict", "runs/default/0", "--at_least", "{top1: 0.5}")
+    assert done.code == 1 and "--at_least is for fit, validate, test" in done.err

@@ -43,7 +43,7 @@ def test_one_table_has_images_percentages_and_time(app, verb, name):
     assert header == ["set", "images", "loss", "top-1", "top-5", "per-class", "macro F1", "ECE"]
     assert row[:2] == [name, "24"] and re.fullmatch(r"[\d.]+", row[2])
     assert all(re.fullmatch(r"\d+\.\d\d %", cell) for cell in row[3:])
-    assert time[0] == "time" and re.fullmatch(r"[\d.]+ (m?s|min \d\d s), [\d,.]+ images/s", time[1])
+    assert time[0] == "time" and re.fullmatch(r"[\d.]+ (m?s|min \d\d s), [\d,.]+ images/s on 1 device", time[1])
     assert "DataLoader" not in done.out
 
 

@@ -179,3 +179,19 @@ def test_nothing_waits_for_what_is_given_for_one_part(tmp_path, part):
         nested_files(line(f"fit --{part} {tmp_path}/x.yaml"))
     with pytest.raises(InputError, match=rf"^-c {tmp_path}/x\.yaml is a FIFO, not a regular file"):
         config_files(line(f"fit -c {tmp_path}/x.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [
+        ("model: {optim: {lrr: 1}}\n", "-c b.yaml, line 1: there is no flag --model.optim.lrr; did you mean"),
+        ("trainer:\n  max_epochs: many\n", "-c b.yaml, line 2: --trainer.max_epochs many: expected a whole number"),
+    ],
+)
+def test_a_fault_of_one_of_several_files_names_file_and_line(app, second, said):
+    Path("a.yaml").write_text("model: {optim: {lr: 0.1}}\ntrainer: {max_steps: 1}\n")
+    Path("b.yaml").write_text(second)
+    done = app("fit", "-c", "a.yaml", "-c", "b.yaml")
+    assert done.code == 1 and f"error: {said}" in done.err, done.err
+    done = app("fit", "-c", "a.yaml", "--model.optim.lrr", 1)
+    assert done.code == 1 and "error: there is no flag --model.optim.lrr; did you mean" in done.err

@@ -225,6 +225,28 @@ def test_a_run_that_has_saved_nothing_is_named(app, run):
     assert "has no whole last.ckpt yet" in app("fit", run).err
 
 
+def test_a_file_says_name_folder_and_checkpoint_as_flags_do(app, tmp_path):
+    """A later one wins; a checkpoint that a file names is gone on from, in its own folder."""
+    Path("trial.yaml").write_text(CONFIG + "name: mine\n")
+    Path("place.yaml").write_text("trainer: {default_root_dir: kept}\n")
+    assert app("fit", "-c", "trial.yaml", "-c", "place.yaml").code == 0
+    assert not (tmp_path / "runs").exists() and [each.name for each in (tmp_path / "kept").iterdir()] == ["mine"]
+    Path("further.yaml").write_text("ckpt_path: last\ntrainer: {max_epochs: 3}\n")
+    longer = ("--model.schedule.allow_horizon_change", "true")
+    files = ("-c", "trial.yaml", "-c", "place.yaml", "-c", "further.yaml")
+    done = app("fit", *files, *longer)
+    assert done.code == 0 and (tmp_path / "kept/mine/0/config.resume-1.yaml").is_file(), done.err
+    assert torch.load("kept/mine/0/checkpoints/last.ckpt", weights_only=True)["global_step"] == 6
+    assert app("test", *files, "--ckpt_path", "best").code == 0
+    assert scores(Path("kept/mine/0/test.json"))["checkpoint"].endswith("best.ckpt")
+    done = app("fit", *files, "--name", "other", "--ckpt_path", "last", "--trainer.default_root_dir", "flagged")
+    assert done.code == 1 and "--ckpt_path last: no run below flagged/other has a last.ckpt" in done.err
+
+    again = app("fit", "-c", "kept/mine/0/config.resume-1.yaml", "--trainer.max_epochs", 1, *longer)
+    assert again.code == 0 and (tmp_path / "kept/mine/1/config.yaml").is_file(), again.err
+    assert torch.load("kept/mine/1/checkpoints/last.ckpt", weights_only=True)["global_step"] == 2
+
+
 def test_scoring_takes_no_machine_from_a_run(run):
     config = yaml.safe_load((run / "config.yaml").read_text())
     config["trainer"] |= {

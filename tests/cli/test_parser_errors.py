@@ -15,8 +15,12 @@ SAID = {
     ("fit", "--model.lrr", 1): "there is no flag --model.lrr; did you mean --model.optim.lr?",
     ("fit", "--model.optim.velocity", 1): "there is no flag --model.optim.velocity; model.optim has name, lr, ",
     ("fit", "--model.optim", "{velocity: 1}"): "there is no flag --model.optim.velocity; model.optim has name, lr, ",
-    ("fit", "-c", "trainr.yaml"): "there is no flag --trainr.max_epochs; did you mean --trainer.max_epochs?",
-    ("fit", "-c", "foo.yaml"): "there is no flag --model.foo; model has ",
+    (
+        "fit",
+        "-c",
+        "trainr.yaml",
+    ): "-c trainr.yaml, line 1: there is no flag --trainr.max_epochs; did you mean --trainer.max_epochs?",
+    ("fit", "-c", "foo.yaml"): "-c foo.yaml, line 1: there is no flag --model.foo; model has ",
     (
         "fit",
         "--data",

@@ -346,7 +346,7 @@ def test_every_form_that_a_set_may_yield_is_the_same_image():
         (np.array(["a"]), r"x: an image array must be uint8 or float .* not <U1 \(1,\)"),
         (torch.zeros(3, 4, 4, dtype=torch.int16), r"x: an image tensor must be uint8 or float .* not int16"),
         (np.full((4, 4, 3), 255.0), r"x: float images must lie in \[0, 1\], .* from 255 to 255; the model normalises"),
-        (torch.full((3, 4, 4), torch.nan), r"x: float images must lie in \[0, 1\]"),
+        (torch.full((3, 4, 4), torch.nan), r"x: float images must lie in \[0, 1\], .* has values that are NaN; leave"),
         (torch.full((3, 4, 4), -1.0), r"x: float images must lie in \[0, 1\]"),
         (7, r"x: an image of the type int; expected encoded bytes, a path, a Pillow image, a tensor"),
         (None, r"x: an image of the type NoneType; expected"),

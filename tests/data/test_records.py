@@ -143,6 +143,15 @@ def test_a_name_is_looked_up_for_a_broken_image_alone():
     assert asked == [4]
 
 
+def test_a_wrong_image_is_one_error_with_its_name():
+    """The trial without a name is no cause of it, which a traceback would show."""
+    source = [(np.full((8, 8, 3), 255.0), 0)]
+    records = Records(source, lambda image: image, (8, 8), 3, "training")
+    with pytest.raises(InputError, match=r"^training image 0: float images must lie in") as told:
+        records[0]
+    assert told.value.__context__ is None
+
+
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_next_readable_image_takes_a_broken_ones_place_in_training(num_workers):
     whole = shown(tiny(Damaged(20, set())).train_dataloader())

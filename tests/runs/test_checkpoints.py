@@ -94,6 +94,22 @@ def test_a_state_is_saved_every_so_many_steps_between_two_of_them(tmp_path):
     assert names == {"last.ckpt": "8", "previous.ckpt": "4"}
 
 
+@pytest.mark.parametrize("is_damaged", [True, False])
+def test_a_damaged_last_never_replaces_a_whole_previous(tmp_path, is_damaged):
+    """The run went on from previous.ckpt: it stays until a state that was saved after it takes its place."""
+    for name in ("last", "previous"):
+        torch.save(name, tmp_path / f"{name}.ckpt")
+    if is_damaged:
+        whole = (tmp_path / "last.ckpt").read_bytes()
+        (tmp_path / "last.ckpt").write_bytes(whole[: len(whole) // 2])
+    callback, trainer = keeping(tmp_path, every=1, global_step=1)
+    callback.on_train_batch_start(trainer, None, None, 0)
+    assert torch.load(tmp_path / "previous.ckpt") == ("previous" if is_damaged else "last")
+    trainer.global_step = 2
+    callback.on_train_batch_start(trainer, None, None, 1)
+    assert [(tmp_path / f"{name}.ckpt").read_text() for name in ("previous", "last")] == ["1", "2"]
+
+
 def test_a_saved_state_has_its_rows_in_the_logs(tmp_path):
     """A kill right after it loses none of what came before it."""
     logger = MetricsCSV(tmp_path)

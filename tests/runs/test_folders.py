@@ -87,6 +87,32 @@ def test_a_cut_last_gives_way_to_previous(tmp_path):
         assert folders.newest_checkpoint(tmp_path, "x", "last") == previous
 
 
+def test_where_last_and_previous_are_damaged_a_whole_best_is_named(tmp_path):
+    """A run that saved nothing yet has no damage to tell."""
+    run = tmp_path / "x" / "0"
+    run.mkdir(parents=True)
+    (run / "config.yaml").touch()
+    with pytest.raises(InputError, match=r"no whole last\.ckpt yet; begin anew with fit -c \S*/0/config\.yaml$"):
+        folders.trained_checkpoint(run, "last")
+    for name in ("last.ckpt", "previous.ckpt"):
+        checkpoint(run, name, whole=False)
+    with pytest.raises(
+        InputError, match=r"has no whole last\.ckpt: last\.ckpt and previous\.ckpt are damaged; begin anew with fit"
+    ):
+        folders.trained_checkpoint(run, "last")
+    checkpoint(run, "best.ckpt")
+    left = (
+        r"no whole last\.ckpt: last\.ckpt and previous\.ckpt are damaged; give --ckpt_path best to take \S*/best\.ckpt"
+    )
+    with pytest.raises(InputError, match=left):
+        folders.trained_checkpoint(run, "last")
+    with pytest.raises(InputError, match=left + "; start anew"):
+        folders.newest_checkpoint(tmp_path, "x", "last")
+    checkpoint(run, "best.ckpt", whole=False)
+    with pytest.raises(InputError, match=r"last\.ckpt and previous\.ckpt and best\.ckpt are damaged; begin"):
+        folders.trained_checkpoint(run)
+
+
 def test_configs_come_in_the_order_of_the_run_s_parts(tmp_path):
     """Of a run with ten parts and more: the last one is what a resume compares with."""
     parts = ["config.yaml", *(f"config.resume-{number}.yaml" for number in range(1, 12))]
@@ -170,7 +196,7 @@ def test_the_best_has_no_second_and_a_number_is_no_text(tmp_path):
     for number in (9, 10):
         checkpoint(tmp_path / "x" / str(number), "last.ckpt")
     checkpoint(tmp_path / "x" / "10", "previous.ckpt")
-    with pytest.raises(InputError, match=r"--ckpt_path best: \S*10 has no whole best.ckpt, so there is nothing"):
+    with pytest.raises(InputError, match=r"best: \S*10 has no whole best.ckpt; give --ckpt_path last to take \S*t; "):
         folders.newest_checkpoint(tmp_path, "x", "best")
     best = checkpoint(tmp_path / "x" / "9", "best.ckpt")
     with pytest.raises(InputError, match=r"newest run, \S*10, has no whole best.ckpt; .* --ckpt_path \S*9/checkpoints"):

@@ -57,6 +57,20 @@ def test_other_classes_name_both_numbers_and_the_way_out(saved):
         load_into(tiny(classes=10), source)
 
 
+@pytest.mark.parametrize(
+    ("theirs", "ours", "out"),
+    [
+        ({}, {"pool": "gap"}, r"set it to token, or leave out --model\.net\.pool\.$"),
+        ({"pool": "gap"}, {}, r"set it to gap, or leave out --model\.net\.variant to take the net from the weights"),
+    ],
+)
+def test_a_field_that_differs_is_named_by_the_flag_that_set_it(saved, theirs, ours, out):
+    """The variant's own fields leave with the variant, a field that was set beside it with its flag."""
+    source, _ = saved(**theirs)
+    with pytest.raises(InputError, match=out):
+        load_into(tiny(**ours), source)
+
+
 def test_reset_leaves_the_net_its_own_head(saved):
     source, weights = saved()
     net = tiny(classes=10)
@@ -76,7 +90,7 @@ def test_reset_of_equal_classes_is_a_reset(saved):
 
 def test_backbone_needs_a_reset(saved):
     source, weights = saved(classes=0)
-    with pytest.raises(InputError, match=r"0 classes.*3"):
+    with pytest.raises(InputError, match=r"have no head, the net's is for 3 classes: .*weights_head reset"):
         load_into(tiny(), source)
     report = load_into(net := tiny(), source, head="reset")
     assert set(report.missing) == {"head.weight", "head.bias"}

@@ -24,6 +24,8 @@ from vit_lightning.evaluation.scores import TABLES
 from vit_lightning.files import spreadsheet_cell, write_atomically
 from vit_lightning.training.scoring import Summed
 
+FILES = ("classes.csv", "confusion.csv", "confusion.png", "mistakes.csv")
+"""How the names of all tables end."""
 MOST_IN_A_SQUARE = 1_000
 """Classes whose confusion matrix is written and drawn whole; of more, only its entries that are not 0 are written."""
 MOST_NAMED = 40
@@ -57,7 +59,13 @@ class ClassTables(Callback):
     def _write(self, verb: str, split: str, trainer: Trainer, model: LightningModule) -> None:
         self.written = []
         summed = model.split_scores[split].summed if isinstance(model, Classifier) else None
-        if not trainer.is_global_zero or summed is None:
+        if not trainer.is_global_zero:
+            return
+        if self.folder is not None:  # those of an earlier call would lie beside the scores of this one
+            begins = stem(self.folder, verb, members_of(model))
+            for name in FILES:
+                (self.folder / f"{begins}.{name}").unlink(missing_ok=True)
+        if summed is None:
             return
         asked = model.hparams.scores
         wanted = [name for name in TABLES if asked is None or name in asked]

@@ -109,9 +109,10 @@ class FiniteGuard(Callback):
         losses = [device["loss"] for device in report["devices"]]
         what = "gradient" if all(isinstance(loss, float) for loss in losses) else "training loss"
         where = "" if self.folder is None else f" ({self.folder / FILE} names the records and gradients)"
+        clip = "" if trainer.gradient_clip_val else ", or clip with --trainer.gradient_clip_val 1"
         raise InputError(
             f"the {what} is not finite at optimiser step {batch.step}: the run ends here{where}; "
-            "lower --model.optim.lr, lengthen the warm-up, or clip with --trainer.gradient_clip_val 1"
+            f"lower --model.optim.lr, or lengthen the warm-up{clip}"
         )
 
     def _named(self, trainer: Trainer, batch: UncheckedBatch) -> dict[str, float | str]:

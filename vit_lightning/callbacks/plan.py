@@ -1,15 +1,18 @@
 """What a run will do, printed before its first step."""
 
 import math
+import os
 from collections.abc import Sized
 from pathlib import Path
 
+import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from vit_lightning.callbacks.plan_data import data_facts
 from vit_lightning.compute.cost import macs
 from vit_lightning.compute.peaks import device_name
 from vit_lightning.contracts import ImageData, RecipeTrained
+from vit_lightning.data.workers import cores
 from vit_lightning.models.variants import described
 from vit_lightning.terminal import counted, near
 from vit_lightning.training.freezing import is_partial
@@ -31,13 +34,24 @@ class RunPlan(Callback):
         lines = plan_lines(trainer, pl_module, self.folder)
         log_every_epoch(trainer)
         if trainer.is_global_zero:
-            print("\n".join(lines), flush=True)
+            print("\n".join(lines + shared_cores(trainer)), flush=True)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.global_step and trainer.is_global_zero:
             file = f"{near(trainer.ckpt_path)} " if trainer.ckpt_path else ""
             where = f"at step {trainer.global_step}, in epoch {trainer.current_epoch + 1}"
             print(f"resume   {file}{where}", flush=True)
+
+
+def shared_cores(trainer: Trainer) -> list[str]:
+    """Say how many threads a run on CPU computes with, and where other processes take the cores of these."""
+    if trainer.strategy.root_device.type != "cpu":
+        return []
+    threads, load = torch.get_num_threads(), os.getloadavg()[0]
+    line = f"threads  {threads} on {counted(cores(), 'core')}"
+    if threads > 1 and load + threads > cores() + 1:  # one of the load is this process
+        line += f"; the load is {load:.0f}, and threads that wait for a core slow every step: set OMP_NUM_THREADS=1"
+    return [line]
 
 
 def log_every_epoch(trainer: Trainer) -> None:
@@ -109,7 +123,11 @@ def _data_lines(trainer: Trainer) -> list[str]:
 def _steps_line(trainer: Trainer, model: LightningModule) -> str:
     schedule = model.schedule if isinstance(model, RecipeTrained) else None
     decay = f", warm-up {schedule.warmup_steps}, then {schedule.decay}" if schedule else ""
-    epochs = counted(trainer.max_epochs, "epoch") if trainer.max_epochs and trainer.max_epochs > 0 else "epochs"
     batches, steps = trainer.num_training_batches, trainer.estimated_stepping_batches
+    epochs = "epochs"
+    if trainer.max_epochs and trainer.max_epochs > 0:
+        most = math.ceil(batches / trainer.accumulate_grad_batches) if batches < math.inf else math.inf
+        begun = math.ceil(steps / most) if steps < math.inf and most < math.inf else trainer.max_epochs
+        epochs = counted(min(trainer.max_epochs, begun), "epoch")  # max_steps may end the run before
     length = f", {counted(int(steps), 'optimiser step')}" if steps < math.inf else " until the run is ended"
     return f"steps    {epochs} of {counted(batches, 'batch') if batches < math.inf else 'batches'}{length}{decay}"

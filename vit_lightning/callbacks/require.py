@@ -1,14 +1,20 @@
-"""A least value of a metric, without which a fit fails."""
+"""A least value of a metric, without which a run fails."""
+
+from collections.abc import Mapping
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from vit_lightning.errors import InputError
+from vit_lightning.errors import InputError, did_you_mean
+from vit_lightning.evaluation.scores import score_of
+
+SPLITS = {"fit": "val", "validate": "val", "test": "test"}
+"""The split that a verb scores."""
 
 
 class Require(Callback):
     """Fail a fit whose final metric falls short, so that a smoke run proves that something was learnt.
 
-    A fast_dev_run, which learns nothing, passes.
+    Fails a validation or a test likewise, of whose split the metric is. A fast_dev_run, which learns nothing, passes.
 
     Args:
         metric: Name of a logged metric, such as val/top1.
@@ -24,10 +30,54 @@ class Require(Callback):
         self._trains = True
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._check(trainer, "" if self._trains else ", since nothing was left to train")
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.state.fn == "validate" and self.metric.startswith("val/"):
+            self._check(trainer)
+
+    def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if self.metric.startswith("test/"):
+            self._check(trainer)
+
+    def _check(self, trainer: Trainer, because: str = "") -> None:
         if trainer.fast_dev_run:  # type: ignore[attr-defined]  # set by Lightning from outside
             return
         value = trainer.callback_metrics.get(self.metric)
         if value is None or not float(value) >= self.at_least:
-            untrained = "" if self._trains else ", since nothing was left to train"
-            got = f"was not logged{untrained}" if value is None else f"ended at {float(value):.4f}"
-            raise InputError(f"{self.metric} {got}, at least {self.at_least} is required")
+            near = did_you_mean(_last(self.metric), map(_last, trainer.callback_metrics)) if value is None else ""
+            got = f"was not logged{because}" if value is None else f"ended at {float(value):.4f}"
+            raise InputError(f"{self.metric} {got}, at least {self.at_least} is required{near}")
+
+
+def required(verb: str, at_least: Mapping[str, float] | None, is_typed: bool = True) -> list[Callback]:
+    """Return what fails a verb one of whose scores is below its bound.
+
+    Args:
+        verb: Name of the verb.
+        at_least: Bounds by score, such as top1 or test/top1.
+        is_typed: Whether the bounds are those of a flag. Those of a file, which serves all verbs, are left to the verbs
+            that have such a score.
+
+    Raises:
+        InputError: the verb has no scores, or one of these is none of its split or better where it is less.
+    """
+    if at_least and verb not in SPLITS:
+        if not is_typed:
+            return []
+        raise InputError(f"--at_least is for {', '.join(SPLITS)}, which score; drop it for {verb}")
+    found: list[Callback] = []
+    for name, bound in (at_least or {}).items():
+        split, last = SPLITS[verb], _last(name)
+        if name.startswith(("val/", "test/")) and not name.startswith(f"{split}/"):
+            if not is_typed:
+                continue
+            raise InputError(f"--at_least {name}: {verb} scores {split}; give {last}, or {split}/{last}")
+        if (score := score_of(name)) and score.better == "min":
+            raise InputError(f"--at_least {name}: less is better of it, so no least value bounds it; choose top1, say")
+        found.append(Require(name if name.startswith(f"{split}/") else f"{split}/{name}", bound))
+    return found
+
+
+def _last(name: str) -> str:
+    return name.rpartition("/")[2]

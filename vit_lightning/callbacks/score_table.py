@@ -17,6 +17,7 @@ from vit_lightning.callbacks.score_file import members_of
 from vit_lightning.classifier import Classifier
 from vit_lightning.evaluation.scores import SCORES, of_set, score_of
 from vit_lightning.terminal import console, duration, near, number, report
+from vit_lightning.terminal import counted as quantity
 from vit_lightning.training.recipe import RecipeModel
 
 SPLITS = {"validate": ("val", "validation"), "test": ("test", "test")}
@@ -108,7 +109,8 @@ class ScoreTable(Callback):
         ]
         if files:
             report(f"tables   {', '.join([str(near(files[0])), *(path.name for path in files[1:])])}")
-        report(f"time     {duration(seconds)}, {speed(images / max(seconds, 1e-9))}")
+        rate = speed(images / max(seconds, 1e-9))
+        report(f"time     {duration(seconds)}, {rate} on {quantity(trainer.world_size, 'device')}")
 
 
 def score_table(

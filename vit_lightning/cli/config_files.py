@@ -1,5 +1,6 @@
 """YAML files given on the command line, and what they may hold."""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -7,12 +8,15 @@ from typing import Any
 from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.errors import InputError, did_you_mean
 from vit_lightning.files import check_regular, looked_for_in
+from vit_lightning.runs import folders
 from vit_lightning.yaml_files import kind, read_mapping
 
 DATA_FACTS = ("num_classes", "image_size", "channels", "window", "mean", "std")
 """What the model takes from the data."""
 PARTS = ("model", "data", "trainer", "checkpoint", "last", "early_stopping")
 """What a config is made of."""
+OF_ONE_RUN = ("name", "ckpt_path")
+"""Settings of a run's own config that say where it began, and not where another one is to."""
 
 
 def config_files(line: CommandLine) -> dict[Path, dict[str, Any]]:
@@ -38,6 +42,62 @@ def nested_files(line: CommandLine) -> list[dict[str, Any]]:
         for flag, value in line
         if flag.removeprefix("--") in PARTS and value and value.endswith((".yaml", ".yml")) and Path(value).is_file()
     ]
+
+
+def stated(line: CommandLine, configs: dict[Path, dict[str, Any]], key: str) -> str | None:
+    """Return the value that the last flag or file has for a setting; None: none has one.
+
+    A run's own config says neither a name nor a checkpoint: its folder has the first, and to begin with its settings
+    is not to go on with it.
+
+    Args:
+        line: The command line.
+        configs: What `config_files` returns.
+        key: Name of the setting, such as trainer.default_root_dir.
+    """
+    found = None
+    part, _, name = key.rpartition(".")
+    for flag, word in line:
+        value: Any = word if flag == f"--{key}" else None
+        if flag in ("-c", "--config") and word and not (key in OF_ONE_RUN and is_of_a_run(Path(word))):
+            content = configs[Path(word)]
+            holder = content.get(part) if part else content
+            value = holder.get(name) if isinstance(holder, dict) else None
+        found = found if value is None else str(value)
+    return found
+
+
+def place_of(line: CommandLine, configs: dict[Path, dict[str, Any]], text: str) -> str:
+    """Return file and line of the flag that a sentence is about, to begin it with; nothing for one that was typed."""
+    found = re.search(r"--([\w.]+)", text)
+    if found is None or line.has(found[0]):
+        return ""
+    keys = found[1].rstrip(".").split(".")
+    for path, content in reversed(configs.items()):
+        if _holds(content, keys):
+            written = re.compile(rf"(^|[\s{{,]){re.escape(keys[-1])}['\"]?\s*:")
+            rows = [number for number, row in enumerate(path.read_text().splitlines(), 1) if written.search(row)]
+            return f"-c {path}{f', line {rows[0]}' if len(rows) == 1 else ''}: "
+    return ""
+
+
+def _holds(content: Any, keys: list[str]) -> bool:
+    """Whether nested mappings have a value under these keys, arguments of classes among them."""
+    for key in keys:
+        if not isinstance(content, dict):
+            return False
+        inner = content.get("init_args")
+        content = inner if key not in content and isinstance(inner, dict) else content
+        if key not in content:
+            return False
+        content = content[key]
+    return True
+
+
+def is_of_a_run(path: Path) -> bool:
+    """Whether a file is the config that a run wrote into its folder."""
+    folder = path.resolve().parent
+    return path.name.startswith("config") and folder.name.isdigit() and path.resolve() in folders.configs(folder)
 
 
 def read_config(path: Path, flag: str = "-c") -> dict[str, Any]:

@@ -26,6 +26,7 @@ OUR_SENTENCES = {
     "print_config": ("Print the whole config as YAML and exit", None),
     "seed_everything": ("Seed of every random number, 0 to 4294967295; true: a random seed; false: no seed", "0"),
     "name": ("Experiment that the run belongs to; unset: the name of the first -c file", None),
+    "at_least": ("Least scores, such as '{top1: 0.9}', below which fit, validate or test fails; unset: none", None),
     "ckpt_path": (
         "Checkpoint to resume or to score, in place of --model.weights: a path, or the word last or best",
         None,
@@ -79,7 +80,7 @@ GROUPS = {
     "Run": (
         *("trainer.max_epochs", "trainer.max_steps", "trainer.accelerator", "trainer.devices", "trainer.strategy"),
         *("trainer.precision", "model.compile", "model.cuda_graph", "model.fp8", "model.recompute"),
-        *("trainer.default_root_dir", "trainer.logger"),
+        *("trainer.default_root_dir", "trainer.logger", "at_least"),
     ),
     "Checkpoints": ("ckpt_path", "checkpoint.monitor", "last.every_n_steps", "early_stopping.patience"),
 }
@@ -93,7 +94,7 @@ SCORING = {
 }
 USUAL = {
     "fit": GROUPS,
-    **dict.fromkeys(("validate", "test"), SCORING | {"Scores": ("model.scores", "model.threshold")}),
+    **dict.fromkeys(("validate", "test"), SCORING | {"Scores": ("model.scores", "model.threshold", "at_least")}),
     "predict": SCORING | {"Net": ("model.weights",)},
     "probe": {
         **SCORING,

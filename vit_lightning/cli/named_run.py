@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vit_lightning.cli.arguments import CommandLine
-from vit_lightning.cli.config_files import data_named, read_config
+from vit_lightning.cli.config_files import data_named, is_of_a_run, read_config, stated
 from vit_lightning.commands import LIGHTNING_VERBS
 from vit_lightning.errors import InputError
 from vit_lightning.runs import folders
@@ -149,7 +149,7 @@ def config_of(folder: Path | None, verb: str) -> dict[str, Any]:
     if not configs:
         return {}
     config = read_config(configs[-1], "the run's")
-    for name in ("ckpt_path", *(["weights_only"] if verb not in LIGHTNING_VERBS else [])):
+    for name in ("ckpt_path", "at_least", *(["weights_only"] if verb not in LIGHTNING_VERBS else [])):
         config.pop(name, None)
     if verb in SCORING:
         trainer = config.get("trainer") or {}
@@ -178,16 +178,23 @@ def leave_to(line: CommandLine, config: dict[str, Any], chosen: Iterable[str]) -
         line.move_behind_class("--data")
 
 
-def experiment_name(line: CommandLine, configs: Iterable[Path], run: NamedRun | None) -> str:
-    """Return the experiment that a run belongs to: --name, that of the run named, or that of its first file.
+def take_checkpoint(line: CommandLine, configs: dict[Path, dict[str, Any]]) -> None:
+    """Type the checkpoint that a file names as if its flag did."""
+    path = stated(line, configs, "ckpt_path")
+    if path and path != line.value("--ckpt_path"):
+        line.set("--ckpt_path", path)
+
+
+def experiment_name(line: CommandLine, configs: dict[Path, dict[str, Any]], run: NamedRun | None) -> str:
+    """Return the experiment that a run belongs to: its `name`, that of the run named, or that of its first file.
 
     Raises:
         InputError: the name is none for a folder.
     """
-    name = line.value("--name")
+    name = stated(line, configs, "name")
     if name is not None and (not name.strip() or name.startswith((".", "-")) or set(name) & set("/\\\0\n")):
         raise InputError(f"--name {name!r}: an experiment is a folder; give a name without slashes, such as digits")
-    if name is None and run is not None and run.folder is not None:
+    if line.value("--name") is None and run is not None and run.folder is not None:
         return run.folder.parent.name
     return name or next((_owner(path) for path in configs if path.parent.name != "hardware"), "default")
 
@@ -205,6 +212,4 @@ def check_name(line: CommandLine, checkpoint: Path) -> None:
 
 def _owner(config: Path) -> str:
     """The experiment of a file: its own name, or of a config in a run folder, that of the run."""
-    folder = config.resolve().parent
-    is_runs = config.name.startswith("config") and folder.name.isdigit() and config.resolve() in folders.configs(folder)
-    return folder.parent.name if is_runs else config.stem
+    return config.resolve().parent.parent.name if is_of_a_run(config) else config.stem

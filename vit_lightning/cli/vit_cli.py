@@ -16,6 +16,7 @@ from lightning.pytorch.plugins.io import TorchCheckpointIO
 from vit_lightning.callbacks.defaults import Setting, default_callbacks
 from vit_lightning.callbacks.early_stopping import EarlyStopping
 from vit_lightning.callbacks.monitors import MONITORING, resolve
+from vit_lightning.callbacks.require import Require, required
 from vit_lightning.classifier import Classifier
 from vit_lightning.cli import launched
 from vit_lightning.cli.arguments import CommandLine
@@ -27,7 +28,9 @@ from vit_lightning.cli.config_files import (
     config_files,
     models_named,
     nested_files,
+    place_of,
     refuse_data_facts,
+    stated,
 )
 from vit_lightning.cli.exceptions import trainer_error
 from vit_lightning.cli.garbage_collection import resume_after_building
@@ -41,6 +44,7 @@ from vit_lightning.cli.named_run import (
     lends_data,
     named_run,
     settings_of,
+    take_checkpoint,
     take_files,
     take_members,
 )
@@ -136,6 +140,7 @@ class ViTCLI(LightningCLI):
         parser.add_lightning_class_args(LastCheckpoint, "last")
         parser.add_lightning_class_args(EarlyStopping, "early_stopping")
         parser.add_argument("--name", type=str | None, default=None, help=OUR_SENTENCES["name"][0])
+        parser.add_argument("--at_least", type=dict[str, float] | None, default=None, help=OUR_SENTENCES["at_least"][0])
         for name in DATA_FACTS:
             parser.link_arguments(f"data.{name}", f"model.init_args.{name}", apply_on="instantiate")
 
@@ -148,13 +153,14 @@ class ViTCLI(LightningCLI):
         self.members = take_members(line)
         if self.members and verb == "average":
             line.set("--members", json.dumps(self.members, ensure_ascii=False))
+        configs = self.configs = config_files(line)
+        take_checkpoint(line, configs)
         has_weights = take_weights(line)
         run = None if has_weights else named_run(line)
         self.run_is_named = run is not None
         self.lender = run.folder if run and lends_data(line, run) else None
         if run is not None or has_weights:
             take_files(line)
-        configs = config_files(line)
         contents = [*configs.values(), *nested_files(line)]
         load_plugins(" ".join(line.words()) + "\n".join(map(str, contents)))
         for flag in ("--data", "--model"):
@@ -166,7 +172,7 @@ class ViTCLI(LightningCLI):
         if file := next((path for path, content in configs.items() if verb in content), None):
             raise InputError(f"-c {file} has the key {verb!r}; write model, data and trainer without it")
         self.experiment = experiment_name(line, configs, run)
-        self.root = Path(line.value("--trainer.default_root_dir") or "runs")
+        self.root = Path(stated(line, configs, "trainer.default_root_dir") or "runs")
         self.trained: dict[str, Any] = {}
         typed = str(run.checkpoint) if run and not self.lender else line.value("--ckpt_path")
         checkpoint = find_checkpoint(verb, typed, self.root, self.experiment)
@@ -186,6 +192,8 @@ class ViTCLI(LightningCLI):
         if not chooses_data(line, [*configs.values(), own]):
             # No parser default: the values of its arguments would leak into those of the class chosen instead.
             line.set_first("--data", DEFAULT_DATA)
+        if not checkpoint and any(content.get("ckpt_path") for content in configs.values()):
+            line.set("--ckpt_path", "null")  # a run's own config names the one that it went on from
         if own:
             line.set_first("--config", json.dumps(own, ensure_ascii=False))
         try:
@@ -218,7 +226,7 @@ class ViTCLI(LightningCLI):
         flags += data_flags(self.line.value("--data"))
         text = shorten(message, flags, datamodule_names(), MODELS)
         theirs = self.trained and of_another_model(text, self.trained["model"], self.line.value("--ckpt_path"))
-        return theirs or text
+        return theirs or place_of(self.line, self.configs, text) + text
 
     def _parse_ckpt_path(self) -> None:
         """Lightning lets a checkpoint override flags here; `parse_arguments` has made it the default instead."""
@@ -293,7 +301,11 @@ class ViTCLI(LightningCLI):
             saved = self._get(self.config_init, key)
             saved.dirpath = saved.dirpath or (str(self.folder / folders.CHECKPOINTS) if self.folder else None)
         given = _as_list(config.get("callbacks"))
-        callbacks = [*given, *default_callbacks(self._setting(config, given, bool(kwargs.get("logger"))))]
+        bounds = required(self.subcommand, self._get(self.config, "at_least"), self.line.has("--at_least"))
+        bounds += [callback for callback in given if isinstance(callback, Require)]
+        given = [callback for callback in given if callback not in bounds]
+        # What a bound ends has printed and written its scores before.
+        callbacks = [*given, *default_callbacks(self._setting(config, given, bool(kwargs.get("logger")))), *bounds]
         try:
             trainer = super().instantiate_trainer(callbacks=callbacks, **kwargs)
         except (ValueError, TypeError, ImportError) as error:

@@ -141,10 +141,9 @@ def _eight_bit_tensor(image: Tensor, name: str, shape: Sequence[int], asked: str
     if image.dtype == torch.uint8:
         return image
     if not ((image >= 0) & (image <= 1)).all():
-        raise InputError(
-            f"{name}: float images must lie in [0, 1], and this one has values from {image.min():g} to "
-            f"{image.max():g}; the model normalises, so leave that out of the set"
-        )
+        bounds = f"from {image.min():g} to {image.max():g}; the model normalises, so leave that out of the set"
+        values = "that are NaN; leave it out, or give it numbers" if image.isnan().any() else bounds
+        raise InputError(f"{name}: float images must lie in [0, 1], and this one has values {values}")
     return (image * 255).round().to(torch.uint8)
 
 

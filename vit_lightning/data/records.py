@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Literal
 
 import numpy as np
@@ -218,10 +219,9 @@ class Records(Dataset[tuple[Tensor, Tensor]]):
 
     def _open(self, image: Any, index: int) -> Any:
         """Return the pixels of an image, or raise BrokenImage."""
-        try:
+        with suppress(InputError):
             return self.load(image, "")
-        except InputError:  # only now does a name matter, which some sets read from where the image lies
-            return self.load(image, self.name(index))
+        return self.load(image, self.name(index))  # only now does it matter; some sets read it where the image lies
 
     def _vary(self, pixels: Any, draw: Draw) -> Any:
         """Apply the transform with the random numbers of the draw."""

@@ -74,10 +74,22 @@ def row_of(variant: str) -> dict[str, Any]:
         return row | {"heads": 0, "mlp": 0, "patch": 1}
     if variant.startswith(TIMM):
         return dict.fromkeys(("patch", "width", "depth", "heads", "mlp"), 1) | {"pool": "gap", "position": "none"}
+    near = _nearest(variant)
+    hint = f"did you mean {near}?" if near else "choose for example Ti/16, B/16, R50+B/16 or R50x1."
+    raise InputError(f"There is no net variant {variant!r}: {hint}")
+
+
+def _nearest(variant: str) -> str | None:
+    """Returns the variant that is meant: one that differs in its separator or in large letters alone, or is alike."""
+    if match := re.fullmatch(r"([A-Za-z]+)[\W_]*([1-9]\d*)", variant):
+        sizes = [size for size in SIZES if size == match[1]] or [
+            size for size in SIZES if size.lower() == match[1].lower()
+        ]
+        if sizes:
+            return f"{sizes[0]}/{match[2]}"
     names = {name.lower(): name for name in VARIANTS}
     close = difflib.get_close_matches(variant.lower(), names, n=1, cutoff=0.5)
-    hint = f"did you mean {names[close[0]]}?" if close else "choose for example Ti/16, B/16, R50+B/16 or R50x1."
-    raise InputError(f"There is no net variant {variant!r}: {hint}")
+    return names[close[0]] if close else None
 
 
 def described(variant: str, fields: Mapping[str, Any]) -> str:

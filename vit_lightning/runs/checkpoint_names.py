@@ -21,6 +21,11 @@ def is_sharded(path: Path) -> bool:
     return (path / ".metadata").is_file() and (path / FACTS).is_file()
 
 
+def is_complete(path: Path) -> bool:
+    """Whether a checkpoint, a file or the folder of a sharded one, is there and whole."""
+    return is_sharded(path) or is_whole(path)
+
+
 def is_whole(path: Path) -> bool:
     """Whether a checkpoint's file is there and holds what was written, by the sums that torch stores with it."""
     if not path.is_file():  # a FIFO would be waited for

@@ -18,7 +18,7 @@ from torch import Tensor
 from vit_lightning.errors import InputError
 from vit_lightning.files import in_utf8, remove, replace, unwritable
 from vit_lightning.private_api import cluster_environment, skip_sigterm_exchange
-from vit_lightning.runs.checkpoint_names import LAST, NEW, PREVIOUS, is_sharded
+from vit_lightning.runs.checkpoint_names import LAST, NEW, PREVIOUS, is_complete, is_sharded
 from vit_lightning.runs.lock import check_held
 from vit_lightning.runs.signals import Agreement, Stop
 from vit_lightning.runs.slurm import requeue
@@ -47,6 +47,7 @@ class LastCheckpoint(Checkpoint):
         self.dirpath = dirpath
         self.stop = Stop()
         self._saved = 0
+        self._wrote_last = False
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self.dirpath = trainer.strategy.broadcast(self.dirpath)
@@ -57,7 +58,7 @@ class LastCheckpoint(Checkpoint):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._listen(trainer)
         self.agreement = Agreement(trainer.strategy)
-        self._saved = trainer.global_step
+        self._saved, self._wrote_last = trainer.global_step, False
         self._began, self._spent = time.monotonic(), 0.0
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
@@ -137,9 +138,11 @@ class LastCheckpoint(Checkpoint):
         last, new = Path(self.dirpath, LAST), Path(self.dirpath, NEW)
         trainer.save_checkpoint(new, weights_only=False)
         if trainer.is_global_zero:
-            if last.exists():
+            # One that was there before may be damaged, and must not replace the state that the run goes on from.
+            if last.exists() and (self._wrote_last or is_complete(last)):
                 replace(last, Path(self.dirpath, PREVIOUS))
             replace(new, last)
+            self._wrote_last = True
             for logger in trainer.loggers:
                 logger.save()
         self._spent += time.monotonic() - began

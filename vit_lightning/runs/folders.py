@@ -37,7 +37,7 @@ from typing import Any
 
 from vit_lightning.errors import InputError, listing
 from vit_lightning.files import special_kind
-from vit_lightning.runs.checkpoint_names import LAST, NEW, PREVIOUS, is_sharded, is_whole
+from vit_lightning.runs.checkpoint_names import LAST, NEW, PREVIOUS, is_complete, is_sharded
 from vit_lightning.runs.slurm import slurm_job, was_requeued
 
 CHECKPOINTS = "checkpoints"
@@ -127,14 +127,16 @@ def newest_checkpoint(root: Path, experiment: str, name: str, verb: str = "test"
         if path := checkpoint_of(folder, name):
             if without:
                 raise InputError(
-                    f"--ckpt_path {name}: the newest run, {without[0]}, has no whole {name}.ckpt; start anew without "
-                    f"--ckpt_path, or give --ckpt_path {path} to take the run before it"
+                    f"--ckpt_path {name}: the newest run, {without[0]}, has no whole {name}.ckpt"
+                    f"{_damaged(without[0])}{_other(without[0], name)}; start anew without --ckpt_path, or give "
+                    f"--ckpt_path {path} to take the run before it"
                 )
             return path
         without.append(folder)
     if without:
         raise InputError(
-            f"--ckpt_path {name}: {without[0]} has no whole {name}.ckpt, so there is nothing to go on from; "
+            f"--ckpt_path {name}: {without[0]} has no whole {name}.ckpt"
+            f"{_damaged(without[0])}{_other(without[0], name) or ', so there is nothing to go on from'}; "
             "start anew without --ckpt_path"
         )
     others = _newest_runs(root, name)
@@ -153,7 +155,7 @@ def checkpoint_of(folder: Path, name: str) -> Path | None:
     """
     names = (LAST, NEW, PREVIOUS) if name == "last" else (f"{name}.ckpt",)
     for path in (folder / CHECKPOINTS / name for name in names):
-        if is_sharded(path) or is_whole(path):
+        if is_complete(path):
             if path.name in (NEW, PREVIOUS):
                 warnings.warn(f"{path.with_name(LAST)} is missing or damaged: going on from {path}", stacklevel=2)
             return path
@@ -176,15 +178,29 @@ def trained_checkpoint(folder: Path, name: str | None = None) -> Path:
     best = folder / CHECKPOINTS / "best.ckpt"
     if (kind := special_kind(best)) or (best.is_dir() and not is_sharded(best)):
         raise InputError(f"{best} is a {kind or 'folder'}, not a checkpoint; remove it, or give last.ckpt beside it")
-    if name is None and best.exists():
+    if name is None and best.exists() and checkpoint_of(folder, "last"):
         raise InputError(f"{best} is damaged: it does not hold what was written; give last.ckpt beside it in its place")
     if name is None and (path := checkpoint_of(folder, "last")):
         warnings.warn(f"{folder} has no best.ckpt, which only validation makes: {path} is taken", stacklevel=2)
         return path
-    also = (
-        f"; give --ckpt_path last to take {last}" if name == "best" and (last := checkpoint_of(folder, "last")) else ""
-    )
-    raise InputError(f"the run {folder} has no whole {name or 'best.ckpt or last'}.ckpt yet{also}")
+    left = _other(folder, name or "best")
+    anew = f"; begin anew with fit -c {folder / 'config.yaml'}" if configs(folder) and not left else ""
+    missing = f"{name or 'best.ckpt or last'}.ckpt{_damaged(folder) or ' yet'}"
+    raise InputError(f"the run {folder} has no whole {missing}{left or anew}")
+
+
+def _damaged(folder: Path) -> str:
+    """Say which checkpoints of a run are damaged, or nothing."""
+    paths = [folder / CHECKPOINTS / name for name in (LAST, NEW, PREVIOUS, "best.ckpt")]
+    names = [path.name for path in paths if path.exists() and not is_complete(path)]
+    return f": {' and '.join(names)} {'is' if len(names) == 1 else 'are'} damaged" if names else ""
+
+
+def _other(folder: Path, name: str) -> str:
+    """Name the whole checkpoint of a run that stands in for `name` (last or best), or nothing."""
+    other = "best" if name == "last" else "last"
+    found = checkpoint_of(folder, other)
+    return f"; give --ckpt_path {other} to take {found}" if found else ""
 
 
 def checkpoint_behind(source: str) -> str:

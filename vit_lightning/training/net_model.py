@@ -31,7 +31,7 @@ class NetModel(LightningModule, metaclass=Completed):
     The net is there after construction where num_classes and image_size are given, else once a Trainer knows the data.
 
     Args:
-        net: Architecture, as a config or its dict.
+        net: Architecture, as a config, its dict, or the name of a variant.
         channels: Channels of the images; None: those of the net.
     """
 
@@ -48,8 +48,10 @@ class NetModel(LightningModule, metaclass=Completed):
     shifted: ScoredClasses | None = None
     """What scores data that have some of the net's classes alone."""
 
-    def __init__(self, net: NetConfig | dict, channels: int | None) -> None:
+    def __init__(self, net: NetConfig | dict | str, channels: int | None) -> None:
         super().__init__()
+        if isinstance(net, str):
+            net = NetConfig(net)
         self.chosen = with_channels(net if isinstance(net, NetConfig) else NetConfig(**net), channels)
         """The net as it was asked for, with what that leaves open."""
         self.config = resolve(self.chosen)

@@ -48,7 +48,7 @@ class RecipeModel(NetModel):
 
     def __init__(
         self,
-        net: NetConfig | dict,
+        net: NetConfig | dict | str,
         optim: Optim | dict,
         schedule: Schedule | dict,
         averaging: Averaging | dict,

@@ -118,6 +118,11 @@ class OpenedWeights:
         wanted, held = net.state_dict(), mappings_of(weights, own)
         if head == "reset":
             _reset(wanted, held, own, report)
+        elif net.num_classes and not weights.num_classes:
+            raise InputError(
+                f"The weights have no head, the net's is for {net.num_classes} classes: fine-tune from them with fit, "
+                "or begin a new head with --model.weights_head reset (of load_into: head)."
+            )
         elif weights.num_classes != net.num_classes:
             raise InputError(
                 f"The head of the weights is for {weights.num_classes} classes, the net's for {net.num_classes}: "
@@ -318,8 +323,10 @@ def _compare(weights: Weights, net: Net, fields: Iterable[str]) -> None:
     for name in fields:
         theirs, ours = getattr(weights.config, name), getattr(net.config, name)
         if theirs != ours:
+            is_of_variant = ours == getattr(resolve(NetConfig(variant=net.config.variant)), name)
+            out = LEAVE_OUT if is_of_variant else f"leave out --model.net.{name}"
             raise InputError(
-                f"The weights are for net.{name}={theirs}, but the net has {ours}: set it to {theirs}, or {LEAVE_OUT}."
+                f"The weights are for net.{name}={theirs}, but the net has {ours}: set it to {theirs}, or {out}."
             )
 
 
