@@ -194,13 +194,18 @@ class Manifest(DividedData):
         """Refuse a group with images in two splits that the tables give."""
         if self.group_column is None:
             return
-        tables = [split for split, table in self.tables.items() if table is not None]
-        found = {split: list(MappedStrings(self._file(split), "groups")) for split in tables}
+        found = []
+        for split, table in self.tables.items():
+            if table is not None:
+                groups = list(MappedStrings(self._file(split), "groups"))
+                found.append(table_repeats.Grouped(split, self.root / table, range(len(groups)), groups))
         if splits is not None:
-            found = {
-                name: [found["train"][row] for row in np.flatnonzero(splits == split)]
-                for split, name in enumerate(SPLITS)
-            }
+            whole = found[0]
+            parts = [(name, np.flatnonzero(splits == split).tolist()) for split, name in enumerate(SPLITS)]
+            found = [
+                table_repeats.Grouped(name, whole.table, rows, [whole.groups[row] for row in rows])
+                for name, rows in parts
+            ]
         table_repeats.check_groups(found, self.group_column)
 
     def _name_other_tables(self) -> None:

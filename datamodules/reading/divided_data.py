@@ -105,7 +105,9 @@ class DividedData(ImageDataModule):
         files = [str(key) for key in keys_of(images)]
         table = self._table()
         if table is not None:
-            splits, left_out = drawn_split.by_table(table, files, str(self.root), self.split_file is None, names)
+            splits, left_out = drawn_split.by_table(
+                table, files, str(self.root), self.split_file is None, names, groups
+            )
             shares: tuple[float | None, float | None] = (None, None)
             origin = f"from {table}"
             if left_out:

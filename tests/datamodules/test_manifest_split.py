@@ -74,13 +74,34 @@ def test_groups_are_drawn_whole(root):
 def test_groups_in_two_given_splits_are_refused(root):
     rows = [f"{n}.png,{'ab'[n % 2]},{'train' if n < 4 else 'val'},{n // 3}" for n in range(6)]
     write(root / "train.csv", "path,label,fold,patient", rows)
-    said = r"1 values of --data\.group_column patient have train and val images, such as 1; leave all images of one"
-    with pytest.raises(InputError, match=said):
+    said = r"1 values of --data\.group_column patient have train and val images, such as '1' in row {} of \S+train\.csv "
+    said += r"\(train\) and row {} of \S+{}\.csv \(val\); leave all images of one in one split"
+    with pytest.raises(InputError, match=said.format(4, 5, "train")):
         ready(root, split_column="fold", group_column="patient")
     write(root / "train.csv", "path,label,patient", ["0.png,a,0", "1.png,b,1"])
     write(root / "val.csv", "path,label,patient", ["2.png,a,2", "3.png,b,1"])
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=said.format(2, 2, "val")):
         ready(root, val="val.csv", group_column="patient")
+
+
+@pytest.mark.parametrize("is_of_run", [False, True])
+def test_a_table_of_splits_may_not_divide_a_group(root, is_of_run):
+    write(root / "train.csv", "path,label,patient", [f"{n}.png,{'ab'[n % 2]},{n // 2}" for n in range(10)])
+    splits = ["train", "train", "val", "val", "test", "test", "train", "train", "train", "test"]
+    table = root.parent / "split.csv"
+    write(table, "file,split", [f"{n}.png,{split}" for n, split in reversed(list(enumerate(splits)))])
+    said = (
+        r"split\.csv has 8\.png in train in row 2 and 9\.png in test in row 1, which are both of '4' in "
+        r"--data\.group_column; leave all images of one in one split"
+    )
+    data = manifest(root, group_column="patient", split_file=None if is_of_run else table)
+    data.run_folder = root.parent if is_of_run else None
+    data.prepare_data()
+    with pytest.raises(InputError, match=said):
+        data.setup("fit")
+    write(table, "file,split", [f"{n}.png,{split}" for n, split in enumerate(splits) if n != 9])
+    data = ready(root, group_column="patient", split_file=table)
+    assert keys(data) == [["0.png", "1.png", "6.png", "7.png", "8.png"], ["2.png", "3.png"], ["4.png", "5.png"]]
 
 
 def test_several_labels_are_divided_by_the_rarest(root):
