@@ -15,6 +15,7 @@ from vit_lightning.models import Net, NetConfig, TimmNet, resolve
 from vit_lightning.models.finite import check_finite
 from vit_lightning.models.lora import Lora, check_precise
 from vit_lightning.models.timm_net import at_random
+from vit_lightning.terminal import typed
 from vit_lightning.training import imbalance, losses
 from vit_lightning.training.averaging import Averaging
 from vit_lightning.training.freezing import check_tuning, freeze, hold_still
@@ -22,7 +23,7 @@ from vit_lightning.training.imbalance import ImbalanceLoss, StepTotals
 from vit_lightning.training.optim import Optim, Schedule
 from vit_lightning.training.scored_model import ScoredModel
 from vit_lightning.training.scoring import check_choice
-from vit_lightning.training.seen_labels import check_labels, seen_labels
+from vit_lightning.training.seen_labels import check_labels, check_untrained, seen_labels
 from vit_lightning.weights import OpenedWeights, open_weights
 from vit_lightning.weights.class_names import check_equal, check_named, check_order
 from vit_lightning.weights.layouts.facts import names_in
@@ -201,8 +202,7 @@ class Classifier(ScoredModel):
             report.notes.append("the file names no classes: those of its head are taken in the order of the data's")
         self.class_names = self.class_names or self.head_names
         if report.window is not None and self.hparams["window"] is None:
-            low, high = report.window
-            report.notes.append(f"trained with --data.window [{low:g}, {high:g}], and these data have none")
+            report.notes.append(f"trained with --data.window {typed(report.window)}, and these data have none")
         rank_zero_info(str(report))
         for name, theirs in (("mean", report.mean), ("std", report.std)):
             ours = self.hparams[name]
@@ -344,6 +344,7 @@ class Classifier(ScoredModel):
                 "by number"
             )
         self.class_names = self.class_names or named
+        check_untrained(seen, self)
         if self.shifted is None:  # else labels are numbers among other classes, and are matched by name
             check_labels(seen, self)
         imbalance.report_counts(checkpoint.get("class_counts"), self.class_counts)

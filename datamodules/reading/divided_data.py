@@ -104,6 +104,10 @@ class DividedData(ImageDataModule):
             return
         files = [str(key) for key in keys_of(images)]
         table = self._table()
+        if self._is_other(table, files):
+            self.train_set, self.val_set, self.test_set = None, self.val_set or images, self.test_set or images
+            self._say(f"split    none: all {len(images)} images of {self.root} are scored, which are none of the run's")
+            return
         if table is not None:
             splits, left_out = drawn_split.by_table(
                 table, files, str(self.root), self.split_file is None, names, groups
@@ -153,8 +157,8 @@ class DividedData(ImageDataModule):
             return
         verb = None if self.trainer is None else self.trainer.state.fn
         trains = verb == "fit"
-        if verb in ("test", "predict") and self.test_set is not None and not then["test"]:
-            return  # what validated has no part in it
+        if verb in ("test", "predict") and self.test_set is not None and not (then["test"] and now["test"]):
+            return  # what validated has no part in it, and a test set of its own is none of the split
         if self.split_file is not None and not trains and then["digest"] != now["digest"]:
             rank_zero_info(f"--data.split_file {self.split_file} is another split than the checkpoint's")
             return
@@ -172,11 +176,23 @@ class DividedData(ImageDataModule):
         drawn = " ".join(f"--data.{name} {then[name]}" for name in SETTINGS if then[name] is not None)
         raise InputError(
             f"the checkpoint was trained with another split: {what}; give {drawn or 'the same --data.split_file'} and "
-            f"the same files, or the run's {TABLE} as --data.split_file" + "; or begin a new run" * trains
+            f"the same files, or the run's {TABLE} as --data.split_file"
+            + ("; or begin a new run" if trains else "; to score other data whole, give --data.split_file null")
         )
+
+    def _is_other(self, table: Path | None, files: Sequence[str]) -> bool:
+        """Tell whether a net is scored on other data than its run's, of which the run's split says nothing."""
+        verb = None if self.trainer is None else self.trainer.state.fn
+        if verb not in ("validate", "test", "predict"):
+            return False
+        if self.ignores_split or table is None or self.split_file is not None:
+            return self.ignores_split
+        return not drawn_split.read(table).keys() & {*files}
 
     def _table(self) -> Path | None:
         """Return the table to divide by: the one that was named, else the run's own; None: draw."""
+        if self.ignores_split:
+            return None
         if self.split_file is not None:
             if not self.split_file.exists():
                 raise InputError(f"--data.split_file {self.split_file} is missing (no such file)")

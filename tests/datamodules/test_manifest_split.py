@@ -74,8 +74,10 @@ def test_groups_are_drawn_whole(root):
 def test_groups_in_two_given_splits_are_refused(root):
     rows = [f"{n}.png,{'ab'[n % 2]},{'train' if n < 4 else 'val'},{n // 3}" for n in range(6)]
     write(root / "train.csv", "path,label,fold,patient", rows)
-    said = r"1 values of --data\.group_column patient have train and val images, such as '1' in row {} of \S+train\.csv "
-    said += r"\(train\) and row {} of \S+{}\.csv \(val\); leave all images of one in one split"
+    said = (
+        r"1 values of --data\.group_column patient have train and val images, such as '1' in row {} of \S+train\.csv "
+        r"\(train\) and row {} of \S+{}\.csv \(val\); leave all images of one in one split"
+    )
     with pytest.raises(InputError, match=said.format(4, 5, "train")):
         ready(root, split_column="fold", group_column="patient")
     write(root / "train.csv", "path,label,patient", ["0.png,a,0", "1.png,b,1"])

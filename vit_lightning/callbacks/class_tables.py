@@ -3,7 +3,7 @@
 import csv
 import io
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities import rank_zero_warn
 
+from vit_lightning.callbacks.scored_data import stem
 from vit_lightning.classifier import Classifier
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation.confusion import Confusion
@@ -33,11 +34,17 @@ class ClassTables(Callback):
     Args:
         folder: The run folder; None: there is none.
         checkpoint: What is scored.
+        source: What the data are known by, as for ScoreFile.
+        is_own: Whether they are the run's own.
     """
 
-    def __init__(self, folder: Path | None, checkpoint: str | None) -> None:
+    def __init__(
+        self, folder: Path | None, checkpoint: str | None, source: Mapping[str, str] | None = None, is_own: bool = True
+    ) -> None:
         self.folder = folder
         self.checkpoint = checkpoint
+        self.source = dict(source or {})
+        self.is_own = is_own
         self.written: list[Path] = []
         """What was written, which ScoreTable prints."""
 
@@ -62,8 +69,9 @@ class ClassTables(Callback):
             return
         names = [str(name) for name in model.scored_names(split) or range(len(summed.counts.support))]
         try:
+            begins = stem(folder, verb, self.source, self.is_own)
             for name, content in _contents(summed, names, wanted):
-                path = folder / f"{verb}.{name}"
+                path = folder / f"{begins}.{name}"
                 write_atomically(path, content)
                 self.written.append(path)
         except InputError as error:  # the scores are printed all the same

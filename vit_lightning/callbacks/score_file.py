@@ -1,6 +1,7 @@
 """The scores of a checkpoint as a JSON file in its run folder, beside what is printed."""
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities import rank_zero_warn
 
+from vit_lightning.callbacks.scored_data import stem
 from vit_lightning.errors import InputError
 from vit_lightning.files import write_atomically
 from vit_lightning.training.recipe import RecipeModel
@@ -16,14 +18,22 @@ from vit_lightning.training.recipe import RecipeModel
 class ScoreFile(Callback):
     """Write test.json or validate.json: scores, images, checkpoint, data and date. A later call replaces it.
 
+    Data that are not the run's own have test-2.json, test-3.json, ...
+
     Args:
         folder: The run folder.
         checkpoint: What was scored.
+        source: What the data are known by: root, tables and split.
+        is_own: Whether they are the run's own.
     """
 
-    def __init__(self, folder: Path | None, checkpoint: str | None) -> None:
+    def __init__(
+        self, folder: Path | None, checkpoint: str | None, source: Mapping[str, str] | None = None, is_own: bool = True
+    ) -> None:
         self.folder = folder
         self.checkpoint = checkpoint
+        self.source = dict(source or {})
+        self.is_own = is_own
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.state.fn == "validate":
@@ -40,9 +50,12 @@ class ScoreFile(Callback):
         data = type(trainer.datamodule)  # type: ignore[attr-defined]  # set by Lightning from outside
         facts["checkpoint"] = str(self.checkpoint and Path(self.checkpoint).resolve())
         facts["data"] = f"{data.__module__}.{data.__qualname__}"
+        if self.source:
+            facts["source"] = self.source
         facts["date"] = datetime.now(UTC).isoformat(timespec="seconds")
         try:
-            write_atomically(self.folder / f"{verb}.json", json.dumps(facts, indent=2) + "\n")
+            name = stem(self.folder, verb, self.source, self.is_own)
+            write_atomically(self.folder / f"{name}.json", json.dumps(facts, indent=2) + "\n")
         except InputError as error:  # the scores are printed all the same
             rank_zero_warn(str(error))
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.cli.config_files import data_named, read_config
+from vit_lightning.cli.run_data import leave_split, place
 from vit_lightning.commands import LIGHTNING_VERBS
 from vit_lightning.errors import InputError
 from vit_lightning.runs import folders
@@ -119,7 +120,8 @@ def settings_of(
     needs_data = (verb in NAMING and checkpoint) or (verb in SCORING and line.value("--model.weights"))
     if run is None and (chosen or not needs_data):
         return {}
-    config = config_of(folders.folder_of(checkpoint) if checkpoint else None, verb)
+    folder = folders.folder_of(checkpoint) if checkpoint else None
+    config = config_of(folder, verb)
     if run is None:
         config = {"data": config["data"]} if config.get("data") else {}
     if chosen:
@@ -127,6 +129,10 @@ def settings_of(
     elif not config.get("data"):
         where = f"{checkpoint} lies in no run folder that says them" if checkpoint else "weights say none"
         raise InputError(f"{verb} needs data: give --data NAME, or -c FILE; {where}")
+    if data := config.get("data"):
+        place(data, folder, line)
+        if verb in ("validate", "test", "predict"):
+            leave_split(line, data)
     return config
 
 

@@ -37,9 +37,9 @@ class ScoredModel(RecipeModel):
     def find_shifted(self, stage: str, ours: Sequence[str], theirs: Sequence[str]) -> None:
         """Find out whether the data have some of the net's classes alone, by their names; training needs all."""
         self.scored_classes = {}
-        self.shifted = ScoredClasses.of_data(ours, theirs) if stage != "fit" else None
+        self.shifted = ScoredClasses.of_data(ours, theirs, bool(self.class_names)) if stage != "fit" else None
         if self.shifted is not None and stage == "predict":
-            rank_zero_info(f"the data has some of the net's classes, and predictions are among these: {self.shifted}")
+            rank_zero_info(f"predictions are among the classes of the data: {self.shifted}")
 
     def scored_names(self, split: str) -> list[str]:
         """Names of the classes on which a split is scored; empty: nobody says them."""
