@@ -186,6 +186,8 @@ class Manifest(DividedData):
             self._divide(rows, lacking)
         elif lacking[0]:
             self.hold_out(kept["digests"][rows])  # an image that stands in two rows stays in one split
+        if stage == "fit" and self.test_set is None:
+            self._say("split    no test set; --data.test_fraction 0.15 draws one, and --data.test TABLE names one")
 
     def _divide(self, rows: np.ndarray, lacking: tuple[bool, bool]) -> None:
         """Divide the training images, which are these rows of their table."""
@@ -200,7 +202,7 @@ class Manifest(DividedData):
         if self.group_column is not None:
             found = MappedStrings(self._file("train"), "groups")
             groups = [found[int(row)] for row in rows]
-        self.divide(rarest, names, groups, lacking)
+        self.divide(rarest, names, groups, lacking, grouped_by=self.group_column or "")
 
     def _check_apart(self) -> None:
         """Refuse an image that two of the tables have, but for test images without labels, which serve predict."""

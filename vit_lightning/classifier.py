@@ -71,9 +71,9 @@ class Classifier(ScoredModel):
             has not been held against bf16's. The first and last block, attention, scores and export do without. Needs
             compute capability 8.9 or later.
         scores: Scores beside loss, top-1 and top-5, and tables, such as [macro_f1,confusion]; unset means all, and in a
-            fit those that cost nothing. Of one label: mean_class_accuracy, macro_f1, ece (expected calibration error).
-            Of several: map_macro, map_micro, macro_f1, micro_f1, exact_match, mean_auroc. Tables of validate and test:
-            classes, confusion.
+            fit those that cost nothing. Of one label: mean_class_accuracy, macro_f1, ece (expected calibration error),
+            and, if named, mean_auroc. Of several: map_macro, map_micro, macro_f1, micro_f1, exact_match, mean_auroc.
+            Tables of validate and test: classes, confusion.
         threshold: Probability above which an image has a label, for F1 and exact match of images of several labels.
         flip: Score and predict by the mean probabilities of each image and its mirror image (test-time flip).
         num_classes: Classes of the head, from the data.
@@ -302,7 +302,8 @@ class Classifier(ScoredModel):
         data = self.trainer.datamodule  # type: ignore[attr-defined]  # set by Lightning from outside
         names = list(getattr(data, "class_names", ()))  # those of any LightningDataModule
         self.data_names, self.nameless = names_for_head(data) if isinstance(data, ImageDataModule) else (names, "")
-        self.find_shifted(stage, [] if self.nameless else self.data_names, self.class_names or self.head_names)
+        ours, theirs = [] if self.nameless else self.data_names, self.class_names or self.head_names
+        self.find_shifted(stage, ours, theirs, in_any_order=not self.head_names)  # a checkpoint's names are sure
         if self.shifted is not None:
             names = self.data_names = self.class_names or self.head_names
         super().setup(stage)

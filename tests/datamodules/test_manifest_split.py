@@ -7,6 +7,7 @@ from PIL import Image
 
 from datamodules.manifest import Manifest
 from vit_lightning.augment import Augment
+from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 from vit_lightning.testing import check_datamodule
@@ -60,13 +61,17 @@ def test_a_column_of_splits(root):
         ready(root, split_column="fold", val="val.csv")
 
 
-def test_groups_are_drawn_whole(root):
+def test_groups_are_drawn_whole(root, caplog):
+    caplog.set_level("INFO")
     write(root / "train.csv", "path,label,patient", [f"{n}.png,{'ab'[n // 4 % 2]},{n // 4}.0" for n in range(40)])
     data = ready(root, group_column="patient", test_fraction=0.2, val_fraction=0.2)
     patients = [{int(key.removesuffix(".png")) // 4 for key in part} for part in keys(data)]
     assert [len(part) for part in keys(data)] == [24, 8, 8]
     assert sum(map(len, patients)) == 10
+    assert "24 training, 8 validation and 8 test images, drawn by class, 6 + 2 + 2 values of patient, (" in caplog.text
+    assert "split    images of a 12 + 4 + 4, b 12 + 4 + 4" in caplog.text and "no test set" not in caplog.text
     only = ready(root, group_column="patient")
+    assert "split    no test set; --data.test_fraction 0.15 draws one" in caplog.text
     assert (len(only.train_set), len(only.val_set), only.test_set) == (36, 4, None)
     assert len({int(key.removesuffix(".png")) // 4 for key in only.val_set.keys}) == 1
 
@@ -102,7 +107,8 @@ def test_a_table_of_splits_may_not_divide_a_group(root, is_of_run):
     with pytest.raises(InputError, match=said):
         data.setup("fit")
     write(table, "file,split", [f"{n}.png,{split}" for n, split in enumerate(splits) if n != 9])
-    data = ready(root, group_column="patient", split_file=table)
+    data = ready(root, group_column="patient", split_file=table, val_fraction=0.2)
+    assert data.notices[0].startswith("ignored: --data.val_fraction 0.2, since --data.split_file ")
     assert keys(data) == [["0.png", "1.png", "6.png", "7.png", "8.png"], ["2.png", "3.png"], ["4.png", "5.png"]]
 
 
@@ -267,3 +273,13 @@ def test_an_image_in_two_rows_stays_in_one_split(root, test_fraction):
         if images
     ]
     assert sum(map(len, parts)) == len(set.union(*parts)) == 8 and len(data.val_set) == 6
+
+
+def test_a_file_that_is_missing_is_named_once_with_its_row(root):
+    write(root / "train.csv", "path,label", [f"{n}.png,{'ab'[n % 2]}" for n in range(20)])
+    (root / "5.png").unlink()
+    data = ready(root, val_fraction=0.0)
+    with pytest.raises(BrokenImage) as told:
+        data.train_set[5]
+    assert str(told.value).startswith(f"row 6 of its table: No such file as 5.png in {root}")
+    assert str(told.value).count(" 5.png") == 1
