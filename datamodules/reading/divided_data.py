@@ -110,7 +110,7 @@ class DividedData(ImageDataModule):
         table = self._table()
         if self._is_other(table, files):
             self.train_set, self.val_set, self.test_set = None, self.val_set or images, self.test_set or images
-            self._say(f"split    none: all {len(images)} images of {self.root} are scored, which are none of the run's")
+            self._say(f"split    none: all {len(images)} images of {self.root} are scored")
             return
         if table is not None:
             splits, left_out = drawn_split.by_table(

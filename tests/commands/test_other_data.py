@@ -123,3 +123,24 @@ def test_a_run_reads_its_own_copy_of_a_split(app, run, tmp_path):
     Path("split.csv").unlink()
     done = app("test", "runs/again/0")
     assert done.code == 0 and scores(Path("runs/again/0/test.json"))["images"] == 6, done.err
+
+
+def test_doctor_names_a_patient_in_two_splits(app, tmp_path):
+    rows = draw(tmp_path / "site1", 0)
+    write(tmp_path / "site1/train.csv", rows, [*COLOURS])
+    splits = [f"{path},{'test' if path == 'nodule1.png' else 'train'}" for path, _, _ in rows]
+    Path("split.csv").write_text("\n".join(["file,split", *splits]) + "\n")
+    told = (
+        "--data.label_column",
+        "[fibrosis,nodule,normal]",
+        "--data.group_column",
+        "patient",
+        "--data.cache",
+        "cache",
+    )
+    data = ("--data", "Manifest", "--data.root", "site1", "--data.split_file", "split.csv", *told, *SHAPE)
+    for verb in ("doctor", "fit"):
+        done = app(verb, *NET, *data)
+        said = "nodule1.png in test in row 5, which are both of '0' in --data.group_column"
+        assert done.code == 1 and said in " ".join((done.out + done.err).split()), done
+    assert not list(Path("runs").glob("*/*"))

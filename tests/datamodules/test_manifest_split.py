@@ -283,3 +283,23 @@ def test_a_file_that_is_missing_is_named_once_with_its_row(root):
         data.train_set[5]
     assert str(told.value).startswith(f"row 6 of its table: No such file as 5.png in {root}")
     assert str(told.value).count(" 5.png") == 1
+
+
+def test_other_data_need_no_training_table(root):
+    """Their classes are those of the test table, which a trained net looks up by name; hidden labels are none."""
+    write(root / "labels.csv", "path,label", ["0.png,dog", "1.png,cat", "2.png,-1", "3.png,cat"])
+    for options in ({}, {"train": None}):  # there is no train.csv
+        data = ready(root, "test", test="labels.csv", **options)
+        assert data.class_names == ["cat", "dog"] and data.test_set.labels.tolist() == [1, 0, IGNORE, 0]
+        assert data.train_set is None and data.val_set is None
+        with pytest.raises(InputError, match=r"a fit needs training images; give --data\.train"):
+            data.setup("fit")
+    write(root / "bare.csv", "path", ["0.png", "1.png"])
+    bare = ready(root, "predict", train=None, test="bare.csv")
+    assert bare.num_classes is None and len(bare.test_set) == 2
+    for options, said in (
+        ({}, "leaves no table"),
+        ({"test": "labels.csv", "split_column": "fold"}, "give --data.train"),
+    ):
+        with pytest.raises(InputError, match=said):
+            manifest(root, train=None, **options)

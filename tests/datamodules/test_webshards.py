@@ -338,3 +338,14 @@ def test_a_tar_that_trains_and_is_scored(tmp_path, link):
     data.cache = tmp_path / "cache"
     data.setup("fit")
     assert len(data.val_set) == 5
+
+
+def test_other_data_need_no_training_tars(files, tmp_path):
+    options = {"image_size": 8, "num_workers": 0, "cache": tmp_path / "cache", "augment": Augment(crop="none")}
+    data = WebShards(root=str(files[0]), train=None, test="val.tar", **options)
+    data.setup("test")
+    assert data.class_names == ["0", "1", "2"] and len(data.test_set) == 6 and data.train_set is None
+    with pytest.raises(InputError, match=r"--data\.train null leaves no training images, which a fit needs"):
+        data.setup("fit")
+    with pytest.raises(InputError, match=r"--data\.train null leaves no tars; give --data\.test"):
+        WebShards(root=str(files[0]), train=None, **options)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from lightning.pytorch.utilities import rank_zero_info
+
 from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.cli.config_files import data_named
 from vit_lightning.cli.plugins import takes
@@ -78,6 +80,8 @@ def leave_split(line: CommandLine, data: dict[str, Any]) -> None:
     root = line.value("--data.root") or told.get("root")
     if "train" not in told or all(_path(root, typed[name]) == _path(told["root"], told[name]) for name in typed):
         return
+    if (group := told.get("group_column")) and _path("", root) == _path("", told.get("root")):
+        rank_zero_info(f"the run's --data.group_column {group} is not looked at; see that none of it was trained on")
     for name in SPLIT:
         told.pop(name, None)
     told["train"] = None
