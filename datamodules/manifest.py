@@ -9,7 +9,13 @@ from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import array_cache, table_links, table_repeats
 from datamodules.reading.array_cache import MappedStrings
-from datamodules.reading.class_map import WrongLabelsError, check_meaning, classes_in_text, read_class_map
+from datamodules.reading.class_map import (
+    WrongLabelsError,
+    check_meaning,
+    classes_in_text,
+    is_hidden,
+    read_class_map,
+)
 from datamodules.reading.divided_data import DividedData
 from datamodules.reading.drawn_split import TEST, TRAIN, VAL
 from datamodules.reading.image_index import IndexedImages
@@ -28,6 +34,7 @@ from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 
 VERSION = "manifest 9"
+TRAIN_TABLE = Path("train.csv")
 
 
 class Manifest(DividedData):
@@ -52,7 +59,7 @@ class Manifest(DividedData):
     Args:
         root: folder that the tables' names and the paths in them start from; paths may also start from their table's
             folder. A path that leads to two different files is an error.
-        train: table of the training images.
+        train: table of the training images; null: none, to score or predict other data by the net's classes.
         val: table of the validation images; unset: part of the training images is held out.
         test: table of the test images; without a column of labels they serve predict alone.
         path_column: column with the paths, or several whose texts are joined, as [folder, file]; unset: path, else the
@@ -76,7 +83,7 @@ class Manifest(DividedData):
     def __init__(
         self,
         root: Path,
-        train: Path = Path("train.csv"),
+        train: Path | None = TRAIN_TABLE,
         val: Path | None = None,
         test: Path | None = None,
         path_column: str | list[str] | None = None,
@@ -94,6 +101,9 @@ class Manifest(DividedData):
     ) -> None:
         super().__init__(root=root, **kwargs)
         self.tables = {"train": train, "val": val, "test": test}
+        self.lacks_train = train is None or (train == TRAIN_TABLE and bool(val or test) and not self._is_there(train))
+        if self.lacks_train:
+            self.tables["train"] = None
         self.columns = path_column, label_column
         self.split_column = split_column
         self.group_column = group_column
@@ -104,17 +114,26 @@ class Manifest(DividedData):
         self.separator = separator
         self.class_map = class_map
         self.cache = cache
+        if self.lacks_train and not (val or test):
+            raise InputError("--data.train null leaves no table; give --data.test")
+        if self.lacks_train and split_column is not None:
+            raise InputError(f"--data.split_column {split_column} divides the training table; give --data.train")
         if split_column is not None and (val or test):
             raise InputError(f"--data.split_column {split_column} divides the table; drop --data.val and --data.test")
 
+    def _is_there(self, table: Path) -> bool:
+        return (Path(self.root or "") / table).exists()
+
     @property
-    def num_classes(self) -> int:
-        return len(self.class_names)
+    def num_classes(self) -> int | None:
+        return len(self.class_names) or None
 
     @cached_property
     def class_names(self) -> list[str]:
         if self.class_map is not None:
             return read_class_map(self.class_map)
+        if self.lacks_train:
+            return self._scored_names()
         table = self._labels("train")
         try:
             names = classes_in_text(table.training(), self.multi_label, self.separator, table.most_labels)
@@ -125,12 +144,26 @@ class Manifest(DividedData):
             self.notice(said)
         return names
 
+    def _scored_names(self) -> list[str]:
+        """The classes of the tables that are scored, which the model looks up among its own."""
+        tables = [self._labels(split) for split, table in self.tables.items() if table is not None]
+        told = {name for table in tables for name in table.names if not is_hidden(name)}
+        try:
+            return classes_in_text(told, self.multi_label, self.separator, max(table.most_labels for table in tables))
+        except WrongLabelsError as error:
+            wrong = next(table for table in tables if {*error.labels} & {*table.names})
+            raise wrong.wrong(error.labels, error.why) from error
+
     def prepare_data(self) -> None:
         for split, table in self.tables.items():
             if table is not None:
                 self._file(split)
 
     def setup(self, stage: str) -> None:
+        if self.lacks_train and stage == "fit":
+            raise InputError(
+                f"{self.root / TRAIN_TABLE} is missing, and a fit needs training images; give --data.train"
+            )
         self._name_other_tables()
         if self._divides != self.split_column:
             self._say(f"{self.tables['train']} has the column {self._divides}, which is taken for --data.split_column")
@@ -139,6 +172,8 @@ class Manifest(DividedData):
         self.val_set = self._read("val")
         self.test_set = self._read("test", needs_labels=stage == "test")
         self._check_apart()
+        if self.lacks_train:
+            return
         kept = array_cache.load(self._file("train"))
         rows = np.arange(len(self.train_set))
         if self._divides is not None:
@@ -155,6 +190,8 @@ class Manifest(DividedData):
             self._divide(rows, lacking)
         elif lacking[0]:
             self.hold_out(kept["digests"][rows])  # an image that stands in two rows stays in one split
+        if stage == "fit" and self.test_set is None:
+            self._say("split    no test set; --data.test_fraction 0.15 draws one, and --data.test TABLE names one")
 
     def _divide(self, rows: np.ndarray, lacking: tuple[bool, bool]) -> None:
         """Divide the training images, which are these rows of their table."""
@@ -169,7 +206,7 @@ class Manifest(DividedData):
         if self.group_column is not None:
             found = MappedStrings(self._file("train"), "groups")
             groups = [found[int(row)] for row in rows]
-        self.divide(rarest, names, groups, lacking)
+        self.divide(rarest, names, groups, lacking, grouped_by=self.group_column or "")
 
     def _check_apart(self) -> None:
         """Refuse an image that two of the tables have, but for test images without labels, which serve predict."""
@@ -201,17 +238,24 @@ class Manifest(DividedData):
         """Refuse a group with images in two splits that the tables give."""
         if self.group_column is None:
             return
-        tables = [split for split, table in self.tables.items() if table is not None]
-        found = {split: list(MappedStrings(self._file(split), "groups")) for split in tables}
+        found = []
+        for split, table in self.tables.items():
+            if table is not None:
+                groups = list(MappedStrings(self._file(split), "groups"))
+                found.append(table_repeats.Grouped(split, self.root / table, range(len(groups)), groups))
         if splits is not None:
-            found = {
-                name: [found["train"][row] for row in np.flatnonzero(splits == split)]
-                for split, name in enumerate(SPLITS)
-            }
+            whole = found[0]
+            parts = [(name, np.flatnonzero(splits == split).tolist()) for split, name in enumerate(SPLITS)]
+            found = [
+                table_repeats.Grouped(name, whole.table, rows, [whole.groups[row] for row in rows])
+                for name, rows in parts
+            ]
         table_repeats.check_groups(found, self.group_column)
 
     def _name_other_tables(self) -> None:
         """Say which tables lie beside that of the training images and are not asked for."""
+        if self.lacks_train:
+            return
         train = self.root / self.tables["train"]
         ending = train.name.partition(".")[2]
         for split in ("val", "test"):
@@ -324,7 +368,7 @@ class Manifest(DividedData):
 
     def _numbers(self, split: str) -> np.ndarray:
         """Return the class of each name in a table."""
-        train = self._labels("train")
+        train = self._labels(split if self.lacks_train else "train")
         source = f"{self.class_map or train.table} lacks"
         if self._divides is not None and self.class_map is None:
             source = f"the training images of {train.table} lack"

@@ -88,23 +88,33 @@ class Parquet(ImageDataModule):
     def class_names(self) -> list[str]:
         if self.class_map is not None:
             return read_class_map(self.class_map)
-        files = self._files.get("train")
+        files = self._files.get(self._naming)
         if not files:
-            check_data_root(self.root)
-            raise InputError(f"{self.root} holds no train*.parquet: expected {LAYOUT}; give --data.root")
-        self._check_columns("train")
+            raise self._no_training()
+        self._check_columns(self._naming)
         listed = [listed_classes(file, self._label) for file in files]
         unlisted = [file for file, names in zip(files, listed, strict=True) if not names]
         labels = [read_labels(file, self._label, self.multi_label) for file in unlisted]
         return class_list(labels, filter(None, listed), files[0].parent, self.multi_label)
 
+    @property
+    def _naming(self) -> str:
+        """The split whose labels are the classes; of data that are only scored, the first that is there."""
+        return "train" if "train" in self._files else next(iter(self._files), "train")
+
+    def _no_training(self) -> InputError:
+        check_data_root(self.root)
+        return InputError(f"{self.root} holds no train*.parquet: expected {LAYOUT}; give --data.root")
+
     @cached_property
     def _training(self) -> list[str]:
         """The different labels of the training files; none where one of them lists its classes."""
-        files = self._labels("train")
+        files = self._labels(self._naming)
         return [] if any(file.listed for file in files) else sorted({name for file in files for name in file.names})
 
     def setup(self, stage: str) -> None:
+        if stage == "fit" and "train" not in self._files:
+            raise self._no_training()
         self.train_set = self._read("train")
         self.val_set = self._read("val")
         self.test_set = self._read("test", needs_labels=stage == "test")

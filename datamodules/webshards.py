@@ -63,7 +63,8 @@ class WebShards(ImageDataModule):
     Args:
         root: folder or address that the names of tars start from.
         train: training tars, as names with {000..146}, {a,b}, *, ? or [0-9]; several patterns are joined by ::. Over
-            HTTP, only * and braces are patterns, and * needs a server that lists its files.
+            HTTP, only * and braces are patterns, and * needs a server that lists its files. null: none, to score or
+            predict other data by the net's classes.
         val: validation tars, likewise; without them, part of train is held out.
         test: test tars, likewise; samples without a class serve predict alone.
         val_fraction: share of the training images held out for validation if there are no val tars; 0: none.
@@ -80,7 +81,7 @@ class WebShards(ImageDataModule):
     def __init__(
         self,
         root: str,
-        train: str = "train*.tar",
+        train: str | None = "train*.tar",
         val: str | None = None,
         test: str | None = None,
         val_fraction: float = 0.1,
@@ -96,6 +97,8 @@ class WebShards(ImageDataModule):
         super().__init__(root=None if is_remote(str(root)) else Path(root), **kwargs)
         self.address = str(root if self.root is None else self.root).rstrip("/")
         self.patterns = {"train": train, "val": val, "test": test}
+        if train is None and not (val or test):
+            raise InputError("--data.train null leaves no tars; give --data.test")
         self.val_fraction = val_fraction
         self.form = SampleForm(label_field, image_part, label_part, multi_label)
         self.class_map = class_map
@@ -113,25 +116,35 @@ class WebShards(ImageDataModule):
     def class_names(self) -> list[str]:
         if self.class_map is not None:
             return read_class_map(self.class_map)
-        file = self._indexed("train")[1]
+        file = self._indexed(self._naming)[1]
         names = set(array_cache.MappedStrings(file, "names"))
         if not names:
-            empty = InputError(f"{self.address}/{self.patterns['train']} hold no samples; give other --data.train")
-            raise next(iter(self._damage["train"]), empty)
+            split = self._naming
+            empty = InputError(f"{self.address}/{self.patterns[split]} hold no samples; give other --data.{split}")
+            raise next(iter(self._damage[split]), empty)
         try:
             arrays = array_cache.load(file) if self.form.multi_label else None
             most = Ragged(arrays["labels.values"], arrays["labels.ends"]).longest if arrays else 1
             classes = classes_in_text(names, self.form.multi_label, most=most)
         except WrongLabelsError as error:
-            raise self._wrong("train", error.labels, error.why) from error
+            raise self._wrong(self._naming, error.labels, error.why) from error
         if self.form.multi_label and (said := doubtful(classes, most > 1, "divide them at {} into a list or lines")):
             self.notice(said)
         return classes
 
+    @property
+    def _naming(self) -> str:
+        """The split whose labels are the classes; of data that are only scored, the test tars."""
+        return next((split for split, pattern in self.patterns.items() if pattern is not None), "train")
+
     def setup(self, stage: str) -> None:
+        if stage == "fit" and self.patterns["train"] is None:
+            raise InputError("--data.train null leaves no training images, which a fit needs; name tars")
         self.train_set = self._read("train")
         self.val_set = self._read("val")
         self.test_set = self._read("test", needs_labels=stage == "test")
+        if self.train_set is None:
+            return
         self._check_apart()
         if self.val_set is None:
             self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction)
@@ -150,7 +163,7 @@ class WebShards(ImageDataModule):
             unknown = {name for name, number in zip(names, numbers.tolist(), strict=True) if number < 0}
             raise self._wrong(split, unknown, f", which {self.class_map or 'train'} lacks", self.class_names)
         if self.class_map is None:
-            training = list(array_cache.MappedStrings(self._indexed("train")[1], "names"))
+            training = list(array_cache.MappedStrings(self._indexed(self._naming)[1], "names"))
             if zero := counted_from_zero(names, training):
                 raise self._wrong(split, zero, f", which train lacks{FROM_ZERO}")
         arrays = array_cache.load(file)

@@ -15,6 +15,7 @@ from vit_lightning.models import Net, NetConfig, TimmNet, resolve
 from vit_lightning.models.finite import check_finite
 from vit_lightning.models.lora import Lora, check_precise
 from vit_lightning.models.timm_net import at_random
+from vit_lightning.terminal import typed
 from vit_lightning.training import imbalance, losses
 from vit_lightning.training.averaging import Averaging
 from vit_lightning.training.freezing import check_tuning, freeze, hold_still
@@ -22,7 +23,7 @@ from vit_lightning.training.imbalance import ImbalanceLoss, StepTotals
 from vit_lightning.training.optim import Optim, Schedule
 from vit_lightning.training.scored_model import ScoredModel
 from vit_lightning.training.scoring import check_choice
-from vit_lightning.training.seen_labels import check_labels, seen_labels
+from vit_lightning.training.seen_labels import check_labels, check_untrained, seen_labels
 from vit_lightning.weights import OpenedWeights, open_weights
 from vit_lightning.weights.class_names import check_equal, check_named, check_order
 from vit_lightning.weights.layouts.facts import names_in
@@ -70,9 +71,9 @@ class Classifier(ScoredModel):
             has not been held against bf16's. The first and last block, attention, scores and export do without. Needs
             compute capability 8.9 or later.
         scores: Scores beside loss, top-1 and top-5, and tables, such as [macro_f1,confusion]; unset means all, and in a
-            fit those that cost nothing. Of one label: mean_class_accuracy, macro_f1, ece (expected calibration error).
-            Of several: map_macro, map_micro, macro_f1, micro_f1, exact_match, mean_auroc. Tables of validate and test:
-            classes, confusion, mistakes.
+            fit those that cost nothing. Of one label: mean_class_accuracy, macro_f1, ece (expected calibration error),
+            and, if named, mean_auroc. Of several: map_macro, map_micro, macro_f1, micro_f1, exact_match, mean_auroc.
+            Tables of validate and test: classes, confusion, mistakes.
         threshold: Probability above which an image has a label, for F1 and exact match of images of several labels.
         flip: Score and predict by the mean probabilities of each image and its mirror image (test-time flip).
         num_classes: Classes of the head, from the data.
@@ -204,8 +205,7 @@ class Classifier(ScoredModel):
             report.notes.append("the file names no classes: those of its head are taken in the order of the data's")
         self.class_names = self.class_names or self.head_names
         if report.window is not None and self.hparams["window"] is None:
-            low, high = report.window
-            report.notes.append(f"trained with --data.window [{low:g}, {high:g}], and these data have none")
+            report.notes.append(f"trained with --data.window {typed(report.window)}, and these data have none")
         rank_zero_info(str(report))
         for name, theirs in (("mean", report.mean), ("std", report.std)):
             ours = self.hparams[name]
@@ -308,7 +308,8 @@ class Classifier(ScoredModel):
         data = self.trainer.datamodule  # type: ignore[attr-defined]  # set by Lightning from outside
         names = list(getattr(data, "class_names", ()))  # those of any LightningDataModule
         self.data_names, self.nameless = names_for_head(data) if isinstance(data, ImageDataModule) else (names, "")
-        self.find_shifted(stage, [] if self.nameless else self.data_names, self.class_names or self.head_names)
+        ours, theirs = [] if self.nameless else self.data_names, self.class_names or self.head_names
+        self.find_shifted(stage, ours, theirs, in_any_order=not self.head_names)  # a checkpoint's names are sure
         if self.shifted is not None:
             names = self.data_names = self.class_names or self.head_names
         super().setup(stage)
@@ -350,6 +351,7 @@ class Classifier(ScoredModel):
                 "by number"
             )
         self.class_names = self.class_names or named
+        check_untrained(seen, self)
         if self.shifted is None:  # else labels are numbers among other classes, and are matched by name
             check_labels(seen, self)
         imbalance.report_counts(checkpoint.get("class_counts"), self.class_counts)

@@ -85,6 +85,8 @@ class KnowsRun(Protocol):
 
     run_folder: "Path | None"
     """The folder of the run that begins, or whose checkpoint is read; None: there is none."""
+    ignores_split: bool
+    """Whether the run's split is left out of account."""
 
 
 @runtime_checkable

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,11 @@ def number(value: float) -> str:
     if abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.4g}" if value == 0 or abs(value) >= 1e-4 else f"{value:.1e}"
+
+
+def typed(values: Iterable[float]) -> str:
+    """Return numbers as a flag takes them: without spaces, at which a shell would divide them."""
+    return f"[{','.join(f'{value:.9g}' for value in values)}]"
 
 
 def counted(count: int, what: str, grouped: bool = False) -> str:

@@ -20,6 +20,8 @@ HELD_OUT = 0.1
 """Share of a training set of its own that validates, unless --data.val_fraction says otherwise."""
 DRAWN = 0.15
 """Share of images without any split that validates, and that tests."""
+LISTED = 12
+"""Classes whose images in each split are said."""
 TABLE = "split.csv"
 """Name of the table in a run folder."""
 SETTINGS = ("val_fraction", "test_fraction", "split_seed")
@@ -89,6 +91,7 @@ class DividedData(ImageDataModule):
         groups: Sequence[str] | None = None,
         lacking: tuple[bool, bool] = (True, True),
         is_whole: bool = False,
+        grouped_by: str = "",
     ) -> None:
         """Divide the training set by the run's table, by that of --data.split_file, or by drawing.
 
@@ -98,16 +101,24 @@ class DividedData(ImageDataModule):
             groups: a name per image; images of one name stay together; unset: each stands for itself.
             lacking: whether validation and test images are drawn.
             is_whole: whether the images come without any split, which decides what unset fractions mean.
+            grouped_by: what the groups are, in messages.
         """
         images = self.train_set
         if images is None:
             return
         files = [str(key) for key in keys_of(images)]
         table = self._table()
+        if self._is_other(table, files):
+            self.train_set, self.val_set, self.test_set = None, self.val_set or images, self.test_set or images
+            self._say(f"split    none: all {len(images)} images of {self.root} are scored")
+            return
         if table is not None:
-            splits, left_out = drawn_split.by_table(table, files, str(self.root), self.split_file is None, names)
+            splits, left_out = drawn_split.by_table(
+                table, files, str(self.root), self.split_file is None, names, groups
+            )
             shares: tuple[float | None, float | None] = (None, None)
             origin = f"from {table}"
+            self._name_ignored(table)
             if left_out:
                 self.notice(f"{table} does not list {left_out} of the images of {self.root}, which are left out")
         else:
@@ -121,7 +132,8 @@ class DividedData(ImageDataModule):
                 groups or list(map(posixpath.normpath, files)), classes, (1 - val - test, val, test), seed
             )
             shares = val, test
-            origin = f"drawn by class (val_fraction {val:g}, test_fraction {test:g}, split_seed {seed})"
+            by = f"by class, {_groups_of(groups, splits)} values of {grouped_by}," if groups else "by class"
+            origin = f"drawn {by} (val_fraction {val:g}, test_fraction {test:g}, split_seed {seed})"
         parts = self._parts(images, splits)
         self._check_own(table, [parts[VAL], parts[TEST]])
         counts = tuple(int((splits == split).sum()) for split in (TRAIN, VAL, TEST))
@@ -131,6 +143,8 @@ class DividedData(ImageDataModule):
         said = [name for name, kept in zip(names, here, strict=True) if kept]
         origin += self._write(table, listed, said, splits[here])
         self._say(f"split    {counts[0]} training, {counts[1]} validation and {counts[2]} test images, {origin}")
+        if groups:
+            self._say_classes(np.asarray(classes), splits)
         self._name_absent(np.asarray(classes), splits, [split for split in (VAL, TEST) if counts[split]])
         self.train_set = parts[TRAIN]
         self.val_set = parts[VAL] or self.val_set
@@ -151,8 +165,8 @@ class DividedData(ImageDataModule):
             return
         verb = None if self.trainer is None else self.trainer.state.fn
         trains = verb == "fit"
-        if verb in ("test", "predict") and self.test_set is not None and not then["test"]:
-            return  # what validated has no part in it
+        if verb in ("test", "predict") and self.test_set is not None and not (then["test"] and now["test"]):
+            return  # what validated has no part in it, and a test set of its own is none of the split
         if self.split_file is not None and not trains and then["digest"] != now["digest"]:
             rank_zero_info(f"--data.split_file {self.split_file} is another split than the checkpoint's")
             return
@@ -170,11 +184,23 @@ class DividedData(ImageDataModule):
         drawn = " ".join(f"--data.{name} {then[name]}" for name in SETTINGS if then[name] is not None)
         raise InputError(
             f"the checkpoint was trained with another split: {what}; give {drawn or 'the same --data.split_file'} and "
-            f"the same files, or the run's {TABLE} as --data.split_file" + "; or begin a new run" * trains
+            f"the same files, or the run's {TABLE} as --data.split_file"
+            + ("; or begin a new run" if trains else "; to score other data whole, give --data.split_file null")
         )
+
+    def _is_other(self, table: Path | None, files: Sequence[str]) -> bool:
+        """Tell whether a net is scored on other data than its run's, of which the run's split says nothing."""
+        verb = None if self.trainer is None else self.trainer.state.fn
+        if verb not in ("validate", "test", "predict"):
+            return False
+        if self.ignores_split or table is None or self.split_file is not None:
+            return self.ignores_split
+        return not drawn_split.read(table).keys() & {*files}
 
     def _table(self) -> Path | None:
         """Return the table to divide by: the one that was named, else the run's own; None: draw."""
+        if self.ignores_split:
+            return None
         if self.split_file is not None:
             if not self.split_file.exists():
                 raise InputError(f"--data.split_file {self.split_file} is missing (no such file)")
@@ -231,10 +257,33 @@ class DividedData(ImageDataModule):
                 some = ", ".join(absent[:5]) + ", ..." * (len(absent) > 5)
                 self.notice(f"{len(absent)} of {len(known)} classes have no {kind} image, since they are small: {some}")
 
+    def _name_ignored(self, table: Path) -> None:
+        """Say which settings of a drawn split are of no account, since a table of the user's states it."""
+        given = [f"--data.{name} {getattr(self, name)}" for name in SETTINGS if getattr(self, name) is not None]
+        if self.split_file is not None and given:
+            self.notice(f"ignored: {' and '.join(given)}, since --data.split_file {table} states the split")
+
+    def _say_classes(self, classes: np.ndarray, splits: np.ndarray) -> None:
+        """Say how many images of each class a split of groups has come to, which cannot be chosen at will."""
+        counts = [
+            f"{name} {' + '.join(str(int(((classes == number) & (splits == split)).sum())) for split in range(3))}"
+            for number, name in enumerate(self.class_names[:LISTED])
+        ]
+        more = f" and {len(self.class_names) - LISTED} classes more" * (len(self.class_names) > LISTED)
+        self._say(f"split    images of {', '.join(counts)}{more}")
+
     def _say(self, text: str) -> None:
         if text not in self._said:
             self._said.add(text)
             rank_zero_info(text)
+
+
+def _groups_of(groups: Sequence[str], splits: np.ndarray) -> str:
+    """Return how many groups each split has."""
+    return " + ".join(
+        str(len({group for group, found in zip(groups, splits.tolist(), strict=True) if found == split}))
+        for split in (TRAIN, VAL, TEST)
+    )
 
 
 def _counts(facts: dict[str, Any]) -> str:

@@ -168,7 +168,12 @@ def split_number(name: str, where: str) -> int:
 
 
 def by_table(
-    table: Path, files: Sequence[str], source: str, is_of_run: bool, labels: Sequence[str] | None = None
+    table: Path,
+    files: Sequence[str],
+    source: str,
+    is_of_run: bool,
+    labels: Sequence[str] | None = None,
+    groups: Sequence[str] | None = None,
 ) -> tuple[np.ndarray, int]:
     """Return the split of each file as a table has it, and how many files it does not list.
 
@@ -178,9 +183,10 @@ def by_table(
         source: what to call the place where they are.
         is_of_run: whether nobody named the table, which then must list every file.
         labels: the class of each file, which must be that in the table; None: not known.
+        groups: a name per file; the table must have files of one name in one split; None: each stands for itself.
 
     Raises:
-        InputError: naming what was added, removed or put into another class.
+        InputError: naming what was added, removed or put into another class, or a group that the table divides.
     """
     there = set(files)
     listed = _by_file(read(table), there, table)
@@ -205,7 +211,24 @@ def by_table(
                 f"{label!r:.60}; "
                 + ("begin a new run" if is_of_run else f"correct the row, or remove the column {kept.column}")
             )
+    _check_groups(table, files, groups or (), listed)
     return np.array([listed[file].split if file in listed else LEFT_OUT for file in files], np.int8), len(new)
+
+
+def _check_groups(table: Path, files: Sequence[str], groups: Sequence[str], listed: Mapping[str, Kept]) -> None:
+    """Refuse a group with files in two splits of a table."""
+    first: dict[str, str] = {}
+    for file, group in zip(files, groups, strict=False):
+        if file not in listed:
+            continue
+        before = first.setdefault(group, file)
+        one, other = listed[before], listed[file]
+        if one.split != other.split:
+            raise InputError(
+                f"{table} has {before} in {NAMES[one.split]} in row {one.row} and {file} in {NAMES[other.split]} in "
+                f"row {other.row}, which are both of {group!r:.60} in --data.group_column; leave all images of one in "
+                "one split"
+            )
 
 
 def _is_same(text: str, label: str) -> bool:

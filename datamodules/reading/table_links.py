@@ -43,7 +43,7 @@ def check(tables: Iterable[Listed]) -> None:
         InputError: naming both rows.
     """
     one_each = list({table.labels.table.resolve(): table for table in reversed(list(tables))}.values())[::-1]
-    if sum(len(table.paths) for table in one_each) > MOST:
+    if not one_each or sum(len(table.paths) for table in one_each) > MOST:
         return
     files = np.concatenate([_files(table.paths) for table in one_each])
     places = [(table, row) for table in one_each for row in range(len(table.paths))]

@@ -30,7 +30,7 @@ class Paths(MappedStrings):
 
     def image(self, number: int) -> Path:
         """Return an image's path, which starts from where the program runs."""
-        return find_image(self[number], self.folders, self[number])
+        return find_image(self[number], self.folders, f"row {number + 1} of its table")
 
     def fault(self, table: Path) -> str:
         """Say that none of some paths leads to a file, or one to two; nothing if all is well.

@@ -2,7 +2,7 @@
 
 import posixpath
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from itertools import chain, combinations
 from pathlib import Path
@@ -69,26 +69,41 @@ def check_apart(tables: Sequence[Listed]) -> None:
             )
 
 
-def check_groups(groups: Mapping[str, Sequence[str]], column: str) -> None:
+class Grouped(NamedTuple):
+    """Images of a split, and what keeps them together."""
+
+    split: str
+    table: Path
+    rows: Sequence[int]
+    """Their numbers in the table, from 0."""
+    groups: Sequence[str]
+    """The group of each."""
+
+
+def check_groups(splits: Sequence[Grouped], column: str) -> None:
     """Refuse a group of images that two splits have, or that has two spellings.
 
     Args:
-        groups: the group of each image, by split.
+        splits: the images of each split.
         column: what --data.group_column is.
 
     Raises:
-        InputError: naming the first such group.
+        InputError: naming the first such group, and a row of each split.
     """
-    if pair := alike(chain.from_iterable(groups.values())):
+    if pair := alike(chain.from_iterable(split.groups for split in splits)):
         raise InputError(
             f"--data.group_column {column} has {pair[0]!r:.60} and {pair[1]!r:.60}, which may be one in two spellings; "
             "write both alike, or give the groups other names"
         )
-    for one, other in combinations(groups, 2):
-        if both := sorted(set(groups[one]) & set(groups[other])):
+    for one, other in combinations(splits, 2):
+        if both := sorted({*one.groups} & {*other.groups}):
+            rows = [
+                f"row {split.rows[split.groups.index(both[0])] + 1} of {split.table} ({split.split})"
+                for split in (one, other)
+            ]
             raise InputError(
-                f"{len(both)} values of --data.group_column {column} have {one} and {other} images, "
-                f"such as {both[0]}; leave all images of one in one split"
+                f"{len(both)} values of --data.group_column {column} have {one.split} and {other.split} images, "
+                f"such as {both[0]!r:.60} in {rows[0]} and {rows[1]}; leave all images of one in one split"
             )
 
 

@@ -76,7 +76,7 @@ def test_a_metric_that_nobody_logs_is_one_sentence_also_where_it_is_found_late(a
     monkeypatch.syspath_prepend(str(tmp_path))
     words = ("--trainer.callbacks+=elsewhere.Logging", "--checkpoint.monitor", "val/none", "--checkpoint.mode", "max")
     done = app(*FIT, *words)
-    assert done.code == 1 and "could not find the monitored key" in done.err.splitlines()[-1]
+    assert done.code == 1 and "--checkpoint.monitor val/none is logged by no validation" in done.err.splitlines()[-1]
     assert "Traceback" not in done.err
 
 
@@ -161,3 +161,31 @@ def test_metrics_are_looked_for_among_the_model_s_scores(metric, undirected, sai
     else:
         with pytest.raises(InputError, match=re.escape(said)):
             watched.on_fit_start(trainer, model)
+
+
+@pytest.mark.parametrize(
+    ("metric", "sanity", "fn", "said"),
+    [
+        (
+            "val/auroc_a",
+            False,
+            "fit",
+            "--checkpoint.monitor val/auroc_a is logged by no validation; did you mean val/auroc",
+        ),
+        ("val/auroc", False, "fit", None),
+        ("train/own", False, "fit", None),
+        ("val/auroc_a", True, "fit", None),
+        ("val/auroc_a", False, "validate", None),
+    ],
+)
+def test_a_metric_of_an_own_model_is_looked_for_after_the_first_validation(metric, sanity, fn, said):
+    flag = ModelCheckpoint(monitor=metric, mode="max")
+    metrics = dict.fromkeys(("val/auroc", "val/loss"), 0.5)
+    state = SimpleNamespace(fn=fn)
+    trainer = SimpleNamespace(callbacks=[flag], sanity_checking=sanity, state=state, callback_metrics=metrics)
+    watched = Monitors({"checkpoint": flag}, ())
+    if said is None:
+        watched.on_validation_end(trainer, SimpleNamespace())
+    else:
+        with pytest.raises(InputError, match=re.escape(said)):
+            watched.on_validation_end(trainer, SimpleNamespace())

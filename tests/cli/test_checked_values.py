@@ -8,7 +8,7 @@ import yaml
 from jsonargparse import Namespace
 
 from vit_lightning.cli.arguments import CommandLine
-from vit_lightning.cli.checked_values import check_values, spell_nulls
+from vit_lightning.cli.checked_values import check_brackets, check_values, spell_nulls
 from vit_lightning.errors import InputError
 
 
@@ -154,3 +154,13 @@ def test_numbers_are_those_of_a_net_at_any_depth(value, said):
             with pytest.raises(InputError, match=re.escape(said)) as told:
                 check_values(config)
             assert str(told.value).startswith(flag)
+
+
+@pytest.mark.parametrize("words", [["[0,", "4095]"], ["[0,", "4095", "]"], ["[", "0,4095]"]])
+def test_a_list_that_the_shell_has_divided(words):
+    line = CommandLine(["fit", "--data.window", *words, "--data.channels", "1"])
+    said = f"--data.window {' '.join(words)} has spaces; type --data.window '[0,4095]'"
+    with pytest.raises(InputError, match=re.escape(said)):
+        check_brackets(line)
+    for given in ("[0,4095]", "[0, 4095]", "auto"):
+        check_brackets(CommandLine(["predict", "--data.window", given, "runs/x/0", "x.jpg"]))

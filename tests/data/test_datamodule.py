@@ -422,7 +422,7 @@ def test_mixed_labels_are_smoothed_once_and_finished_targets_never(run, monkeypa
         (
             {"std": (0.5, 1e-9, 0.5)},
             {"std": (0.5, 0.0, 0.5)},
-            r"--data.std is \(0.5, 0.0, 0.5\), expected a value above 0",
+            r"--data.std is \[0.5,0,0.5\], expected a value above 0",
         ),
         ({"max_broken": 0.0}, {"max_broken": -0.1}, "--data.max_broken is -0.1, expected a share from 0 to 1"),
         ({"max_broken": 1.0}, {"max_broken": 1.1}, "--data.max_broken is 1.1, expected a share from 0 to 1"),

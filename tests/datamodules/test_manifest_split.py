@@ -10,6 +10,7 @@ from pyarrow import parquet
 
 from datamodules.manifest import Manifest
 from vit_lightning.augment import Augment
+from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 from vit_lightning.testing import check_datamodule
@@ -63,13 +64,17 @@ def test_a_column_of_splits(root):
         ready(root, split_column="fold", val="val.csv")
 
 
-def test_groups_are_drawn_whole(root):
+def test_groups_are_drawn_whole(root, caplog):
+    caplog.set_level("INFO")
     write(root / "train.csv", "path,label,patient", [f"{n}.png,{'ab'[n // 4 % 2]},{n // 4}.0" for n in range(40)])
     data = ready(root, group_column="patient", test_fraction=0.2, val_fraction=0.2)
     patients = [{int(key.removesuffix(".png")) // 4 for key in part} for part in keys(data)]
     assert [len(part) for part in keys(data)] == [24, 8, 8]
     assert sum(map(len, patients)) == 10
+    assert "24 training, 8 validation and 8 test images, drawn by class, 6 + 2 + 2 values of patient, (" in caplog.text
+    assert "split    images of a 12 + 4 + 4, b 12 + 4 + 4" in caplog.text and "no test set" not in caplog.text
     only = ready(root, group_column="patient")
+    assert "split    no test set; --data.test_fraction 0.15 draws one" in caplog.text
     assert (len(only.train_set), len(only.val_set), only.test_set) == (36, 4, None)
     assert len({int(key.removesuffix(".png")) // 4 for key in only.val_set.keys}) == 1
 
@@ -77,13 +82,37 @@ def test_groups_are_drawn_whole(root):
 def test_groups_in_two_given_splits_are_refused(root):
     rows = [f"{n}.png,{'ab'[n % 2]},{'train' if n < 4 else 'val'},{n // 3}" for n in range(6)]
     write(root / "train.csv", "path,label,fold,patient", rows)
-    said = r"1 values of --data\.group_column patient have train and val images, such as 1; leave all images of one"
-    with pytest.raises(InputError, match=said):
+    said = (
+        r"1 values of --data\.group_column patient have train and val images, such as '1' in row {} of \S+train\.csv "
+        r"\(train\) and row {} of \S+{}\.csv \(val\); leave all images of one in one split"
+    )
+    with pytest.raises(InputError, match=said.format(4, 5, "train")):
         ready(root, split_column="fold", group_column="patient")
     write(root / "train.csv", "path,label,patient", ["0.png,a,0", "1.png,b,1"])
     write(root / "val.csv", "path,label,patient", ["2.png,a,2", "3.png,b,1"])
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=said.format(2, 2, "val")):
         ready(root, val="val.csv", group_column="patient")
+
+
+@pytest.mark.parametrize("is_of_run", [False, True])
+def test_a_table_of_splits_may_not_divide_a_group(root, is_of_run):
+    write(root / "train.csv", "path,label,patient", [f"{n}.png,{'ab'[n % 2]},{n // 2}" for n in range(10)])
+    splits = ["train", "train", "val", "val", "test", "test", "train", "train", "train", "test"]
+    table = root.parent / "split.csv"
+    write(table, "file,split", [f"{n}.png,{split}" for n, split in reversed(list(enumerate(splits)))])
+    said = (
+        r"split\.csv has 8\.png in train in row 2 and 9\.png in test in row 1, which are both of '4' in "
+        r"--data\.group_column; leave all images of one in one split"
+    )
+    data = manifest(root, group_column="patient", split_file=None if is_of_run else table)
+    data.run_folder = root.parent if is_of_run else None
+    data.prepare_data()
+    with pytest.raises(InputError, match=said):
+        data.setup("fit")
+    write(table, "file,split", [f"{n}.png,{split}" for n, split in enumerate(splits) if n != 9])
+    data = ready(root, group_column="patient", split_file=table, val_fraction=0.2)
+    assert data.notices[0].startswith("ignored: --data.val_fraction 0.2, since --data.split_file ")
+    assert keys(data) == [["0.png", "1.png", "6.png", "7.png", "8.png"], ["2.png", "3.png"], ["4.png", "5.png"]]
 
 
 def test_several_labels_are_divided_by_the_rarest(root):
@@ -310,3 +339,33 @@ def test_doctor_sees_what_the_columns_say(app, root, cells, words, said):
     done = app("doctor", "--data", "Manifest", *flags, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
     assert said in done.out + done.err
     assert done.code == (not words)
+
+
+def test_a_file_that_is_missing_is_named_once_with_its_row(root):
+    write(root / "train.csv", "path,label", [f"{n}.png,{'ab'[n % 2]}" for n in range(20)])
+    (root / "5.png").unlink()
+    data = ready(root, val_fraction=0.0)
+    with pytest.raises(BrokenImage) as told:
+        data.train_set[5]
+    assert str(told.value).startswith(f"row 6 of its table: No such file as 5.png in {root}")
+    assert str(told.value).count(" 5.png") == 1
+
+
+def test_other_data_need_no_training_table(root):
+    """Their classes are those of the test table, which a trained net looks up by name; hidden labels are none."""
+    write(root / "labels.csv", "path,label", ["0.png,dog", "1.png,cat", "2.png,-1", "3.png,cat"])
+    for options in ({}, {"train": None}):  # there is no train.csv
+        data = ready(root, "test", test="labels.csv", **options)
+        assert data.class_names == ["cat", "dog"] and data.test_set.labels.tolist() == [1, 0, IGNORE, 0]
+        assert data.train_set is None and data.val_set is None
+        with pytest.raises(InputError, match=r"a fit needs training images; give --data\.train"):
+            data.setup("fit")
+    write(root / "bare.csv", "path", ["0.png", "1.png"])
+    bare = ready(root, "predict", train=None, test="bare.csv")
+    assert bare.num_classes is None and len(bare.test_set) == 2
+    for options, said in (
+        ({}, "leaves no table"),
+        ({"test": "labels.csv", "split_column": "fold"}, "give --data.train"),
+    ):
+        with pytest.raises(InputError, match=said):
+            manifest(root, train=None, **options)

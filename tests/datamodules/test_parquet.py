@@ -418,3 +418,13 @@ def test_two_splits_of_the_hub_are_not_mixed(tmp_path):
     write(tmp_path / "train_noisy-00000-of-00001.parquet", [1, 0])
     with pytest.raises(InputError, match=r"train-00000.* and .*train_noisy-00000.* are both named as train data are"):
         ready(tmp_path)
+
+
+def test_other_data_need_no_training_files(tmp_path):
+    """Their classes are those of the test files, which a trained net looks up by name."""
+    write(tmp_path / "test.parquet", [1, 0, 1], ["dog", "cat"])
+    data = module(tmp_path)
+    data.setup("test")
+    assert data.class_names == ["dog", "cat"] and data.test_set.labels.tolist() == [1, 0, 1] and data.train_set is None
+    with pytest.raises(InputError, match=r"holds no train\*\.parquet"):
+        ready(tmp_path)

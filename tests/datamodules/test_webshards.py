@@ -372,3 +372,14 @@ def test_a_sample_with_a_caption_and_no_image(tmp_path):
     pack(tmp_path / "train.tar", [("0.json", b'{"status": "failed"}'), ("0.txt", b"a caption")])
     with pytest.raises(InputError, match=r"sample 0 has no image, but \.json, \.txt$"):
         module.WebShards(root=str(tmp_path), cache=tmp_path / "cache").setup("fit")
+
+
+def test_other_data_need_no_training_tars(files, tmp_path):
+    options = {"image_size": 8, "num_workers": 0, "cache": tmp_path / "cache", "augment": Augment(crop="none")}
+    data = WebShards(root=str(files[0]), train=None, test="val.tar", **options)
+    data.setup("test")
+    assert data.class_names == ["0", "1", "2"] and len(data.test_set) == 6 and data.train_set is None
+    with pytest.raises(InputError, match=r"--data\.train null leaves no training images, which a fit needs"):
+        data.setup("fit")
+    with pytest.raises(InputError, match=r"--data\.train null leaves no tars; give --data\.test"):
+        WebShards(root=str(files[0]), train=None, **options)

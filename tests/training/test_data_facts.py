@@ -83,7 +83,7 @@ def test_weights_of_a_window_say_so(tmp_path, caplog):
     with caplog.at_level("INFO"):
         begun = Classifier(weights=str(tmp_path / "net.ckpt"), num_classes=3, image_size=8)
         assert begun.config.channels == 1
-        assert "trained with --data.window [0, 4095], and these data have none" in caplog.text
+        assert "trained with --data.window [0,4095], and these data have none" in caplog.text
         caplog.clear()
         Classifier(weights=str(tmp_path / "net.ckpt"), num_classes=3, image_size=8, window=(0, 4095))
         assert "--data.window" not in caplog.text

@@ -445,3 +445,26 @@ def test_one_logit_is_a_binary_head(known):
     has, shares = labels[kept, 0].numpy(), logits[kept, 0].numpy()
     assert scores.summed.values["mean_auroc"] == pytest.approx(metrics.roc_auc_score(has, shares))
     assert scores.summed.values["macro_f1"] == pytest.approx(metrics.f1_score(has, shares > 0))
+
+
+@pytest.mark.parametrize("classes", [5, CLASSES])
+def test_one_class_against_the_rest_is_ranked_where_it_is_asked_for(known, classes):
+    """Of 5 classes each has an image, as scikit-learn's mean over classes needs."""
+    kept = known["labels"] < classes
+    scores, logits, labels = SplitScores(0.5), known["logits"][kept][:, :classes], known["labels"][kept]
+    scores.want(None, (), costly=True)
+    assert "mean_auroc" not in passed(scores, logits, labels).summed.values
+    scores.want(["mean_auroc"], (), costly=False)
+    scores.begin()
+    for part in (slice(0, 7), slice(7, None)):
+        valid, best = labels[part] >= 0, logits[part].argmax(1)
+        scores.update(logits[part], labels[part].clamp(min=0), valid, best, are_independent=False)
+    summed, true = scores.sum_up(), labels[labels >= 0]
+    shares = logits[labels >= 0].double().softmax(-1).numpy()
+    there = true.unique().tolist()
+    areas = [metrics.roc_auc_score((true == one).numpy(), shares[:, one]) for one in there]
+    assert summed.values["mean_auroc"] == pytest.approx(np.mean(areas), abs=1e-12)
+    np.testing.assert_allclose(summed.ranking.auroc[there], areas, rtol=0, atol=1e-12)
+    if len(there) == classes:
+        whole = metrics.roc_auc_score(true.numpy(), shares, multi_class="ovr", average="macro")
+        assert summed.values["mean_auroc"] == pytest.approx(whole, abs=1e-12)

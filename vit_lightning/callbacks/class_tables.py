@@ -3,7 +3,7 @@
 import csv
 import io
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -41,11 +41,17 @@ class ClassTables(Callback):
     Args:
         folder: The run folder; None: there is none.
         checkpoint: What is scored.
+        source: What the data are known by, as for ScoreFile.
+        is_own: Whether they are the run's own.
     """
 
-    def __init__(self, folder: Path | None, checkpoint: str | None) -> None:
+    def __init__(
+        self, folder: Path | None, checkpoint: str | None, source: Mapping[str, str] | None = None, is_own: bool = True
+    ) -> None:
         self.folder = folder
         self.checkpoint = checkpoint
+        self.source = dict(source or {})
+        self.is_own = is_own
         self.written: list[Path] = []
         """What was written, which ScoreTable prints."""
 
@@ -62,7 +68,7 @@ class ClassTables(Callback):
         if not trainer.is_global_zero:
             return
         if self.folder is not None:  # those of an earlier call would lie beside the scores of this one
-            begins = stem(self.folder, verb, members_of(model))
+            begins = stem(self.folder, verb, members_of(model), self.source, self.is_own)
             for name in FILES:
                 (self.folder / f"{begins}.{name}").unlink(missing_ok=True)
         if summed is None:
@@ -76,7 +82,7 @@ class ClassTables(Callback):
             return
         names = [str(name) for name in model.scored_names(split) or range(len(summed.counts.support))]
         try:
-            begins = stem(folder, verb, members_of(model))
+            begins = stem(folder, verb, members_of(model), self.source, self.is_own)
             keys = scored_keys(trainer) if "mistakes" in wanted and summed.mistakes else None
             for name, content in _contents(summed, names, wanted, keys):
                 path = folder / f"{begins}.{name}"

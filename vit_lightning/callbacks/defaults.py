@@ -1,7 +1,7 @@
 """The callbacks that are on without being asked for: for which verbs, and why."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,6 +43,8 @@ class Setting:
         undirected: Those of them whose metric has no known direction.
         record: Makes the callback that writes config and environment into the run folder.
         checkpoint: The file that --ckpt_path names.
+        source: What the data are known by.
+        is_own: Whether they are those of the run.
     """
 
     verb: str
@@ -55,6 +57,8 @@ class Setting:
     undirected: Collection[str]
     record: Callable[[], Callback]
     checkpoint: str | None = None
+    source: Mapping[str, str] = field(default_factory=dict)
+    is_own: bool = True
 
     @property
     def trains(self) -> bool:
@@ -103,7 +107,7 @@ DEFAULTS = (
     Default(lambda s: TimelyEnd(), lambda s: True, "ends a failed run within seconds, whatever its workers do"),
     Default(lambda s: SkippedImages(), lambda s: True, "says how many images could not be read"),
     Default(
-        lambda s: ClassTables(s.folder, s.checkpoint),
+        lambda s: ClassTables(s.folder, s.checkpoint, s.source, s.is_own),
         lambda s: s.verb in SPLITS,
         "writes scores by class and the confusion matrix beside the run",
     ),
@@ -112,7 +116,7 @@ DEFAULTS = (
         lambda s: Predictions(s.predictions, s.checkpoint), lambda s: s.verb == "predict", "writes predictions.csv"
     ),
     Default(
-        lambda s: ScoreFile(s.folder, s.checkpoint),
+        lambda s: ScoreFile(s.folder, s.checkpoint, s.source, s.is_own),
         lambda s: s.verb in ("validate", "test") and s.folder is not None,
         "writes validate.json or test.json into the run folder",
     ),

@@ -64,22 +64,42 @@ class Monitors(Callback):
     def __init__(self, flags: Mapping[str, Callback], undirected: Collection[str]) -> None:
         self.flags = {id(callback): name for name, callback in flags.items()}
         self.undirected = undirected
+        self.known: list[str] | None = None
+        """Metrics that are logged; None: nobody knows before the first validation."""
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        known = None
+        self.known = known = None
         ours = all(_package(part) in OURS for part in (pl_module, *trainer.callbacks))
         if ours and isinstance(pl_module, RecipeTrained):
             logging = [part for part in (pl_module, *trainer.callbacks) if isinstance(part, LogsScores)]
-            known = [f"val/{name}" for part in logging for name in part.score_names]
+            self.known = known = [f"val/{name}" for part in logging for name in part.score_names]
         for callback in trainer.callbacks:
-            metric, name = getattr(callback, "monitor", None), self.flags.get(id(callback))
-            flag = f"--{name}.monitor" if name else f"{type(callback).__name__}'s monitor"
+            metric, name, flag = self._watched(callback)
             if known and metric not in (None, "train/loss", "lr", *known):
                 close = did_you_mean(metric.rpartition("/")[2], [one.rpartition("/")[2] for one in known])  # not val/
                 hint = f"{close.replace('mean ', 'mean val/')} (known: {', '.join(known)})"
                 raise InputError(f"{flag} {metric} is not logged by {type(pl_module).__name__}{hint}")
             if name in self.undirected:
                 raise InputError(f"{flag} {metric} needs --{name}.mode: min or max, whichever is best")
+
+    def _watched(self, callback: Callback) -> tuple[str | None, str | None, str]:
+        """Return the metric that a callback watches, and what a person calls it."""
+        name = self.flags.get(id(callback))
+        flag = f"--{name}.monitor" if name else f"{type(callback).__name__}'s monitor"
+        return getattr(callback, "monitor", None), name, flag
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Refuse a metric of a model or callback from elsewhere that its first validation has not logged."""
+        if self.known or trainer.sanity_checking or trainer.state.fn != "fit":
+            return
+        logged = sorted(map(str, trainer.callback_metrics))
+        for callback in trainer.callbacks:
+            metric, _, flag = self._watched(callback)
+            if metric and metric.startswith("val/") and metric not in logged:
+                raise InputError(
+                    f"{flag} {metric} is logged by no validation{did_you_mean(metric, logged)} "
+                    f"(logged: {', '.join(logged)})"
+                )
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Without validation nothing chooses the best checkpoint: keep the newest."""

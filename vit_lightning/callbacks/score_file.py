@@ -1,6 +1,7 @@
 """The scores of a checkpoint as a JSON file in its run folder, beside what is printed."""
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,16 +20,22 @@ class ScoreFile(Callback):
     """Write test.json or validate.json: scores, images, checkpoint, data and date. A later call replaces it.
 
     Several nets together have test.mean.json, with the checkpoint and the scores of each. Another group of nets has
-    test.mean-2.json.
+    test.mean-2.json. Data that are not the run's own have test-2.json, test-3.json, ...
 
     Args:
         folder: The run folder.
         checkpoint: What was scored.
+        source: What the data are known by: root, tables and split.
+        is_own: Whether they are the run's own.
     """
 
-    def __init__(self, folder: Path | None, checkpoint: str | None) -> None:
+    def __init__(
+        self, folder: Path | None, checkpoint: str | None, source: Mapping[str, str] | None = None, is_own: bool = True
+    ) -> None:
         self.folder = folder
         self.checkpoint = checkpoint
+        self.source = dict(source or {})
+        self.is_own = is_own
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.state.fn == "validate":
@@ -48,8 +55,10 @@ class ScoreFile(Callback):
             facts["checkpoint"] = str(self.checkpoint and Path(self.checkpoint).resolve())
         facts |= _alone(model, split, members)
         facts["data"] = f"{data.__module__}.{data.__qualname__}"
+        if self.source:
+            facts["source"] = self.source
         facts["date"] = datetime.now(UTC).isoformat(timespec="seconds")
-        path = self.folder / f"{stem(self.folder, verb, members)}.json"
+        path = self.folder / f"{stem(self.folder, verb, members, self.source, self.is_own)}.json"
         try:
             write_atomically(path, json.dumps(facts, indent=2) + "\n")
         except InputError as error:  # the scores are printed all the same

@@ -1,33 +1,37 @@
-"""How the files of scores are called: those of one net by their verb, those of several nets together by their own."""
+"""How the files of scores are called: by their verb, and by a number where other nets or other data are scored."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
 
-def stem(folder: Path, verb: str, members: Sequence[str]) -> str:
-    """Return how the names of a verb's files begin: test, or test.mean, test.mean-2, ... for each group of nets.
+def stem(folder: Path, verb: str, members: Sequence[str], source: Mapping[str, str], is_own: bool) -> str:
+    """Return how the names of a verb's files begin.
 
     Args:
         folder: Where the files lie.
         verb: What scores, test or validate.
-        members: Paths of the nets that answer together; empty: one answers.
+        members: Paths of the nets that answer together, whose files begin with test.mean; empty: one answers.
+        source: What the data are known by.
+        is_own: Whether they are the run's own; others have test-2, test-3, ... each.
     """
-    if not members:
+    if is_own and not members:
         return verb
-    names = (f"{verb}.mean" if number == 1 else f"{verb}.mean-{number}" for number in count(1))
-    return next(name for name in names if _is_free_for(folder / f"{name}.json", members))
+    begins = f"{verb}.mean" if members else verb
+    names = (begins if number == 1 else f"{begins}-{number}" for number in count(1 if is_own else 2))
+    return next(name for name in names if _is_free_for(folder / f"{name}.json", members, source))
 
 
-def _is_free_for(file: Path, members: Sequence[str]) -> bool:
-    """Whether a file of scores is not there, or holds those of the same nets."""
+def _is_free_for(file: Path, members: Sequence[str], source: Mapping[str, str]) -> bool:
+    """Tell whether a file of scores is not there, or holds those of the same nets on the same data."""
     if not file.exists():
         return True
     if not file.is_file():
         return False
     try:
         facts = json.loads(file.read_text())
-        return [member["checkpoint"] for member in facts["members"]] == list(members)
-    except (OSError, ValueError, KeyError, TypeError):
+        same_nets = [member["checkpoint"] for member in facts.get("members", ())] == list(members)
+        return same_nets and facts.get("source", {}) == dict(source)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False

@@ -48,6 +48,26 @@ def spell_nulls(line: CommandLine) -> None:
             line.arguments[index] = Argument(group, f"{{{name}: null}}")
 
 
+def check_brackets(line: CommandLine) -> None:
+    """Refuse a value in brackets that a shell has divided at its spaces.
+
+    Raises:
+        InputError: saying how to type it.
+    """
+    for index, (flag, value) in enumerate(line.arguments):
+        parts = [str(value)]
+        for following in line.arguments[index + 1 :]:
+            if following.flag or not _is_open("".join(parts)):
+                break
+            parts.append(str(following.value))
+        if flag and len(parts) > 1 and parts[0][:1] in "[{(":
+            raise InputError(f"{flag} {' '.join(parts)} has spaces; type {flag} '{''.join(parts)}'")
+
+
+def _is_open(text: str) -> bool:
+    return any(text.count(left) > text.count(right) for left, right in ("[]", "{}", "()"))
+
+
 def check_values(config: Namespace) -> None:
     """Refuse what cannot work in a parsed config of a verb.
 

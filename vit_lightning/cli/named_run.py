@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.cli.config_files import data_named, is_of_a_run, read_config, stated
+from vit_lightning.cli.run_data import leave_split, place
 from vit_lightning.commands import LIGHTNING_VERBS
 from vit_lightning.errors import InputError
 from vit_lightning.runs import folders
@@ -130,7 +131,8 @@ def settings_of(
     if run is None and (chosen or not needs_data):
         return {}
     lent = run.folder if run and not checkpoint else None
-    config = config_of(folders.folder_of(checkpoint) if checkpoint else lent, verb)
+    folder = folders.folder_of(checkpoint) if checkpoint else lent
+    config = config_of(folder, verb)
     if lent:
         config.pop("model", None)
     if run is None:
@@ -140,6 +142,10 @@ def settings_of(
     elif not config.get("data"):
         where = f"{checkpoint} lies in no run folder that says them" if checkpoint else "weights say none"
         raise InputError(f"{verb} needs data: give --data NAME, or -c FILE; {where}")
+    if data := config.get("data"):
+        place(data, folder, line)
+        if verb in ("validate", "test", "predict"):
+            leave_split(line, data)
     return config
 
 

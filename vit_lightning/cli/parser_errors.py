@@ -108,6 +108,11 @@ def unknown_flag(flag: str, flags: list[str]) -> str:
     group, _, word = flag.rpartition(".")
     near = difflib.get_close_matches(word, {known.rpartition(".")[2] for known in flags}, n=3, cutoff=0.7)
     same = [known for last in near for known in flags if known.rpartition(".")[2] == last]
+    if flag.split(".")[:2] == ["data", "also"]:
+        return (
+            "this data set has no --data.also, which ImageFolder and the ImageNets have; test RUN --data.root ROOT "
+            "--data.test TABLE scores another table"
+        )
     same.sort(key=lambda known: (known.rpartition(".")[0] != group, near.index(known.rpartition(".")[2])))
     said = f"there is no flag {'-' if len(flag) == 1 else '--'}{flag}"
     if same:

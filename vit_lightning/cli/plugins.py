@@ -9,6 +9,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from inspect import Parameter, signature
 from pathlib import Path
+from pkgutil import resolve_name
 
 from vit_lightning.augment import Augment
 from vit_lightning.cli.arguments import CommandLine
@@ -89,6 +90,19 @@ def data_flags(name: str | None) -> list[str]:
     many = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
     names = [name for name, one in constructor_parameters(chosen).items() if name != "self" and one.kind not in many]
     return [f"data.{name}" for name in [*names, *(f"augment.{field.name}" for field in fields(Augment))]]
+
+
+def takes(name: str, parameter: str) -> bool:
+    """Tell whether a datamodule's constructor, or one to which it hands on what it does not know, has a parameter."""
+    chosen = next((plugin.load() for plugin in plugins() if plugin.name == name), None)
+    chosen = chosen or (resolve_name(name) if "." in name else object)
+    for each in (one for one in chosen.__mro__ if "__init__" in vars(one)):
+        found = signature(each.__init__).parameters.values()
+        if any(one.name == parameter for one in found):
+            return True
+        if all(one.kind is not Parameter.VAR_KEYWORD for one in found):
+            return False
+    return False
 
 
 def constructor_parameters(chosen: type) -> dict[str, Parameter]:

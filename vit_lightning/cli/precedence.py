@@ -145,7 +145,9 @@ def take_whole_head(model: RecipeModel, data: Any, trained: dict[str, Any]) -> N
         theirs, classes = opened.class_names, opened.num_classes
     else:
         return
-    if not (ours and theirs) or classes != len(theirs) or len(ours) >= classes or not hasattr(model, "class_names"):
+    if not (ours and theirs) or classes != len(theirs) or not hasattr(model, "class_names"):
+        return
+    if len(ours) == classes and (not trained or sorted(ours) != sorted(theirs)):
         return
     if numbers_of(ours, theirs) is None:
         unknown = next((name for name in ours if numbers_of([name], theirs) is None), ours[0])

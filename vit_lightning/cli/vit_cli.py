@@ -21,7 +21,7 @@ from vit_lightning.classifier import Classifier
 from vit_lightning.cli import launched
 from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.cli.arithmetic import default_precision
-from vit_lightning.cli.checked_values import check_values, spell_nulls
+from vit_lightning.cli.checked_values import check_brackets, check_values, spell_nulls
 from vit_lightning.cli.config_files import (
     DATA_FACTS,
     chooses_data,
@@ -63,6 +63,7 @@ from vit_lightning.cli.precedence import (
     take_published,
     take_whole_head,
 )
+from vit_lightning.cli.run_data import is_own, source_of, take_image_size
 from vit_lightning.cli.verb_trainer import OWN_VERBS, VerbTrainer
 from vit_lightning.cli.warnings_filter import silence
 from vit_lightning.contracts import KnowsRun
@@ -150,6 +151,7 @@ class ViTCLI(LightningCLI):
         So flags beat YAML, YAML beats the checkpoint, and the checkpoint beats the code.
         """
         verb, line = self.line.verb, self.line
+        check_brackets(line)
         self.members = take_members(line)
         if self.members and verb == "average":
             line.set("--members", json.dumps(self.members, ensure_ascii=False))
@@ -189,6 +191,8 @@ class ViTCLI(LightningCLI):
             self._parser(verb).set_defaults(as_defaults({"model": DEFAULT_MODEL, "hyper_parameters": {"loss": loss}}))
         own = settings_of(line, run, checkpoint, list(configs.values()))
         load_plugins(json.dumps(own, ensure_ascii=False))
+        if verb in SCORING and self.trained:
+            take_image_size(line, [*contents, own], self.trained["hyper_parameters"].get("image_size"))
         if not chooses_data(line, [*configs.values(), own]):
             # No parser default: the values of its arguments would leak into those of the class chosen instead.
             line.set_first("--data", DEFAULT_DATA)
@@ -297,6 +301,7 @@ class ViTCLI(LightningCLI):
             kwargs["logger"] = self._loggers(config.get("logger"))
         if isinstance(self.datamodule, KnowsRun):
             self.datamodule.run_folder = self.folder
+            self.datamodule.ignores_split = self.line.value("--data.split_file") == "null"
         for key in ("checkpoint", "last"):
             saved = self._get(self.config_init, key)
             saved.dirpath = saved.dirpath or (str(self.folder / folders.CHECKPOINTS) if self.folder else None)
@@ -316,6 +321,7 @@ class ViTCLI(LightningCLI):
 
     def _setting(self, config: dict[str, Any], given: list[Callback], logs: bool) -> Setting:
         place = Path(self.line.value("--trainer.default_root_dir") or self.folder or "")
+        data = self.config[self.subcommand].get("data")
         if self.subcommand == "predict":
             folders.make(place)
         return Setting(
@@ -329,6 +335,8 @@ class ViTCLI(LightningCLI):
             undirected=self.undirected,
             record=lambda: RunRecord(self._parser("fit"), self.config["fit"], self.folder),
             checkpoint=self._get(self.config, "ckpt_path"),
+            source=source_of(data),
+            is_own=is_own(data, self.folder) and not getattr(self.datamodule, "ignores_split", False),
         )
 
     def _instantiate_trainer(self, config: dict[str, Any], callbacks: list[Callback]) -> Trainer:

@@ -29,6 +29,7 @@ from vit_lightning.data.window import window_of
 from vit_lightning.data.workers import cores
 from vit_lightning.errors import InputError
 from vit_lightning.seeds import run_seed, seeded
+from vit_lightning.terminal import typed
 
 LARGEST_SIDE = 10**6
 """Pixels that an image may have on a side."""
@@ -80,7 +81,7 @@ class ImageDataModule(LightningDataModule, ABC):
         channels: channels of the images, which the net takes from here. 1 keeps grey as it is and makes it of colours,
             3 repeats grey, 4 keeps transparency; other numbers are the bands of a TIFF. Unset: the checkpoint's, else
             3.
-        window: values of images of 16 bits or floats that become black and white, as [low, high]; those beyond are
+        window: values of images of 16 bits or floats that become black and white, as [low,high]; those beyond are
             clipped. Images are then float32 in [0, 1] all the way, and 8-bit ones are divided by 255. auto: between
             which 99.8 % of the values of 128 training images lie, which the checkpoint keeps. Unset: the checkpoint's,
             else 16 bits are scaled to 8, and floats are refused.
@@ -161,6 +162,8 @@ class ImageDataModule(LightningDataModule, ABC):
         """Sets that `setup` may fill in to be scored beside `val_set` and `test_set`, as val/<name> and test/<name>."""
         self.run_folder: Path | None = None
         """Folder of the run that the command line begins or reads from; None: nothing of it is kept."""
+        self.ignores_split = False
+        """Whether the run's split is of no concern, as --data.split_file null says: what is scored is scored whole."""
         self.faults: list[InputError] | None = None
         """Where `report` puts faults; None: the first one ends the run."""
         self.predict_from = 0
@@ -185,15 +188,15 @@ class ImageDataModule(LightningDataModule, ABC):
         if max(self.size) > LARGEST_SIDE:
             raise InputError(f"--data.image_size is {max(self.size)}, expected at most {LARGEST_SIDE}")
         if self.std is not None and min(self.std) <= 0:
-            raise InputError(f"--data.std is {tuple(self.std)}, expected a value above 0 for every channel")
+            raise InputError(f"--data.std is {typed(self.std)}, expected a value above 0 for every channel")
         for name in ("mean", "std"):
             values = getattr(self, name)
             if values is not None and self.channels is not None and len(values) != self.channels:
                 raise InputError(
-                    f"--data.{name} is {tuple(values)}, expected one value for each of the {self.channels} channels"
+                    f"--data.{name} is {typed(values)}, expected one value for each of the {self.channels} channels"
                 )
         if self.window is not None and not -math.inf < self.window[0] < self.window[1] < math.inf:
-            raise InputError(f"--data.window is {list(self.window)}, expected [low, high] with low below high")
+            raise InputError(f"--data.window is {typed(self.window)}, expected [low,high] with low below high")
         check_colours(self.augment, self.channels, is_deep=self.window is not None or self.finds_window)
         if not 0 <= self.max_broken <= 1:
             raise InputError(f"--data.max_broken is {self.max_broken}, expected a share from 0 to 1")
@@ -282,7 +285,7 @@ class ImageDataModule(LightningDataModule, ABC):
         images = self.train_subset
         if images is None or not len(images):
             raise InputError(
-                "--data.window auto needs training images, or a checkpoint that keeps their window; give [low, high]"
+                "--data.window auto needs training images, or a checkpoint that keeps their window; give [low,high]"
             )
         return window_of(images)
 

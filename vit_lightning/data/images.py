@@ -133,7 +133,9 @@ def _eight_bit_tensor(image: Tensor, name: str, shape: Sequence[int], asked: str
     """Return uint8 `(c, y, x)` of such a tensor, or of floats in [0, 1]: `_of_tensor` has the arguments."""
     if image.ndim != 3 or not (image.dtype == torch.uint8 or image.is_floating_point()):
         kind = str(image.dtype).removeprefix("torch.")
-        raise InputError(f"{name}: {asked}, not {kind} {tuple(shape)}; convert it in the set")
+        is_deep = image.ndim == 3 and kind.lstrip("u").startswith("int")
+        window = ", or say by --data.window [low,high] what becomes black and white" * is_deep
+        raise InputError(f"{name}: {asked}, not {kind} {tuple(shape)}; convert it in the set{window}")
     if image.layout != torch.strided or image.is_meta:
         raise InputError(f"{name}: {asked}, not one that is sparse or has no values; convert it in the set")
     if not image.numel():

@@ -62,7 +62,7 @@ SCORES = {
         Score("map_micro", "max", "micro mAP", "several labels", "micro mAP", is_cheap=False),
         Score("micro_f1", "max", "micro F1", "several labels", "micro F1"),
         Score("exact_match", "max", "exact match", "several labels", "exact match"),
-        Score("mean_auroc", "max", "area under the ROC curve", "several labels", "AUROC", is_cheap=False),
+        Score("mean_auroc", "max", "area under the ROC curve", "one label", "AUROC", of_several=True, is_cheap=False),
         Score("real", "max", "top-1 accuracy, ReaL labels", needs="further set", short="ReaL labels"),
         Score("v2", "max", "top-1 accuracy, ImageNet-V2", needs="further set", short="ImageNet-V2"),
         Score("objectnet", "max", "top-1 accuracy, ObjectNet", needs="further set", short="ObjectNet"),

@@ -236,6 +236,7 @@ def environment(device: str) -> dict[str, Any]:
         "cpus": os.cpu_count(),
         "device": device,
         "command": sys.argv,
+        "folder": str(Path.cwd()),
         "slurm_job": slurm_job(),
         "git_commit": _git("rev-parse", "HEAD", folder=code),
         "git_dirty": bool(_git("status", "--porcelain", folder=code)),

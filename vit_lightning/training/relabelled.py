@@ -5,10 +5,10 @@ by its bytes.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -96,6 +96,25 @@ def relabelled_records(then: dict[int, int], now: SeenSet) -> Changes:
             changes.places.append(place)
             changes.before.append(then[content])
     return changes
+
+
+def places_of_trained(then: Mapping[str, Any], now: SeenSet) -> list[int]:
+    """Return where a set has images, as far as they are kept, that a run was trained on, wherever they lie.
+
+    Args:
+        then: what a checkpoint keeps of the run's training set.
+        now: the set that is scored.
+    """
+    known = then.get("records", {})
+    found = [place for place, content, _ in (_records(now) if known else []) if content in known]
+    files = then.get("files")
+    if files is None or not _are_files(now):
+        return found
+    assert now.file_names is not None
+    file_names, _, _, marks = files.numpy()
+    places = np.flatnonzero(np.isin(now.file_names, file_names))[:FILES]
+    is_trained = np.isin(_marks(now, places), marks[marks != UNREADABLE])
+    return found + places[is_trained].tolist()
 
 
 def _are_files(one: SeenSet) -> bool:

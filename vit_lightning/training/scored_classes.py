@@ -30,9 +30,16 @@ class ScoredClasses:
         self.labels_are_columns = labels_are_columns
 
     @classmethod
-    def of_data(cls, ours: Sequence[str], theirs: Sequence[str]) -> "ScoredClasses | None":
-        """Return what scores data with some of a net's classes, by name; None: they are no proper part of these."""
-        numbers = numbers_of(ours, theirs) if 0 < len(ours) < len(theirs) else None
+    def of_data(cls, ours: Sequence[str], theirs: Sequence[str], in_any_order: bool = False) -> "ScoredClasses | None":
+        """Return what scores data with some of a net's classes, by name; None: they are no proper part of these.
+
+        Args:
+            ours: names of the data's classes.
+            theirs: names of the net's classes.
+            in_any_order: whether they may be all of them too, in another order.
+        """
+        is_reordered = in_any_order and sorted(ours) == sorted(theirs) and list(ours) != list(theirs)
+        numbers = numbers_of(ours, theirs) if 0 < len(ours) < len(theirs) or is_reordered else None
         return numbers and cls(numbers, ours, False, len(theirs))
 
     @classmethod
@@ -58,6 +65,8 @@ class ScoredClasses:
         return torch.where(labels >= 0, places[labels.clamp(min=0)], labels)
 
     def __str__(self) -> str:
+        if len(self.names) == self.classes:
+            return "the data has the net's classes in another order: they are matched by name"
         return f"scored on {len(self.names):,} of {self.classes:,} classes"
 
 

@@ -41,12 +41,12 @@ class ScoredModel(RecipeModel):
         self.scored_classes: dict[tuple[str, int], ScoredClasses] = {}
         self.answering = Answering(self)
 
-    def find_shifted(self, stage: str, ours: Sequence[str], theirs: Sequence[str]) -> None:
-        """Find out whether the data have some of the net's classes alone, by their names; training needs all."""
+    def find_shifted(self, stage: str, ours: Sequence[str], theirs: Sequence[str], in_any_order: bool) -> None:
+        """Find out whether the data have some of the net's classes, by their names; training needs all, in order."""
         self.scored_classes = {}
-        self.shifted = ScoredClasses.of_data(ours, theirs) if stage != "fit" else None
+        self.shifted = ScoredClasses.of_data(ours, theirs, in_any_order) if stage != "fit" else None
         if self.shifted is not None and stage == "predict":
-            rank_zero_info(f"the data has some of the net's classes, and predictions are among these: {self.shifted}")
+            rank_zero_info(f"predictions are among the classes of the data: {self.shifted}")
 
     def scored_names(self, split: str) -> list[str]:
         """Names of the classes on which a split is scored; empty: nobody says them."""

@@ -82,7 +82,7 @@ class LabelCounts(Metric):
 
 
 class RankedLabels(Metric):
-    """Of images of several labels: every score, in the host's memory, since an exact ranking needs all at once."""
+    """Of images: the score of every class, in the host's memory, since an exact ranking needs all at once."""
 
     full_state_update = False
     higher_is_better = None
@@ -198,6 +198,9 @@ class SplitScores(nn.Module):
             top = logits.gather(1, best[:, None]).squeeze(1)
             confidence = top.sigmoid() if are_independent else (top - logits.logsumexp(-1)).exp()
             self.answers.update(labels, best, confidence, valid, logits.shape[-1])
+            if self._ranks():  # each class against the rest
+                is_class = labels[:, None] == torch.arange(logits.shape[-1], device=labels.device)
+                self.ranked.update(logits if are_independent else logits.log_softmax(-1), is_class, valid)
             return
         probabilities = logits.sigmoid() if are_independent else logits.softmax(-1)
         self.labels.update(probabilities > self.threshold, labels > 0.5, valid)
@@ -233,10 +236,24 @@ class SplitScores(nn.Module):
 
     def names(self, several: bool) -> list[str]:
         """Return the scores that are logged of images of one label each, or of several."""
-        return [name for name, score in SCORES.items() if name in self.wanted and score.suits(several)]
+        known = [name for name, score in SCORES.items() if name in self.wanted and score.suits(several)]
+        # Of images of one label each a ranking says less than it costs, unless somebody asks for it.
+        return [name for name in known if several or SCORES[name].is_cheap or name in self.required]
 
     def _ranks(self) -> bool:
-        return any(not SCORES[name].is_cheap for name in self.names(several=True))
+        return any(not SCORES[name].is_cheap for name in self.names(bool(self.several)))
+
+    def _ranking(self, classes: int) -> Ranking | None:
+        """Return the ranking of all images; None where none is wanted, or they are too many."""
+        kept = self.ranked.compute() if self._ranks() else None
+        if kept is None:
+            return None
+        scores, labels = (part.reshape(-1, classes).numpy() for part in kept)
+        return rank(scores, labels.astype(bool))
+
+    def _why_unranked(self, ranking: Ranking | None) -> str:
+        is_large = self._ranks() and ranking is None
+        return f"images times classes are more than {MOST_RANKED:,}" if is_large else "no class tells images apart"
 
     def _of_one(self) -> Summed:
         pairs, confidence = (_in_order(found).cpu().numpy() for found in self.answers.compute())
@@ -249,24 +266,22 @@ class SplitScores(nn.Module):
             "macro_f1": confusion.counts.macro_f1,
             "ece": calibration_error(confidence, true == predicted),
         }
+        ranking = self._ranking(self.answers.classes) if len(true) else None
+        if ranking is not None:
+            values["mean_auroc"] = ranking.mean_auroc
+        why = self._why_unranked(ranking) if len(true) else "no image has a label"
         mistakes = Mistakes.of(images, true, predicted, confidence)
-        return self._summed(values, confusion.counts, confusion, None, "no image has a label", mistakes)
+        return self._summed(values, confusion.counts, confusion, ranking, why, mistakes)
 
     def _of_several(self) -> Summed:
         sums, exact, images = self.labels.compute()
         right, support, predicted = sums.cpu().numpy()
         counts = ClassCounts(right, support, predicted)
         values = {"macro_f1": counts.macro_f1, "micro_f1": counts.micro_f1, "exact_match": float(exact / images)}
-        kept = self.ranked.compute() if self._ranks() else None
-        ranking = None
-        if kept:
-            scores, labels = (part.reshape(-1, len(support)).numpy() for part in kept)
-            ranking = rank(scores, labels.astype(bool))
-        if ranking:
+        ranking = self._ranking(len(support))
+        if ranking is not None:
             values |= {"map_macro": ranking.map_macro, "map_micro": ranking.map_micro, "mean_auroc": ranking.mean_auroc}
-        is_large = self._ranks() and kept is None
-        why = f"images times classes are more than {MOST_RANKED:,}" if is_large else "no class tells images apart"
-        return self._summed(values, counts, None, ranking, why)
+        return self._summed(values, counts, None, ranking, self._why_unranked(ranking))
 
     def _summed(
         self,

@@ -82,6 +82,32 @@ def check_labels(then: Mapping[str, Any], model: LightningModule) -> None:
         _check_apart(then, now["train_set"], now["val_set"])
 
 
+def check_untrained(then: Mapping[str, Any], model: LightningModule) -> None:
+    """Refuse to score images that the checkpoint was trained on, of data without training images of their own.
+
+    Other data hold their splits apart by themselves.
+
+    Args:
+        then: from `seen_labels`, of the checkpoint.
+        model: the model, whose trainer has set up the data.
+
+    Raises:
+        InputError: naming such an image.
+    """
+    trainer = model._trainer
+    data = None if trainer is None else trainer.datamodule  # type: ignore[attr-defined]
+    if trainer is None or not isinstance(data, ImageDataModule) or data.train_set is not None or not _is_sound(then):
+        return
+    for name in USED_BY.get(str(trainer.state.fn and trainer.state.fn.value), ()):
+        one = SeenSet.of(getattr(data, name))
+        found = [] if one is None or "train_set" not in then else relabelled.places_of_trained(then["train_set"], one)
+        if found:
+            raise InputError(
+                f"{keys_of(getattr(data, name))[found[0]]} is among the {SPLITS[name]} images, and the checkpoint was "
+                f"trained on it ({len(found)} such are known); leave it out"
+            )
+
+
 def _kept(one: SeenSet) -> dict[str, Any]:
     return {**one.kept(), "files": relabelled.kept_files(one), "records": relabelled.kept_records(one)}
 

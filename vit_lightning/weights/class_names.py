@@ -28,7 +28,8 @@ def check_equal(ours: Sequence[str], theirs: Sequence[str], owner: str) -> None:
         raise InputError(f"the data has {len(ours)} classes, the {owner} {len(theirs)}; use the data it saw")
     for number, (name, other) in enumerate(zip(ours, theirs, strict=True)):
         if name != other:
-            raise InputError(f"class {number} is {name!r} in the data but {other!r} in the {owner}")
+            order = "; give the data that order, by --data.class_map or class_names" * ({*ours} == {*theirs})
+            raise InputError(f"class {number} is {name!r} in the data but {other!r} in the {owner}{order}")
 
 
 def check_order(ours: Sequence[str], theirs: Sequence[str]) -> str | None:

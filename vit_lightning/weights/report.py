@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vit_lightning.errors import InputError
+from vit_lightning.terminal import typed
 
 
 @dataclass
@@ -71,7 +72,7 @@ class Report:
             elif known is None or self.assumes_statistics:
                 setattr(self, name, tuple(given))
             elif any(abs(a - b) > 1e-3 for a, b in zip(given, known, strict=True)):
-                raise InputError(f"The weights expect {name}={known}, not {tuple(given)}: leave --{name} out.")
+                raise InputError(f"The weights expect {name}={typed(known)}, not {typed(given)}: leave --{name} out.")
 
     def normalisation(self, channels: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Returns mean and std of the images in [0, 1] that the net expects: the weights' own, else the paper's 0.5."""
@@ -113,7 +114,7 @@ def _check_statistics(name: str, given: tuple[float, ...], channels: int) -> Non
         raise InputError(f"--{name} has {len(given)} values for a net of {channels} channels: give one per channel.")
     if not all(math.isfinite(value) and (name == "mean" or value > 0) for value in given):
         kind = "finite numbers" if name == "mean" else "finite numbers above 0"
-        raise InputError(f"--{name} is {tuple(given)}: give {kind}.")
+        raise InputError(f"--{name} is {typed(given)}: give {kind}.")
 
 
 def _shorten(names: Iterable[str], most: int = 3) -> str:

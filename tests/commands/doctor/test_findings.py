@@ -82,7 +82,7 @@ def test_odd_images_are_grouped_by_kind():
 @pytest.mark.parametrize(("peak", "bits"), [(4095, 12), (2048, 12), (1000, 10), (16383, 14)])
 def test_values_of_fewer_bits_than_their_file_has(peak, bits):
     finding = only(findings.depth(survey(peaks={0: 7, 2: peak})))
-    assert (finding.severity, finding.fix) == ("warning", f"give --data.window [0, {2**bits - 1}], or auto")
+    assert (finding.severity, finding.fix) == ("warning", f"give --data.window [0,{2**bits - 1}], or auto")
     assert f"{bits}-bit values (up to {peak:,}) in 16 bits" in finding.text
     assert f"1/{2 ** (16 - bits)} of their brightness" in finding.text
 
@@ -94,9 +94,9 @@ def test_sixteen_bits_that_are_used_and_eight_bits_are_no_finding():
 
 def test_floats_without_a_window_are_not_to_be_removed():
     finding = only(findings.unreadable(survey(faults={1: NO_WHITE}), "raise", 0.01))
-    assert finding.fix.startswith("give --data.window auto, or [low, high]") and "mend" not in finding.fix
+    assert finding.fix.startswith("give --data.window auto, or [low,high]") and "mend" not in finding.fix
     finding = only(findings.unreadable(survey(faults={1: NO_WHITE, 2: "empty"}), "raise", 1))
-    assert finding.fix.startswith("give --data.window auto, or [low, high]; mend or remove them, of the others")
+    assert finding.fix.startswith("give --data.window auto, or [low,high]; mend or remove them, of the others")
 
 
 def test_labels_outside():

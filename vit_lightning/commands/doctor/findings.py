@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from vit_lightning.commands.doctor.machine import Machine
-from vit_lightning.commands.doctor.survey import Survey
+from vit_lightning.commands.doctor.survey import DEEP, Survey
 from vit_lightning.data.pixel_form import NO_WHITE
 from vit_lightning.terminal import counted
 
@@ -20,7 +20,7 @@ HUGE = 64
 """How many times the pixels that the model sees are worth a word: decoding one takes the time of many."""
 MENDING = "mend or remove them"
 """What to do about images that cannot be read, unless their datamodule knows better."""
-WINDOW = "give --data.window auto, or [low, high]"
+WINDOW = "give --data.window auto, or [low,high]"
 """What to do about values without a defined white."""
 LEAST_BITS, MOST_BITS = 9, 14
 """Bits that the values of a set of 16-bit images have at most, when it is worth a word."""
@@ -75,11 +75,12 @@ def unreadable(
     return findings
 
 
-def unusual(found: Survey) -> list[Finding]:
-    """Images of unusual kinds, all of which can be read."""
+def unusual(found: Survey, has_window: bool = False) -> list[Finding]:
+    """Images of unusual kinds, all of which can be read; a window answers those of 16 bits."""
     return [
         Finding("note", "odd", f"{_images(records, found)}: {what}", items=_names(found, records))
         for what, records in sorted(found.oddities.items())
+        if not (has_window and what == DEEP)
     ]
 
 
@@ -93,7 +94,7 @@ def depth(found: Survey) -> list[Finding]:
         f"{_images(found.peaks, found)} with {bits}-bit values (up to {peak:,}) in 16 bits, shown at "
         f"1/{2 ** (16 - bits)} of their brightness"
     )
-    fix = f"give --data.window [0, {2**bits - 1}], or auto"
+    fix = f"give --data.window [0,{2**bits - 1}], or auto"
     return [Finding("warning", "depth", text, fix, _names(found, found.peaks))]
 
 

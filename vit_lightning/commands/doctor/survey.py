@@ -26,6 +26,8 @@ from vit_lightning.errors import InputError
 
 CHUNK = 32
 """Images that a worker examines before it reports."""
+DEEP = "16 bits"
+"""What images of more than 8 bits are called."""
 
 
 class RecordFacts(NamedTuple):
@@ -275,7 +277,7 @@ def oddities(data: bytes, file: str) -> tuple[str, ...]:
     kinds = {
         f"{image.format} under another ending": image.format not in (by_name, "MPO"),
         "CMYK": image.mode == "CMYK",
-        "16 bits": image.mode.startswith("I"),
+        DEEP: image.mode.startswith("I"),
         "transparent": image.has_transparency_data,
         "several frames": getattr(image, "n_frames", 1) > 1,
         "turned by EXIF": images.orientation(image) != 1,

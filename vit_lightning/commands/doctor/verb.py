@@ -181,11 +181,11 @@ def _answers(model: LightningModule, data: ImageDataModule) -> list[str]:
 
 def _data(model: LightningModule, data: ImageDataModule, surveys: list[Survey], refused: bool) -> list[Finding]:
     found = [Finding("warning", "layout", text) for text in data.notices]
-    mending = data.mending
+    mending, has_window = data.mending, data.window is not None or data.finds_window
     for one in surveys:
         found += findings.unreadable(one, data.on_error, data.max_broken, mending, refused)
         found += findings.wrong_labels(one)
-        found += findings.unusual(one) + findings.depth(one) + findings.sizes(one, data.size)
+        found += findings.unusual(one, has_window) + findings.depth(one) + findings.sizes(one, data.size)
         if one.split == "training":
             found += findings.imbalance(one, data.class_names, _answers(model, data))
     if surveys:

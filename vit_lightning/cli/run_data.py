@@ -1,0 +1,151 @@
+"""What a run was told of its data: where they lie, how they are split, and whether others are meant."""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch.utilities import rank_zero_info
+
+from vit_lightning.cli.arguments import CommandLine
+from vit_lightning.cli.config_files import data_named
+from vit_lightning.cli.plugins import takes
+from vit_lightning.errors import InputError
+from vit_lightning.runs import folders
+from vit_lightning.yaml_files import read_mapping
+
+SPLIT = (
+    *("train", "val", "test", "split_column", "split_file", "val_fraction", "test_fraction", "split_seed"),
+    *("group_column", "also", "fraction", "per_class"),
+)
+"""Fields of --data that say which images train and which are scored."""
+PLACES = ("root", "class_map", "split_file")
+"""Fields of --data that are paths from where a run was started."""
+SOURCE = ("root", "train", "val", "test", "files", "task")
+"""Fields of --data that say which data they are."""
+SPLIT_TABLE = "split.csv"
+"""Where a run keeps its split."""
+
+
+def place(data: dict[str, Any], folder: Path | None, line: CommandLine) -> None:
+    """Make the paths of a run's data whole, which start from the folder in which it was started.
+
+    Args:
+        data: The run's data as its config has them, which are changed.
+        folder: The run folder.
+        line: The command line, whose flags win.
+
+    Raises:
+        InputError: the data's root is neither there nor here.
+    """
+    told, start = data.get("init_args") or {}, _started_in(folder)
+    if folder is not None and told.get("split_file") and (folder / SPLIT_TABLE).is_file() and line.verb != "fit":
+        told["split_file"] = str((folder / SPLIT_TABLE).resolve())
+    for name in PLACES if start else ():
+        given = told.get(name)
+        if not isinstance(given, str) or "://" in given or os.path.isabs(os.path.expanduser(given)):
+            continue
+        whole = start / given
+        if whole.exists() and not (Path(given).exists() and whole.samefile(given)):
+            told[name] = str(whole)
+        elif name == "root" and not whole.exists() and not Path(given).exists() and not line.has("--data.root"):
+            raise InputError(
+                f"the run's data lie in {given}, which is neither in {start}, where it was started, nor in "
+                f"{Path.cwd()}; give --data.root"
+            )
+
+
+def _started_in(folder: Path | None) -> Path | None:
+    """The folder in which the newest part of a run was started; None: nobody has kept it."""
+    configs = folders.configs(folder) if folder else []
+    file = configs[-1].with_name(configs[-1].name.replace("config", "env", 1)).with_suffix(".json") if configs else None
+    try:
+        start = json.loads(file.read_text())["folder"] if file and file.is_file() else None
+    except (OSError, ValueError, KeyError, TypeError):  # older, or somebody's own
+        return None
+    return Path(start) if isinstance(start, str) else None
+
+
+def leave_split(line: CommandLine, data: dict[str, Any]) -> None:
+    """Leave out how a run's data are split where a table or tars of other data are to be scored.
+
+    Args:
+        line: The command line.
+        data: The run's, which are changed.
+    """
+    told = data.get("init_args") or {}
+    typed = {name: line.value(f"--data.{name}") for name in ("val", "test")}
+    typed = {name: value for name, value in typed.items() if value not in (None, "null")}
+    root = line.value("--data.root") or told.get("root")
+    if "train" not in told or all(_path(root, typed[name]) == _path(told["root"], told[name]) for name in typed):
+        return
+    if (group := told.get("group_column")) and _path("", root) == _path("", told.get("root")):
+        rank_zero_info(f"the run's --data.group_column {group} is not looked at; see that none of it was trained on")
+    for name in SPLIT:
+        told.pop(name, None)
+    told["train"] = None
+
+
+def take_image_size(line: CommandLine, configs: Sequence[dict[str, Any]], image_size: Any) -> None:
+    """Let the checkpoint say the size of the images that are scored, where nobody states it.
+
+    Args:
+        line: The command line, which takes the flag.
+        configs: What the files given hold, and the run's config.
+        image_size: The checkpoint's; None: it says none.
+    """
+    data = [content["data"] for content in configs if isinstance(content.get("data"), dict)]
+    stated = {name for one in data for name in (*one, *(one.get("init_args") or {}))}
+    is_stated = "image_size" in stated or line.has("--data.image_size")
+    names = data_named(line, configs)
+    if image_size is not None and not is_stated and names and takes(names[-1], "image_size"):
+        height, width = (image_size,) * 2 if isinstance(image_size, int) else image_size
+        line.set("--data.image_size", json.dumps(height if height == width else [height, width]))
+
+
+def source_of(data: Any) -> dict[str, str]:
+    """Return which data a config names: their root as a whole path, tables, and the file of their split."""
+    told = getattr(data, "init_args", None) or {}
+    found = {name: str(told[name]) for name in (*SOURCE, "split_file") if told.get(name) is not None}
+    if "root" in found and "://" not in found["root"]:
+        found["root"] = str(Path(found["root"]).expanduser().absolute())
+    return found
+
+
+def is_own(data: Any, folder: Path | None) -> bool:
+    """Tell whether a config names the data of the run whose checkpoint is scored; True where nobody knows.
+
+    Args:
+        data: The data as parsed.
+        folder: The run folder.
+    """
+    configs = folders.configs(folder) if folder else []
+    run = (read_mapping(configs[-1], "the run's").get("data") or {}) if configs else {}
+    if not run:
+        return True
+    if str(run.get("class_path")).rpartition(".")[2] != str(getattr(data, "class_path", "")).rpartition(".")[2]:
+        return False
+    told, now = run.get("init_args") or {}, source_of(data)
+    then = {name: str(told[name]) for name in SOURCE if told.get(name) is not None}
+    now.pop("split_file", None)
+    root, here = _root(_started_in(folder), then.pop("root", None)), _root(None, now.pop("root", None))
+    if root != here and ("://" in root or os.path.isdir(root)):  # else it was moved
+        return False
+    return _below(root, then) == _below(here, now)
+
+
+def _root(start: Path | None, given: str | None) -> str:
+    if not given or "://" in given:
+        return given or ""
+    return _path(start or "", given)
+
+
+def _below(root: str, told: dict[str, str]) -> dict[str, str]:
+    """Return where tables and the like lie below a root."""
+    return {name: os.path.relpath(_path(root, value), root or ".") for name, value in told.items()}
+
+
+def _path(root: Any, name: Any) -> str:
+    """Where something lies, whichever way it was named."""
+    return os.path.realpath(os.path.join(str(root), str(name)))
