@@ -297,14 +297,14 @@ class Manifest(DividedData):
     @property
     def _stated(self) -> Use:
         """What becomes of a column that states each image's split and was not given."""
-        if self.split_column is not None or self.split_file is not None:
+        if self.lacks_train or self.split_column is not None or self.split_file is not None:
             return "left"
         return "taken" if self.tables["val"] is None and self.tables["test"] is None else "refused"
 
     @property
     def _divides(self) -> str | None:
         """The column with each image's split, given or found."""
-        return next(iter(MappedStrings(self._file("train"), "split_column")), None)
+        return None if self.lacks_train else next(iter(MappedStrings(self._file("train"), "split_column")), None)
 
     @cached_property
     def _called_missing(self) -> frozenset[str]:
