@@ -334,8 +334,8 @@ def test_frozen_parts_cost_less_and_images_need_not_be_square():
         model = Classifier(NetConfig("mu/8"), image_size=(16, 40), num_classes=10, **tuned)
         for computed in (False, True):
             expected = training_flops(NetConfig("mu/8"), (16, 40), 10, freeze, computed, bias_only)
-            assert throughput._flops(model, computed) == expected
-    assert throughput._flops(Slow(0.0), False) is None
+            assert throughput.flops_per_image(model, computed) == expected
+    assert throughput.flops_per_image(Slow(0.0), False) is None
 
 
 def test_hours_are_those_of_all_devices_and_stop_with_the_run(clock):

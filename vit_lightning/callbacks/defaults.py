@@ -62,8 +62,8 @@ class Setting:
 
     @property
     def plans(self) -> bool:
-        """Whether what a fit checks before its first step is checked: doctor rehearses it."""
-        return self.verb in ("fit", "doctor")
+        """Whether what a fit checks before its first step is checked: doctor and plan begin one."""
+        return self.verb in ("fit", "doctor", "plan")
 
     @property
     def is_kept(self) -> bool:

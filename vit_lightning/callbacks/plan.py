@@ -7,6 +7,7 @@ from pathlib import Path
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from vit_lightning.callbacks.plan_data import data_facts
+from vit_lightning.callbacks.run_estimate import estimate, estimate_line
 from vit_lightning.compute.cost import macs
 from vit_lightning.compute.peaks import device_name
 from vit_lightning.contracts import ImageData, RecipeTrained
@@ -59,6 +60,8 @@ def plan_lines(trainer: Trainer, model: LightningModule, folder: Path | None = N
         if model.device.type == "cuda":
             lines.append(f"engine   {model.engine}")
         lines.append(f"loss     {model.objective}")
+    if said := estimate_line(estimate(trainer, model)):
+        lines.append(said)
     if decay := decay_line(trainer.optimizers[0]) if trainer.optimizers else None:
         lines.append(f"decay    {decay}")
     accumulation, batches = trainer.accumulate_grad_batches, trainer.num_training_batches

@@ -107,6 +107,11 @@ USUAL = {
         "Data": ("data.root", "data.image_size", "data.batch_size", "data.num_workers"),
         "Run": (*DEVICES, "model.compile", "model.recompute"),
     },
+    "plan": {
+        **{group: GROUPS[group] for group in ("Experiment", "Net", "Weights")},
+        "Data": ("data.root", "data.image_size", "data.batch_size"),
+        "Run": (*DEVICES, "trainer.max_epochs", "trainer.max_steps", "trainer.accumulate_grad_batches"),
+    },
     "doctor": {**{group: GROUPS[group] for group in ("Experiment", "Data")}, "Run": DEVICES},
     "prepare": {"Experiment": GROUPS["Experiment"], "Data": ("data.root", "data.num_workers", "data.on_error")},
 }

@@ -234,7 +234,7 @@ class ViTCLI(LightningCLI):
             take_net(config.model.init_args, self.trained)
         if self.trained and "weights" in config.model.init_args:
             config.model.init_args.weights = None
-        elif self.subcommand in ("fit", "doctor"):
+        elif self.subcommand in ("fit", "doctor", "plan"):
             take_published(config.model.init_args)
         if precision := default_precision(self.subcommand, config.trainer, self.trained):
             config.trainer.precision = precision
