@@ -14,6 +14,7 @@ from vit_lightning.callbacks.finite_guard import FiniteGuard
 from vit_lightning.callbacks.hyper_parameters import HyperParameters
 from vit_lightning.callbacks.learning_rates import LearningRates
 from vit_lightning.callbacks.monitors import Monitors
+from vit_lightning.callbacks.pictures import TrainingPictures
 from vit_lightning.callbacks.plan import RunPlan
 from vit_lightning.callbacks.predictions import Predictions
 from vit_lightning.callbacks.progress import PlainProgress, RunBar
@@ -43,6 +44,7 @@ class Setting:
         undirected: Those of them whose metric has no known direction.
         record: Makes the callback that writes config and environment into the run folder.
         checkpoint: The file that --ckpt_path names.
+        pictures: Whether TensorBoard gets pictures.
     """
 
     verb: str
@@ -55,6 +57,7 @@ class Setting:
     undirected: Collection[str]
     record: Callable[[], Callback]
     checkpoint: str | None = None
+    pictures: bool = True
 
     @property
     def trains(self) -> bool:
@@ -128,6 +131,11 @@ DEFAULTS = (
     Default(lambda s: HyperParameters(), lambda s: s.is_kept and s.logs, "hands the run's settings to its loggers"),
     Default(lambda s: LearningRates(), lambda s: s.is_kept and s.logs, "logs the learning rate of every step"),
     Default(lambda s: FiniteGuard(s.folder), lambda s: s.trains, "ends a run whose loss is not finite"),
+    Default(
+        lambda s: TrainingPictures(),
+        lambda s: s.pictures and s.is_kept and s.logs,
+        "shows the first images, the confusion matrix and the gradient's norm",
+    ),
     Default(_summary, lambda s: s.is_kept and s.folder is not None, "says what a run has come to, and what comes next"),
 )
 

@@ -26,6 +26,7 @@ OUR_SENTENCES = {
     "print_config": ("Print the whole config as YAML and exit", None),
     "seed_everything": ("Seed of every random number, 0 to 4294967295; true: a random seed; false: no seed", "0"),
     "name": ("Experiment that the run belongs to; unset: the name of the first -c file", None),
+    "pictures": ("Show a fit's first images and gradient norm, and the confusion matrix, in TensorBoard", "true"),
     "ckpt_path": (
         "Checkpoint to resume or to score, in place of --model.weights: a path, or the word last or best",
         None,
@@ -68,7 +69,7 @@ GROUPS = {
     "Augmentation": tuple(
         f"data.augment.{name}" for name in ("preset", "crop", "flip", "rand_augment", "mixup_alpha", "cutmix_alpha")
     ),
-    "Net": tuple(f"model.net.{name}" for name in ("variant", "patch", "pool", "dropout", "stochastic_depth")),
+    "Net": tuple(f"model.net.{name}" for name in ("variant", "pool", "dropout", "stochastic_depth")),
     "Weights": ("model.weights", "model.weights_head", "model.freeze_trunk", "model.bias_only", "model.lora.rank"),
     "Recipe": (
         *("model.optim.lr", "model.optim.name", "model.optim.weight_decay"),
@@ -79,7 +80,7 @@ GROUPS = {
     "Run": (
         *("trainer.max_epochs", "trainer.max_steps", "trainer.accelerator", "trainer.devices", "trainer.strategy"),
         *("trainer.precision", "model.compile", "model.cuda_graph", "model.fp8", "model.recompute"),
-        *("trainer.default_root_dir", "trainer.logger"),
+        *("trainer.default_root_dir", "trainer.logger", "pictures"),
     ),
     "Checkpoints": ("ckpt_path", "checkpoint.monitor", "last.every_n_steps", "early_stopping.patience"),
 }

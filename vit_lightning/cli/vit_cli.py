@@ -132,6 +132,7 @@ class ViTCLI(LightningCLI):
         parser.add_lightning_class_args(LastCheckpoint, "last")
         parser.add_lightning_class_args(EarlyStopping, "early_stopping")
         parser.add_argument("--name", type=str | None, default=None, help=OUR_SENTENCES["name"][0])
+        parser.add_argument("--pictures", type=bool, default=True, help=OUR_SENTENCES["pictures"][0])
         for name in DATA_FACTS:
             parser.link_arguments(f"data.{name}", f"model.init_args.{name}", apply_on="instantiate")
 
@@ -311,6 +312,7 @@ class ViTCLI(LightningCLI):
             undirected=self.undirected,
             record=lambda: RunRecord(self._parser("fit"), self.config["fit"], self.folder),
             checkpoint=self._get(self.config, "ckpt_path"),
+            pictures=self._get(self.config, "pictures"),
         )
 
     def _instantiate_trainer(self, config: dict[str, Any], callbacks: list[Callback]) -> Trainer:
