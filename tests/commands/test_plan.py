@@ -28,7 +28,7 @@ def test_a_plan_at_a_stated_speed_writes_nothing(app):
     assert done.code == 0, done.err
     exaflops = 6e-18 * macs(NetConfig("mu/8"), 32, 10) * 6400
     assert line(done.out, "steps").startswith("100 epochs of 8 batches, 800 optimiser steps")
-    assert re.match(rf"{exaflops:.3g} exaFLOPs, [\d.e-]+ GiB on a device \(weights ", line(done.out, "estimate"))
+    assert re.match(rf"{exaflops:.3g} exaFLOPs, [\d.]+ MiB on a device \(weights ", line(done.out, "estimate"))
     said = "26 min 40 s at 4 images/s (stated), 0.444 device hours on 1, without validation"
     assert line(done.out, "time") == said
     assert line(done.out, "energy") == "0.222 kWh at 500 W a device"

@@ -13,7 +13,7 @@ from vit_lightning.compute.cost import training_flops
 from vit_lightning.compute.memory import Step, Trained, TrainingMemory, activations
 from vit_lightning.contracts import RecipeTrained
 
-GIB = 2**30
+GIB, MIB = 2**30, 2**20
 PRECISIONS = {"bf16": "bf16-mixed", "fp16": "16-mixed"}
 """Precisions that train in half floats, by arithmetic."""
 
@@ -60,8 +60,10 @@ def estimate_line(found: RunEstimate) -> str | None:
 
 def memory_in_words(memory: TrainingMemory) -> str:
     """Return the memory of a device and its parts."""
-    parts = ", ".join(f"{name} {value / GIB:.2g}" for name, value in memory._asdict().items())
-    return f"{memory.total / GIB:.3g} GiB on a device ({parts})"
+    unit, name = (GIB, "GiB") if memory.total >= GIB else (MIB, "MiB")
+    parts = zip(("weights", "gradients", "optimiser", "activations"), memory, strict=True)
+    said = ", ".join(f"{part} {value / unit:.2g}" for part, value in parts)
+    return f"{memory.total / unit:.3g} {name} on a device ({said})"
 
 
 def cost_in_words(figures: Mapping[str, float], on_gpu: bool) -> str:
