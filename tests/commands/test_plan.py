@@ -53,7 +53,7 @@ def test_a_named_device_gives_its_share_of_the_peak():
     model = Classifier(NetConfig("B/16"), num_classes=1000, image_size=224)
     speed, source = _device_speed(model, "H100", 0.5, "bf16", 4)
     assert speed == pytest.approx(4 * 0.5 * 989.4e12 / training_flops(NetConfig("B/16"), 224, 1000, computed=True))
-    assert source == "50% of the 989 TFLOP/s of H100 in bf16"
+    assert source == "50 % of the 989 TFLOP/s of H100 in bf16"
 
 
 def test_core_days_are_those_of_the_paper():

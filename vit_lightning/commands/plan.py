@@ -23,7 +23,7 @@ from vit_lightning.compute.energy import EnergyMeter, peak_memory
 from vit_lightning.compute.peaks import COLUMNS, Arithmetic, device_names, peak
 from vit_lightning.contracts import RecipeTrained
 from vit_lightning.errors import InputError, did_you_mean
-from vit_lightning.terminal import duration
+from vit_lightning.terminal import duration, percentage
 
 WARMUP = 3
 """Steps that are not timed: compilation, first allocations, the start of the loader's workers."""
@@ -189,7 +189,10 @@ def _device_speed(
     flops, rate = flops_per_image(model, computed=True), peak(device, arithmetic)
     if not flops or not rate:
         return None, ""
-    return devices * rate * mfu / flops, f"{mfu:.0%} of the {rate / 1e12:,.0f} TFLOP/s of {device} in {arithmetic}"
+    return (
+        devices * rate * mfu / flops,
+        f"{percentage(mfu, digits=0)} of the {rate / 1e12:,.0f} TFLOP/s of {device} in {arithmetic}",
+    )
 
 
 def _cost_lines(found: RunEstimate, speed: float | None, source: str, devices: int, watts: float | None) -> list[str]:
