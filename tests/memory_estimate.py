@@ -1,6 +1,7 @@
 """The memory of a training step, estimated and measured, on the device there is: python -m tests.memory_estimate.
 
-A GPU's peak is that of its allocator. The CPU's is the growth of a new process over one that has only imported.
+A GPU's peak is that of its allocator. The CPU's is the growth of a new process over one that has only imported; glibc
+keeps gaps, so that recomputing shows what it saves only with MALLOC_MMAP_THRESHOLD_=65536.
 Words name variants and batches: python -m tests.memory_estimate B/16 32 128 L/16 32 64. Switches: --recompute,
 --bias_only, --freeze_trunk, --size PIXELS.
 """

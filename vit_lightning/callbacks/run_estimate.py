@@ -50,7 +50,11 @@ def estimate(trainer: Trainer, model: LightningModule) -> RunEstimate:
     images = length.batches * batch * trainer.world_size
     flops = flops_per_image(model, computed=False)
     exaflops = images * flops / 1e18 if flops and math.isfinite(images) else None
-    return RunEstimate(length.steps, images, exaflops, training_memory(model, batch, trainer))
+    try:
+        memory = training_memory(model, batch, trainer)
+    except RuntimeError:  # a net of timm has an operation that needs storage
+        memory = None
+    return RunEstimate(length.steps, images, exaflops, memory)
 
 
 def estimate_line(found: RunEstimate) -> str | None:
@@ -117,10 +121,10 @@ def training_memory(
     half, whole = precision.startswith(("bf16", "16")), precision.endswith("true")
     on_gpu = arithmetic is not None or trainer.strategy.root_device.type == "cuda"
     total, trained, states = _numbers(model, trainer)
-    size = 2 if half and whole else 4
+    size = 8 if precision.startswith("64") else 2 if half and whole else 4
     step = Step(
         batch,
-        activation_bytes=2 if half else 4,
+        activation_bytes=2 if half else size,
         stream_bytes=size,
         on_gpu=on_gpu and not facts.get("compile"),
         recompute=bool(facts.get("recompute")),

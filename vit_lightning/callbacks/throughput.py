@@ -11,7 +11,8 @@ from lightning.pytorch.profilers import PassThroughProfiler, Profiler
 from lightning.pytorch.utilities.data import extract_batch_size
 
 from vit_lightning.callbacks.data_wait import DataWait
-from vit_lightning.callbacks.run_estimate import GIB, RunEstimate, estimate, flops_per_image
+from vit_lightning.callbacks.plan import RunPlan
+from vit_lightning.callbacks.run_estimate import GIB, RunEstimate, flops_per_image
 from vit_lightning.compute.clock import Clock, WallClock, clock_of
 from vit_lightning.compute.energy import EnergyMeter, peak_memory
 from vit_lightning.compute.peaks import arithmetic_of, device_name, peak
@@ -64,7 +65,8 @@ class Throughput(Callback):
     # The run ---------------------------------------------------------------------------------------------------------
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.estimate = estimate(trainer, pl_module)
+        plan = next((one for one in trainer.callbacks if isinstance(one, RunPlan)), None)  # type: ignore[attr-defined]
+        self.estimate = plan.estimate if plan else None
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         device = trainer.strategy.root_device

@@ -9,10 +9,10 @@ from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.callbacks.progress import ProgressBar
 from lightning.pytorch.utilities.data import extract_batch_size
 
+from vit_lightning.callbacks.plan import RunPlan
 from vit_lightning.callbacks.run_estimate import (
     GIB,
     RunEstimate,
-    estimate,
     flops_per_image,
     memory_in_words,
     training_memory,
@@ -103,7 +103,8 @@ class _PlannedSteps(Callback):
         self.memory_of = ""
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.estimate = estimate(trainer, pl_module)
+        plan = next((one for one in trainer.callbacks if isinstance(one, RunPlan)), None)  # type: ignore[attr-defined]
+        self.estimate = plan.estimate if plan else None
         self.batch = getattr(trainer.train_dataloader, "batch_size", None) or 0
         if not self.measured:
             raise PlanEnds

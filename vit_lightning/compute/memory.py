@@ -15,8 +15,8 @@ from vit_lightning.models.fast.fast_path import fusible_net
 Trained = Literal["all", "biases", "head"]
 PROBED = 2
 """Images of the pass that finds what a convolutional net keeps: batch norm cannot train on one."""
-HALF_OF_CONVOLUTIONS = 0.75
-"""Of what a convolutional net keeps in fp32, the share in mixed precision: its norms stay in fp32."""
+OF_FP32 = {2: 0.75, 4: 1.0, 8: 2.0}
+"""Share of what a convolutional net keeps in fp32, by bytes of a number: in mixed precision its norms stay in fp32."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def _kept(net: nn.Module, channels: int, size: tuple[int, int], step: Step) -> t
     each = (sum(more) - sum(few)) / PROBED
     if step.trained == "head":
         return 2 * max(few) / PROBED, 0.0
-    return each * (1.0 if step.activation_bytes == 4 else HALF_OF_CONVOLUTIONS), sum(few) - PROBED * each
+    return each * OF_FP32[step.activation_bytes], sum(few) - PROBED * each
 
 
 def _saved(net: nn.Module, images: Tensor) -> list[int]:
