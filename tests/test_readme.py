@@ -179,7 +179,7 @@ def test_every_flag_that_is_named_exists(app, verbs):
     spoken = [code for code in INLINE if code.startswith("--") or code.split()[0] in verbs]
     flags = {flag for code in spoken for flag in re.findall(r"--([\w.]+)", code)}
     known = {"data.help", "help", "ckpt_path"}
-    for verb in ("fit", "predict", "probe", "inspect", "average", "benchmark", "doctor", "prepare"):
+    for verb in ("fit", "predict", "probe", "inspect", "average", "benchmark", "plan", "doctor", "prepare"):
         known |= flags_of(app, verb, *NEEDED.get(verb, ()))
     for data in WITH_OWN_FLAGS:
         known |= flags_of(app, "fit", "--data", data, "--data.root", ".")

@@ -10,17 +10,21 @@ from vit_lightning.callbacks.defaults import DEFAULTS, Setting, default_callback
 
 FIT = [
     *("PlainProgress", "TimelyEnd", "SkippedImages", "Monitors", "RunPlan", "FinalValidation", "RandomState"),
-    *("Throughput", "Record", "SplitRecord", "HyperParameters", "LearningRates", "FiniteGuard", "RunSummary"),
+    *("Throughput", "Record", "SplitRecord", "HyperParameters", "LearningRates", "FiniteGuard"),
+    *("TrainingPictures", "RunSummary"),
 ]
-LOGGING = ("HyperParameters", "LearningRates")
+LOGGING = ("HyperParameters", "LearningRates", "TrainingPictures")
 
 
 class Record(Callback):
     """Stands for the one that writes config.yaml."""
 
 
-def names(verb: str, given: tuple[Callback, ...] = (), logs: bool = True, **trainer: object) -> list[str]:
-    setting = Setting(verb, trainer, given, Path("runs/x/0"), Path("predictions.csv"), logs, {}, (), Record)
+def names(
+    verb: str, given: tuple[Callback, ...] = (), logs: bool = True, pictures: bool = True, **trainer: object
+) -> list[str]:
+    facts = Path("runs/x/0"), Path("predictions.csv"), logs, {}, (), Record
+    setting = Setting(verb, trainer, given, *facts, pictures=pictures)
     return [type(callback).__name__ for callback in default_callbacks(setting)]
 
 
@@ -33,8 +37,9 @@ def test_what_does_not_train_has_progress_and_skipped_images(verb):
     assert names(verb) == ["PlainProgress", "TimelyEnd", "SkippedImages"]
 
 
-def test_doctor_has_what_refuses_a_fit_beside_them():
-    assert names("doctor") == ["PlainProgress", "TimelyEnd", "SkippedImages", "Monitors", "RunPlan"]
+@pytest.mark.parametrize("verb", ["doctor", "plan"])
+def test_what_begins_a_fit_has_what_refuses_one_beside_them(verb):
+    assert names(verb) == ["PlainProgress", "TimelyEnd", "SkippedImages", "Monitors", "RunPlan"]
 
 
 @pytest.mark.parametrize("verb", ["validate", "test"])
@@ -49,6 +54,7 @@ def test_predict_writes_predictions():
 def test_flags_turn_some_off():
     assert names("fit", enable_progress_bar=False) == FIT[1:]
     assert names("fit", given=(RichProgressBar(),)) == FIT[1:]
+    assert names("fit", pictures=False) == [name for name in FIT if name != "TrainingPictures"]
     assert names("fit", logs=False) == [name for name in FIT if name not in LOGGING]
     kept = ("Record", "SplitRecord", "RunSummary", *LOGGING)
     assert names("fit", fast_dev_run=True) == [name for name in FIT if name not in kept]

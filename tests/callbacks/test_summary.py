@@ -7,6 +7,8 @@ from types import SimpleNamespace
 
 from vit_lightning.callbacks.summary import RunSummary
 from vit_lightning.callbacks.throughput import Throughput
+from vit_lightning.compute.cost import macs
+from vit_lightning.models import NetConfig
 
 DATA = ("--data", "Synthetic", "--data.eval_size", 8, "--data.batch_size", 8, "--data.num_workers", 0)
 FIT = ("fit", *DATA, "--data.train_size", 64, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
@@ -20,12 +22,15 @@ def said(out: str) -> dict[str, str]:
 def test_the_end_says_scores_places_time_and_the_next_command(app):
     done = app(*FIT, "--trainer.max_epochs", 2)
     assert done.code == 0, done.err
-    words = [line.split()[0] for line in done.out.splitlines()][-5:]
-    assert words == ["best", "last", "time", "run", "next"]
+    words = [line.split()[0] for line in done.out.splitlines()][-6:]
+    assert words == ["best", "last", "time", "cost", "run", "next"]
     found = said(done.out)
     for name in ("best", "last"):
         assert re.fullmatch(rf"runs/default/0/checkpoints/{name}\.ckpt \(top-1 \d+\.\d\d %\)", found[name])
     assert re.fullmatch(r"[\d.]+ s, [\d,.]+ images/s, waiting for data \d+ %", found["time"])
+    exaflops = 6e-18 * macs(NetConfig("mu/8"), 32, 10) * 128
+    assert found["cost"].startswith(f"{exaflops:.3g} exaFLOPs (estimated {exaflops:.3g}), ")
+    assert re.search(r", [\d.e-]+ device hours, peak memory of the process [\d.]+ GiB$", found["cost"])
     assert found["run"] == "runs/default/0"
     python, module, name, *rest = shlex.split(found["next"])
     assert (python, module, name) == ("python", "-m", "vit_lightning")

@@ -1,8 +1,10 @@
 """What Throughput logs, against runs whose times are known."""
 
+import csv
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -241,8 +243,6 @@ def test_mfu_is_the_share_of_the_table_s_peak(monkeypatch):
 
 
 def test_a_fit_logs_throughput_and_continues_its_cost(app):
-    import csv
-    from pathlib import Path
 
     tiny = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--data", "Synthetic")
     sizes = ("--data.train_size", 64, "--data.eval_size", 8, "--data.batch_size", 8, "--trainer.log_every_n_steps", 2)
@@ -267,8 +267,6 @@ def test_a_fit_logs_throughput_and_continues_its_cost(app):
 @pytest.mark.parametrize("steps", [3, 6, 7], ids=["never logged", "logged at the last step", "not logged at the last"])
 def test_the_last_row_is_the_whole_cost(app, steps):
     """Also of a run that has nothing left to do when it is resumed, and without a second row."""
-    import csv
-    from pathlib import Path
 
     words = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--data", "Synthetic")
     words += ("--data.train_size", 64, "--data.eval_size", 8, "--data.batch_size", 8, "--data.num_workers", 0)
@@ -334,8 +332,8 @@ def test_frozen_parts_cost_less_and_images_need_not_be_square():
         model = Classifier(NetConfig("mu/8"), image_size=(16, 40), num_classes=10, **tuned)
         for computed in (False, True):
             expected = training_flops(NetConfig("mu/8"), (16, 40), 10, freeze, computed, bias_only)
-            assert throughput._flops(model, computed) == expected
-    assert throughput._flops(Slow(0.0), False) is None
+            assert throughput.flops_per_image(model, computed) == expected
+    assert throughput.flops_per_image(Slow(0.0), False) is None
 
 
 def test_hours_are_those_of_all_devices_and_stop_with_the_run(clock):
@@ -368,3 +366,28 @@ def test_a_wait_begins_where_its_own_batch_is_asked_for():
     clock.now = 22.0
     figures = meter._figures(torch.device("cpu"))
     assert figures["perf/data_wait"] == 6 / 12 and figures["perf/images_per_s"] == 24 / 12
+
+
+def test_the_end_logs_and_keeps_estimates_beside_what_was_measured(app):
+    data = ("--data", "Synthetic", "--data.train_size", 64, "--data.eval_size", 8, "--data.num_workers", 0)
+    net = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--data.batch_size", 8)
+    done = app("fit", *data, *net, "--trainer.max_epochs", 2)
+    assert done.code == 0, done.err
+    with Path("runs/default/0/metrics.csv").open() as file:
+        last = list(csv.DictReader(file))[-1]
+    assert float(last["cost/estimated_exaflops"]) == pytest.approx(float(last["cost/exaflops"]))
+    assert 0 < float(last["cost/estimated_memory_gib"]) < float(last["cost/memory_gib"])
+    kept = torch.load("runs/default/0/checkpoints/last.ckpt", weights_only=True)["callbacks"]["Throughput"]
+    assert kept["estimated_exaflops"] == pytest.approx(kept["exaflops"])
+    assert kept["memory_gib"] > kept["estimated_memory_gib"] > 0 and kept["device_hours"] > 0
+
+
+def test_measured_cost_goes_on_when_a_run_is_resumed():
+    meter = Throughput()
+    meter.load_state_dict({"exaflops": 1.0, "device_hours": 2.0, "memory_gib": 3.0, "energy_kwh": 4.0})
+    assert meter.final_cost() == {
+        "cost/exaflops": 1.0,
+        "cost/device_hours": 2.0,
+        "cost/memory_gib": 3.0,
+        "cost/energy_kwh": 4.0,
+    }

@@ -20,7 +20,7 @@ def gpu(request, monkeypatch):
     torch.set_float32_matmul_precision(before)
 
 
-@pytest.mark.parametrize("verb", ["fit", "benchmark", "doctor"])
+@pytest.mark.parametrize("verb", ["fit", "benchmark", "doctor", "plan"])
 @pytest.mark.parametrize("accelerator", ["auto", "gpu", "cuda"])
 def test_a_new_fit_takes_bf16_on_gpus_that_have_it(gpu, verb, accelerator):
     assert default_precision(verb, {"accelerator": accelerator}, {}) == ("bf16-mixed" if gpu else None)

@@ -49,7 +49,9 @@ def test_the_defaults_shown_are_the_parsers():
     assert parser.parse_args(["fit", *data, *words]) == parser.parse_args(["fit", *data])
 
 
-@pytest.mark.parametrize("verb", ["convert", "sweep", "export", "probe", "inspect", "benchmark", "doctor", "prepare"])
+@pytest.mark.parametrize(
+    "verb", ["convert", "sweep", "export", "probe", "inspect", "benchmark", "plan", "doctor", "prepare"]
+)
 def test_a_verbs_own_flags_are_all_shown_with_their_defaults(verb):
     shown = rows(verb)
     for name, value in defaults(verb).items():

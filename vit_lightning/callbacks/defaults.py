@@ -14,6 +14,7 @@ from vit_lightning.callbacks.finite_guard import FiniteGuard
 from vit_lightning.callbacks.hyper_parameters import HyperParameters
 from vit_lightning.callbacks.learning_rates import LearningRates
 from vit_lightning.callbacks.monitors import Monitors
+from vit_lightning.callbacks.pictures import TrainingPictures
 from vit_lightning.callbacks.plan import RunPlan
 from vit_lightning.callbacks.predictions import Predictions
 from vit_lightning.callbacks.progress import PlainProgress, RunBar
@@ -45,6 +46,7 @@ class Setting:
         checkpoint: The file that --ckpt_path names.
         source: What the data are known by.
         is_own: Whether they are those of the run.
+        pictures: Whether TensorBoard gets pictures.
     """
 
     verb: str
@@ -59,6 +61,7 @@ class Setting:
     checkpoint: str | None = None
     source: Mapping[str, str] = field(default_factory=dict)
     is_own: bool = True
+    pictures: bool = True
 
     @property
     def trains(self) -> bool:
@@ -66,8 +69,8 @@ class Setting:
 
     @property
     def plans(self) -> bool:
-        """Whether what a fit checks before its first step is checked: doctor rehearses it."""
-        return self.verb in ("fit", "doctor")
+        """Whether what a fit checks before its first step is checked: doctor and plan begin one."""
+        return self.verb in ("fit", "doctor", "plan")
 
     @property
     def is_kept(self) -> bool:
@@ -132,6 +135,11 @@ DEFAULTS = (
     Default(lambda s: HyperParameters(), lambda s: s.is_kept and s.logs, "hands the run's settings to its loggers"),
     Default(lambda s: LearningRates(), lambda s: s.is_kept and s.logs, "logs the learning rate of every step"),
     Default(lambda s: FiniteGuard(s.folder), lambda s: s.trains, "ends a run whose loss is not finite"),
+    Default(
+        lambda s: TrainingPictures(),
+        lambda s: s.pictures and s.is_kept and s.logs,
+        "shows the first images, the confusion matrix and the gradient's norm",
+    ),
     Default(_summary, lambda s: s.is_kept and s.folder is not None, "says what a run has come to, and what comes next"),
 )
 

@@ -9,6 +9,7 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from vit_lightning.callbacks.plan_data import data_facts
+from vit_lightning.callbacks.run_estimate import RunEstimate, estimate, estimate_line
 from vit_lightning.compute.cost import macs
 from vit_lightning.compute.peaks import device_name
 from vit_lightning.contracts import ImageData, RecipeTrained
@@ -28,10 +29,13 @@ class RunPlan(Callback):
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
+        self.estimate: RunEstimate | None = None
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         # On every rank: asking for the loaders and the folder communicates.
-        lines = plan_lines(trainer, pl_module, self.folder)
+        trainer.fit_loop.setup_data()
+        self.estimate = estimate(trainer, pl_module)
+        lines = plan_lines(trainer, pl_module, self.folder, self.estimate)
         log_every_epoch(trainer)
         if trainer.is_global_zero:
             print("\n".join(lines + shared_cores(trainer)), flush=True)
@@ -62,7 +66,9 @@ def log_every_epoch(trainer: Trainer) -> None:
         trainer.log_every_n_steps = max(1, math.ceil(steps))
 
 
-def plan_lines(trainer: Trainer, model: LightningModule, folder: Path | None = None) -> list[str]:
+def plan_lines(
+    trainer: Trainer, model: LightningModule, folder: Path | None = None, found: RunEstimate | None = None
+) -> list[str]:
     """Return the lines that describe a run; its loaders are made here, its optimisers before."""
     trainer.fit_loop.setup_data()
     lines = [_net_line(model), *_data_lines(trainer), _steps_line(trainer, model), *data_facts(trainer, model)]
@@ -73,6 +79,8 @@ def plan_lines(trainer: Trainer, model: LightningModule, folder: Path | None = N
         if model.device.type == "cuda":
             lines.append(f"engine   {model.engine}")
         lines.append(f"loss     {model.objective}")
+    if found is not None and (said := estimate_line(found)):
+        lines.append(said)
     if decay := decay_line(trainer.optimizers[0]) if trainer.optimizers else None:
         lines.append(f"decay    {decay}")
     accumulation, batches = trainer.accumulate_grad_batches, trainer.num_training_batches

@@ -9,6 +9,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from vit_lightning.callbacks.figures import has_several_labels, speed, waiting
+from vit_lightning.callbacks.run_estimate import cost_in_words
 from vit_lightning.callbacks.throughput import Throughput
 from vit_lightning.data import ImageDataModule
 from vit_lightning.evaluation.scores import score_of
@@ -69,7 +70,10 @@ class RunSummary(Callback):
         if last.exists():
             value = trainer.callback_metrics.get(monitor or "") if self._validated_step == trainer.global_step else None
             lines.append(f"last     {near(last)}{self._score(monitor, None if value is None else float(value))}")
-        lines += [f"time     {self._time(trainer)}", f"run      {near(self.folder)}"]
+        lines.append(f"time     {self._time(trainer)}")
+        if throughput := _throughput(trainer):
+            lines.append(f"cost     {cost_in_words(throughput.final_cost(), throughput.on_gpu)}")
+        lines.append(f"run      {near(self.folder)}")
         if not self._trained:
             steps = counted(trainer.global_step, "optimiser step")
             lines.append(
@@ -90,8 +94,7 @@ class RunSummary(Callback):
     def _time(self, trainer: Trainer) -> str:
         seconds = time.monotonic() - self._began
         parts = [duration(seconds)]
-        throughput = next((one for one in trainer.callbacks if isinstance(one, Throughput)), None)
-        if throughput:
+        if throughput := _throughput(trainer):
             whole = 3600 * throughput.device_hours / trainer.world_size
             if whole > seconds:  # the run was resumed
                 parts.append(f"{duration(whole)} with what came before")
@@ -103,3 +106,7 @@ class RunSummary(Callback):
         data = trainer.datamodule  # type: ignore[attr-defined]  # set by Lightning from outside
         untested = isinstance(data, ImageDataModule) and data.test_set is None
         return shlex.join(["python", "-m", "vit_lightning", "validate" if untested else "test", str(near(scored))])
+
+
+def _throughput(trainer: Trainer) -> Throughput | None:
+    return next((one for one in trainer.callbacks if isinstance(one, Throughput)), None)

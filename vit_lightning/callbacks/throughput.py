@@ -11,10 +11,11 @@ from lightning.pytorch.profilers import PassThroughProfiler, Profiler
 from lightning.pytorch.utilities.data import extract_batch_size
 
 from vit_lightning.callbacks.data_wait import DataWait
+from vit_lightning.callbacks.plan import RunPlan
+from vit_lightning.callbacks.run_estimate import GIB, RunEstimate, flops_per_image
 from vit_lightning.compute.clock import Clock, WallClock, clock_of
-from vit_lightning.compute.cost import training_flops
+from vit_lightning.compute.energy import EnergyMeter, peak_memory
 from vit_lightning.compute.peaks import arithmetic_of, device_name, peak
-from vit_lightning.contracts import RecipeTrained
 
 WARMUP = 5
 """Batches of a fit that are not timed: compilation, first allocations, the start of the loader's workers."""
@@ -31,7 +32,9 @@ class Throughput(Callback):
     what `on_after_batch_transfer` does to it included. perf/memory_gib is the peak of a CUDA device. cost/exaflops
     counts 6 x MACs per image, all tokens in every block, as the paper's Table 6 does, cost/device_hours everything
     since the run began; both go on when it is resumed. A run's end logs them once more, under the step that would come
-    next, so that a resumed run replaces that row as any of a later step. The times are those of the first process,
+    next, so that a resumed run replaces that row as any of a later step. Beside them stand what was estimated,
+    cost/memory_gib, the peak of a device (of a CPU, that of the process), and cost/energy_kwh of all GPUs, where NVML
+    is at hand. The times are those of the first process,
     counted for all.
 
     The device is waited for once per log, where the loggers read the loss from it anyway.
@@ -39,9 +42,12 @@ class Throughput(Callback):
 
     def __init__(self) -> None:
         self.exaflops = 0.0
-        self._earlier_hours = 0.0
+        self.estimate: RunEstimate | None = None
+        self.memory_gib = 0.0
+        self._meter: EnergyMeter | None = None
+        self._earlier_hours = self._earlier_kwh = 0.0
         self._started: float | None = None
-        self._devices = 1
+        self._devices, self._device = 1, torch.device("cpu")
         self._flops: int | None = None
         self._computed: int | None = None
         self._peak: float | None = None
@@ -58,16 +64,21 @@ class Throughput(Callback):
 
     # The run ---------------------------------------------------------------------------------------------------------
 
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        plan = next((one for one in trainer.callbacks if isinstance(one, RunPlan)), None)  # type: ignore[attr-defined]
+        self.estimate = plan.estimate if plan else None
+
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         device = trainer.strategy.root_device
         self._clock = clock_of(device)
         self._devices = trainer.world_size
-        self._flops, self._computed = (_flops(pl_module, computed) for computed in (False, True))
+        self._flops, self._computed = (flops_per_image(pl_module, computed) for computed in (False, True))
         self._peak = peak(device_name(device), arithmetic_of(trainer.precision))
         self._untimed_batches, self._timed_step, self._span_start = WARMUP, trainer.global_step, None
         self._reset()
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
+        self._device, self._meter = device, EnergyMeter(device)
         self._started = time.monotonic()
         self._progress_line = trainer.progress_bar_metrics  # asked once, since it evaluates every metric of the model
         self._profiler = trainer.profiler
@@ -99,7 +110,7 @@ class Throughput(Callback):
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Log the cost also of a run that resumes with no step left, whose training never ends."""
         for logger in trainer.loggers:
-            logger.log_metrics(self._cost(), step=trainer.global_step)
+            logger.log_metrics(self.final_cost(), step=trainer.global_step)
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self._restore_profiler(trainer)
@@ -110,7 +121,8 @@ class Throughput(Callback):
     def _restore_profiler(self, trainer: Trainer) -> None:
         if self._profiler is not None:
             trainer.profiler, self._profiler = self._profiler, None
-            self._earlier_hours, self._started = self.device_hours, None
+            self._earlier_hours, self._earlier_kwh = self.device_hours, self.energy_kwh
+            self._started, self._meter = None, None
 
     # The time --------------------------------------------------------------------------------------------------------
 
@@ -144,7 +156,7 @@ class Throughput(Callback):
         if self._computed and self._peak:
             figures["perf/mfu"] = speed * self._computed / (self._peak * self._devices)
         if device.type == "cuda":
-            figures["perf/memory_gib"] = torch.cuda.max_memory_allocated(device) / 2**30
+            figures["perf/memory_gib"] = torch.cuda.max_memory_allocated(device) / GIB
         self._reset()
         return figures | self._cost()
 
@@ -176,11 +188,40 @@ class Throughput(Callback):
         now = 0.0 if self._started is None else time.monotonic() - self._started
         return self._earlier_hours + now * self._devices / 3600
 
+    @property
+    def on_gpu(self) -> bool:
+        return self._device.type == "cuda"
+
+    @property
+    def energy_kwh(self) -> float:
+        """What the run's GPUs have taken; 0 where nobody measures it."""
+        return self._earlier_kwh + (0.0 if self._meter is None else self._meter.kwh() * self._devices)
+
+    def final_cost(self) -> dict[str, float]:
+        """Return what the run has cost, and what it was estimated to."""
+        found = self._cost() | (self.estimate.figures if self.estimate else {})
+        self._see_memory()
+        measured = {"cost/memory_gib": self.memory_gib, "cost/energy_kwh": self.energy_kwh}
+        return found | {name: value for name, value in measured.items() if value}
+
+    def _see_memory(self) -> None:
+        if self._started is not None:
+            self.memory_gib = max(self.memory_gib, peak_memory(self._device) / GIB)
+
     def state_dict(self) -> dict[str, float]:
-        return {"exaflops": self.exaflops, "device_hours": self.device_hours}
+        self._see_memory()
+        cost = {"exaflops": self.exaflops, "device_hours": self.device_hours}
+        measured = {"memory_gib": self.memory_gib, "energy_kwh": self.energy_kwh}
+        estimated = (
+            {name.removeprefix("cost/"): value for name, value in self.estimate.figures.items()}
+            if self.estimate
+            else {}
+        )
+        return cost | measured | estimated
 
     def load_state_dict(self, state_dict: dict[str, float]) -> None:
         self.exaflops, self._earlier_hours = state_dict["exaflops"], state_dict["device_hours"]
+        self.memory_gib, self._earlier_kwh = state_dict.get("memory_gib", 0.0), state_dict.get("energy_kwh", 0.0)
 
 
 class ForwardingProfiler(Profiler):
@@ -216,12 +257,3 @@ class ForwardingProfiler(Profiler):
         if action_name == self.SAVE:
             self.on_save()
         return self._nothing or self.inner.profile(action_name)
-
-
-def _flops(model: LightningModule, computed: bool) -> int | None:
-    """FLOPs of training on one image, as computed or as the paper counts; None for a model that names no net."""
-    if not isinstance(model, RecipeTrained):
-        return None
-    facts = model.hparams
-    frozen, bias_only = facts.get("freeze_trunk", False), facts.get("bias_only", False)
-    return training_flops(model.config, facts.image_size, facts.num_classes, frozen, computed, bias_only)

@@ -31,7 +31,7 @@ def default_precision(verb: str, trainer: Mapping[str, Any], trained: Mapping[st
     allow_tf32()
     if trained:
         return trained.get("precision") or None
-    trains = verb in ("fit", "benchmark", "doctor")
+    trains = verb in ("fit", "benchmark", "doctor", "plan")
     return "bf16-mixed" if trains and torch.cuda.is_bf16_supported(including_emulation=False) else None
 
 

@@ -27,6 +27,7 @@ OUR_SENTENCES = {
     "seed_everything": ("Seed of every random number, 0 to 4294967295; true: a random seed; false: no seed", "0"),
     "name": ("Experiment that the run belongs to; unset: the name of the first -c file", None),
     "at_least": ("Least scores, such as '{top1: 0.9}', below which fit, validate or test fails; unset: none", None),
+    "pictures": ("Show a fit's first images and gradient norm, and the confusion matrix, in TensorBoard", "true"),
     "ckpt_path": (
         "Checkpoint to resume or to score, in place of --model.weights: a path, or the word last or best",
         None,
@@ -69,7 +70,7 @@ GROUPS = {
     "Augmentation": tuple(
         f"data.augment.{name}" for name in ("preset", "crop", "flip", "rand_augment", "mixup_alpha", "cutmix_alpha")
     ),
-    "Net": tuple(f"model.net.{name}" for name in ("variant", "patch", "pool", "dropout", "stochastic_depth")),
+    "Net": tuple(f"model.net.{name}" for name in ("variant", "pool", "dropout", "stochastic_depth")),
     "Weights": ("model.weights", "model.weights_head", "model.freeze_trunk", "model.bias_only", "model.lora.rank"),
     "Recipe": (
         *("model.optim.lr", "model.optim.name", "model.optim.weight_decay"),
@@ -108,6 +109,11 @@ USUAL = {
         **{group: GROUPS[group] for group in ("Experiment", "Net")},
         "Data": ("data.root", "data.image_size", "data.batch_size", "data.num_workers"),
         "Run": (*DEVICES, "model.compile", "model.recompute"),
+    },
+    "plan": {
+        **{group: GROUPS[group] for group in ("Experiment", "Net", "Weights")},
+        "Data": ("data.root", "data.image_size", "data.batch_size"),
+        "Run": (*DEVICES, "trainer.max_epochs", "trainer.max_steps", "trainer.accumulate_grad_batches"),
     },
     "doctor": {**{group: GROUPS[group] for group in ("Experiment", "Data")}, "Run": DEVICES},
     "prepare": {"Experiment": GROUPS["Experiment"], "Data": ("data.root", "data.num_workers", "data.on_error")},

@@ -142,6 +142,7 @@ class ViTCLI(LightningCLI):
         parser.add_lightning_class_args(EarlyStopping, "early_stopping")
         parser.add_argument("--name", type=str | None, default=None, help=OUR_SENTENCES["name"][0])
         parser.add_argument("--at_least", type=dict[str, float] | None, default=None, help=OUR_SENTENCES["at_least"][0])
+        parser.add_argument("--pictures", type=bool, default=True, help=OUR_SENTENCES["pictures"][0])
         for name in DATA_FACTS:
             parser.link_arguments(f"data.{name}", f"model.init_args.{name}", apply_on="instantiate")
 
@@ -252,7 +253,7 @@ class ViTCLI(LightningCLI):
             take_net(config.model.init_args, self.trained)
         if self.trained and "weights" in config.model.init_args:
             config.model.init_args.weights = None
-        elif self.subcommand in ("fit", "doctor"):
+        elif self.subcommand in ("fit", "doctor", "plan"):
             take_published(config.model.init_args)
         if precision := default_precision(self.subcommand, config.trainer, self.trained):
             config.trainer.precision = precision
@@ -337,6 +338,7 @@ class ViTCLI(LightningCLI):
             checkpoint=self._get(self.config, "ckpt_path"),
             source=source_of(data),
             is_own=is_own(data, self.folder) and not getattr(self.datamodule, "ignores_split", False),
+            pictures=self._get(self.config, "pictures"),
         )
 
     def _instantiate_trainer(self, config: dict[str, Any], callbacks: list[Callback]) -> Trainer:

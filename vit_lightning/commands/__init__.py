@@ -23,6 +23,7 @@ VERBS = (
     Verb("inspect", "run", "draw what a net looks at and what it has learned: attention, features, positions, filters"),
     Verb("average", "run", "average the weights of several checkpoints, and score the mean beside each of them"),
     Verb("benchmark", "run", "measure training, inference, fit and data in images per second, beside a peer if named"),
+    Verb("plan", "run", "say what a fit will cost: steps, exaFLOPs, memory, hours, energy"),
     Verb("doctor", "run", "look for what is wrong with data, config and machine, and say how to mend it"),
     Verb("prepare", "run", "write any data's images, resized, as shards for --data Shards"),
     Verb("convert", "file", "turn weights of one public layout into another"),

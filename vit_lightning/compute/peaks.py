@@ -48,6 +48,11 @@ def peak(device: str, arithmetic: Arithmetic | None) -> float | None:
     return rate * 1e12 or None
 
 
+def device_names() -> list[str]:
+    """Returns the names of the devices in the table."""
+    return [re.sub(r"\\b|[\^$]", "", pattern).replace("(e|litepod)", "e") for pattern, *_ in PEAKS]
+
+
 def arithmetic_of(precision: str | int) -> Arithmetic | None:
     """Returns how a trainer of this precision (32-true, bf16-mixed, ...) multiplies matrices; None: not in PEAKS."""
     name = str(precision)

@@ -11,10 +11,14 @@ from vit_lightning.models.config import ResolvedConfig
 
 def fusible(config: ResolvedConfig, tokens: Tensor) -> bool:
     """Whether the blocks can take these tokens on the fast path: half precision on a GPU, and no rarer part."""
+    return fusible_net(config) and half_on_gpu(tokens) is not None
+
+
+def fusible_net(config: ResolvedConfig) -> bool:
+    """Whether the blocks have no part that the fast path lacks."""
     usual = config.attention == "global" and config.position != "relative" and config.position_at == "stem"
     width = config.width // config.heads
-    plain = usual and not config.swiglu and width % 8 == 0 and 16 <= width <= 128
-    return plain and half_on_gpu(tokens) is not None
+    return usual and not config.swiglu and width % 8 == 0 and 16 <= width <= 128
 
 
 def half_on_gpu(tensor: Tensor) -> torch.dtype | None:

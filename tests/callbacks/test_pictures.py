@@ -1,0 +1,55 @@
+"""Pictures of a fit in TensorBoard."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from vit_lightning.callbacks.pictures import GAP, sheet
+
+RUN = ("--data", "Synthetic", "--data.train_size", 64, "--data.eval_size", 8, "--data.batch_size", 8)
+FIT = ("fit", *RUN, "--data.num_workers", 0, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
+
+
+def board() -> EventAccumulator:
+    found = EventAccumulator("runs/default/0/tensorboard")
+    found.Reload()
+    return found
+
+
+def test_a_fit_shows_images_gradient_and_confusion(app):
+    pytest.importorskip("matplotlib")
+    done = app(*FIT, "--model.scores", "[confusion]", "--trainer.log_every_n_steps", 4)
+    assert done.code == 0, done.err
+    found = board()
+    assert set(found.Tags()["images"]) == {"train/images", "val/confusion"}
+    (first,) = found.Images("train/images")
+    assert (first.step, first.width, first.height) == (0, 3 * 32 + 2 * GAP, 3 * 32 + 2 * GAP)
+    assert [one.step for one in found.Images("val/confusion")] == [8]
+    norms = [event.value for event in found.Scalars("train/gradient_norm")]
+    assert len(norms) == 2 and all(norm > 0 for norm in norms)
+    with Path("runs/default/0/metrics.csv").open() as file:
+        assert sum(bool(row["train/gradient_norm"]) for row in csv.DictReader(file)) == 2
+
+
+def test_one_flag_turns_it_off(app):
+    done = app(*FIT, "--pictures", "false", "--model.scores", "[confusion]")
+    assert done.code == 0, done.err
+    assert board().Tags()["images"] == []
+    assert "train/gradient_norm" not in Path("runs/default/0/metrics.csv").read_text()
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 5])
+def test_a_sheet_holds_every_image_in_its_place(channels):
+    images = torch.arange(5, dtype=torch.uint8)[:, None, None, None].expand(5, channels, 4, 6)
+    found = sheet(images)
+    assert found.shape == (2 * 4 + GAP, 3 * 6 + 2 * GAP, 3)
+    assert (found[4 + GAP :, 6 + GAP : 12 + GAP] == 4).all() and (found[4 + GAP :, 12 + 2 * GAP :] == 255).all()
+    assert np.array_equal(sheet(images.float() / 255), found)
+
+
+def test_numbers_that_are_none_are_drawn_all_the_same():
+    assert sheet(torch.tensor([float("nan"), -1.0, 2.0]).reshape(3, 1, 1, 1)).dtype == np.uint8

@@ -1,0 +1,97 @@
+"""Estimated memory of a training step, against what autograd keeps of a real one."""
+
+import pytest
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+
+from vit_lightning.compute.memory import Step, TrainingMemory, activations
+from vit_lightning.models import NetConfig, build
+from vit_lightning.models.recompute import recompute
+
+SIZE, CLASSES, BATCH = 64, 10, 4
+
+
+def kept(config: NetConfig, *, biases: bool = False, recomputed: bool = False) -> int:
+    """Bytes that autograd keeps of a forward pass, weights and images aside."""
+    net = build(config, SIZE, CLASSES)
+    if biases:
+        for name, parameter in net.named_parameters():
+            parameter.requires_grad_(name.endswith("bias"))
+    if recomputed:
+        recompute(net)
+    own = {tensor.untyped_storage().data_ptr() for tensor in net.parameters()}
+    saved: dict[int, torch.UntypedStorage] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            saved[storage.data_ptr()] = storage
+        return tensor
+
+    with saved_tensors_hooks(keep, lambda tensor: tensor):
+        net.train()(torch.randn(BATCH, 3, SIZE, SIZE))
+    return sum(storage.nbytes() for storage in saved.values())
+
+
+def passing(config: NetConfig, step: Step) -> int:
+    """What an estimate adds for the backward pass and for images: what a step without a kept activation has."""
+    return activations(config, SIZE, CLASSES, Step(BATCH, step.activation_bytes, step.stream_bytes, trained="head"))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"pool": "gap"},
+        {"dropout": 0.1},
+        {"layer_scale": 1e-5, "registers": 4},
+        {"swiglu": True},
+        {"pool": "map"},
+        {"stochastic_depth": 0.1},
+    ],
+)
+def test_the_estimate_is_what_autograd_keeps(fields):
+    config = NetConfig("Ti/8", depth=4, **fields)
+    step = Step(BATCH)
+    found = activations(config, SIZE, CLASSES, step) - passing(config, step)
+    assert found == pytest.approx(kept(config), rel=0.1)
+
+
+def test_frozen_kernels_keep_no_inputs():
+    config, step = NetConfig("Ti/8", depth=4), Step(BATCH, trained="biases")
+    found = activations(config, SIZE, CLASSES, step) - passing(config, step)
+    assert found == pytest.approx(kept(config, biases=True), rel=0.1)
+
+
+@pytest.mark.parametrize("variant", ["R+Ti/16", "R50x1"])
+def test_convolutional_nets_are_asked(variant):
+    config = NetConfig(variant, **({"depth": 2} if "Ti" in variant else {}))
+    found = activations(config, SIZE, CLASSES, Step(BATCH))
+    assert found == pytest.approx(kept(config), rel=0.25)
+
+
+def test_recomputing_keeps_inputs_alone():
+    config = NetConfig("Ti/8", depth=12)
+    least, most = (activations(config, SIZE, CLASSES, Step(BATCH, recompute=chosen)) for chosen in (True, False))
+    assert least < most / 3
+
+
+def test_half_precision_on_the_fast_path_takes_half():
+    config = NetConfig("B/16")
+    fp32, mixed, fused = (
+        activations(config, 224, 1000, Step(BATCH, e, s, on_gpu))
+        for e, s, on_gpu in ((4, 4, False), (2, 4, False), (2, 2, True))
+    )
+    assert fused / fp32 == pytest.approx(0.5, abs=0.02)
+    assert fused < mixed < fp32
+
+
+def test_a_head_alone_keeps_one_layer_and_batches_add_up():
+    config = NetConfig("B/16")
+    alone, whole = (activations(config, 224, 1000, Step(8, trained=trained)) for trained in ("head", "all"))
+    assert alone < whole / 10
+    assert activations(config, 224, 1000, Step(16)) == pytest.approx(2 * whole, rel=1e-6)
+
+
+def test_the_parts_add_up():
+    assert TrainingMemory(4, 3, 2, 1).total == 10
