@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from vit_lightning.callbacks import feature_files
 from vit_lightning.callbacks.feature_files import FeaturePart
 from vit_lightning.errors import InputError
 
@@ -34,3 +35,17 @@ def test_a_file_has_one_writer(tmp_path):
         FeaturePart(tmp_path / "f.part")
     part.close()
     assert not (tmp_path / "f.part").exists()
+
+
+@pytest.mark.parametrize("images", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("ending", ["npz", "parquet"])
+def test_every_image_keeps_its_name_however_many_are_written_at_once(tmp_path, monkeypatch, ending, images):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr(feature_files, "ROWS_AT_ONCE", 2)
+    part, path = FeaturePart(tmp_path / "f.part"), tmp_path / f"f.{ending}"
+    part.add(numbers(images))
+    part.finish(path, [f"{number}.png" for number in range(images + 1)])
+    found = np.load(path) if ending == "npz" else parquet.read_table(path).to_pydict()
+    names = found["keys" if ending == "npz" else "key"]
+    assert list(names) == [f"{number}.png" for number in range(images)]
+    assert np.array_equal(np.array(found["features"], np.float32), numbers(images))

@@ -121,3 +121,10 @@ def test_hosts_that_fit_the_launcher_are_its_own(hosts):
 @pytest.mark.parametrize(("devices", "count"), [("3", 3), (" 3 ", 3), ("0,2,5", 3), ([4, 5], 2), (3, 3), ("cuda:1", 1)])
 def test_devices_are_counted_as_lightning_counts_them(devices, count):
     assert _count(devices) == count
+
+
+@pytest.mark.parametrize(("devices", "count"), [("3,", 1), ("0,", 1), (" 12 ,", 1), ("3,1,", 2), ([3], 1)])
+def test_a_comma_makes_a_list_of_numbers(devices, count):
+    assert _count(devices) == count
+    alone = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": str(count)}
+    assert settings("fit", {"devices": devices}, alone) == {"num_nodes": 1}

@@ -119,6 +119,9 @@ def test_more_shots_than_images():
         ([[0.1, 0.3, 0.2], [0.1, 0.2, 0.9], [0.1, 0.2, 0.9]], 2),
         ([[0.5, 0.5, 0.2]], 0),  # of equals the least penalty
         ([[0.9, 0.5, 0.5], [0.1, 0.6, 0.2]], 1),  # mean ranks 1, 0.75, 1.25 from the top
+        # Equals share the mean of their ranks, not the best of them, nor the worst.
+        ([[0.9, 0.8, 0.8], [0.7, 0.8, 0.8]], 0),  # 1, 1, 1
+        ([[0.5, 0.9, 0.9], [0.9, 0.7, 0.8]], 2),  # 1, 1.25, 0.75
     ],
 )
 def test_the_penalty_has_the_best_mean_rank(rows, place):

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from inspect import getattr_static
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,6 +15,8 @@ from vit_lightning.classifier import Classifier
 from vit_lightning.contracts import RecipeTrained
 from vit_lightning.masked_patch import MaskedPatch
 from vit_lightning.models import NetConfig
+from vit_lightning.training import recipe
+from vit_lightning.training.metrics import WeightedMean
 
 DATA = ("--data", "Synthetic", "--data.train_size", 32, "--data.eval_size", 8, "--data.num_workers", 0)
 NET = ("--model.net.variant", "mu/8", "--model.net.depth", 2, "--data.image_size", 16)
@@ -179,3 +182,59 @@ def test_an_epoch_s_last_step_is_the_mean_of_the_batches_that_are_left(images, c
     trainer = Trainer(accelerator="cpu", max_epochs=2, accumulate_grad_batches=4, callbacks=[check], **quiet)
     trainer.fit(model, data)
     assert check.counts == counts * 2
+
+
+def counted(labels: int) -> WeightedMean:
+    metric = WeightedMean()
+    metric.update(torch.ones(labels), torch.ones(labels))
+    return metric
+
+
+@pytest.mark.parametrize("split", ["val", "test"])
+@pytest.mark.parametrize(
+    ("labels", "size", "batches", "devices", "skipped", "images"),
+    [
+        (5, 7, 4, 1, None, 7),
+        (7, 7, 4, 1, None, None),
+        (5, 7, 2, 2, None, 7),
+        (3, 7, 1, 2, None, 4),
+        (4, 7, 1, 2, None, None),
+        (5, 12, 1, 3, None, 6),
+        (5, 12, float("inf"), 1, None, 12),
+        (5, 7, 4, 1, 1, 6),
+        (6, 7, 4, 1, 1, None),
+        (5, 7, 2, 2, 2, None),
+    ],
+)
+def test_images_that_count_are_held_against_all_that_were_looked_at(
+    monkeypatch, split, labels, size, batches, devices, skipped, images
+):
+    """Those of all devices and batches, but for the ones that could not be read."""
+    said = []
+    monkeypatch.setattr(recipe, "rank_zero_info", said.append)
+    model = MaskedPatch(net=NetConfig("mu/8"), num_classes=3, image_size=16)
+    model.scores[split]["loss"] = counted(labels)
+    dataset = SimpleNamespace(skipped=None if skipped is None else SimpleNamespace(count=skipped))
+    dataset = type("Images", (SimpleNamespace,), {"__len__": lambda self: size})(**vars(dataset))
+    loader = SimpleNamespace(dataset=dataset, batch_size=2)
+    facts = {f"{split}_dataloaders": loader, f"num_{split}_batches": [batches], "world_size": devices}
+    model.trainer = SimpleNamespace(**facts, sanity_checking=False)
+    for _ in range(2):  # an epoch after the other says it once
+        model.on_validation_epoch_end() if split == "val" else model.on_test_epoch_end()
+    name = {"val": "validation"}.get(split, split)
+    sentence = f"{labels} of {images} {name} images have a label; the others count nothing"
+    assert said == [sentence] * (images is not None)
+
+
+@pytest.mark.parametrize("lacks", ["length", "batch size", "set"])
+def test_of_a_loader_that_does_not_tell_its_images_nothing_is_said(monkeypatch, lacks):
+    said = []
+    monkeypatch.setattr(recipe, "rank_zero_info", said.append)
+    model = MaskedPatch(net=NetConfig("mu/8"), num_classes=3, image_size=16)
+    model.scores["test"]["loss"] = counted(5)
+    facts = {"dataset": iter(range(7)) if lacks == "length" else range(7), "batch_size": 2}
+    facts.pop({"batch size": "batch_size", "set": "dataset"}.get(lacks, ""), None)
+    of_trainer = {"test_dataloaders": SimpleNamespace(**facts), "num_test_batches": [4], "world_size": 1}
+    model.trainer = SimpleNamespace(**of_trainer, sanity_checking=False)
+    model.on_test_epoch_end()
+    assert said == []

@@ -80,6 +80,6 @@ def settings(verb: str, trainer: Mapping[str, Any], environment: Mapping[str, st
 def _count(devices: Any) -> int:
     """Number of devices that a flag asks for."""
     if isinstance(devices, str):
-        parts = [part for part in devices.split(",") if part.strip()]
-        return int(parts[0]) if len(parts) == 1 and parts[0].strip().isdecimal() else len(parts)
+        # With a comma it is a list of their numbers, as "3," is that of one.
+        return int(devices) if devices.strip().isdecimal() else len(list(filter(str.strip, devices.split(","))))
     return devices if isinstance(devices, int) else len(devices)

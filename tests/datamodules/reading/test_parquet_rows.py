@@ -82,6 +82,39 @@ def test_an_image_is_bytes_or_a_path_alone_or_in_a_struct(tmp_path):
     assert told.value.name == "t.parquet:3"
 
 
+@pytest.mark.parametrize(
+    ("paths", "are_names"),
+    [
+        ([["x", "y"], ["z"]], True),
+        ([["x", "x"], ["z"]], False),
+        ([["x", "y"], ["x"]], False),
+        ([["x", ""], ["z"]], False),
+        ([["x", None], ["z"]], False),
+        ([["x", None], [""]], False),
+        ([[None], []], False),
+    ],
+)
+@pytest.mark.parametrize("form", ["text", "long text", "struct"])
+def test_paths_are_names_where_every_row_has_one_of_its_own(tmp_path, form, paths, are_names):
+    kinds = {"text": pa.string(), "long text": pa.large_string()}
+    kind = kinds.get(form) or pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    files, whole = [tmp_path / "0.parquet", tmp_path / "1.parquet"], [*paths[0], *paths[1]]
+    for file, some in zip(files, paths, strict=True):
+        values = [{"bytes": b"", "path": path} for path in some] if form == "struct" else some
+        parquet.write_table(pa.table({"image": pa.array(values, kind)}), file)
+    found = RowNames(files, [0, len(paths[0]), len(whole)], "image").own_names()
+    assert (None if found is None else list(found)) == (whole if are_names else None)
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.struct([("bytes", pa.binary())])])
+def test_images_without_paths_have_no_names(tmp_path, kind):
+    image = b"" if kind == pa.binary() else {"bytes": b""}
+    parquet.write_table(pa.table({"image": pa.array([image], kind)}), tmp_path / "t.parquet")
+    assert RowNames([tmp_path / "t.parquet"], [0, 1], "image").own_names() is None
+    (tmp_path / "t.parquet").unlink()
+    assert RowNames([tmp_path / "t.parquet"], [0, 1], "image").own_names() is None
+
+
 def test_columns_come_in_the_order_that_is_asked_for(files):
     assert read_columns(files[0], ["n"]).to_pydict() == {"n": [0, 1, 2, 3, 4]}
     with pytest.raises(InputError, match="has no n and x but n, image"):
