@@ -194,7 +194,7 @@ class Classifier(ScoredModel):
     def _take_weights(self, net: Net, opened: OpenedWeights) -> None:
         """Fill the net, and take the normalisation that the weights were trained with."""
         options = {"resampling": self.hparams.weights_resampling, "adapt": self.hparams.weights_adapt}
-        scores = self._trainer is not None and self.trainer.state.fn in ("validate", "test", "predict")
+        scores = self.verb in ("validate", "test", "predict")
         # Weights without a head leave training nothing to keep; scores need one.
         head: Literal["keep", "reset"] = self.hparams.weights_head if scores or opened.num_classes else "reset"
         report = opened.fill(net, head, **options)

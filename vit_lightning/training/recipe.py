@@ -215,13 +215,18 @@ class RecipeModel(NetModel):
         if self.fp8 is not None:
             self.fp8.store(checkpoint)
 
+    @property
+    def verb(self) -> str | None:
+        """What the trainer does with the model, such as fit; None without a trainer."""
+        return None if self._trainer is None else self.trainer.state.fn
+
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Refuse another model or architecture; print every other difference from the checkpoint's recipe."""
         resume.check_class(checkpoint, resume.class_path(self), takes_weights="weights" in self.hparams)
         check_finite(checkpoint.get("state_dict", {}), "the checkpoint")
         self.configure_model()
         self.planned_steps = checkpoint.get("planned_steps")
-        trains = self._trainer is not None and self.trainer.state.fn == "fit"
+        trains = self.verb == "fit"
         saved = resume.saved_settings(checkpoint)
         for name in self.assumed & saved.keys():
             self.state_fact(name, saved[name])
