@@ -91,7 +91,7 @@ def test_other_ignored_errors_are_shown_but_those_of_loaders_that_were_cut_off(m
     monkeypatch.setattr(sys, "__unraisablehook__", shown.append)
     loaders = SimpleNamespace(__qualname__="_MultiProcessingDataLoaderIter.__del__")
     for held in (loaders, SimpleNamespace(__qualname__="Mine.__del__"), None):
-        ending.raise_again(SimpleNamespace(exc_type=AttributeError, object=held))
+        ending.raise_again(SimpleNamespace(exc_type=AttributeError, exc_value=AttributeError(), object=held))
     assert [getattr(one.object, "__qualname__", None) for one in shown] == ["Mine.__del__", None]
 
 
@@ -134,6 +134,7 @@ def test_what_a_file_holds_back_is_written_before_a_program_without_teardown_end
 
 PROGRAM = """
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a starter in the background has it ignored
 {before}
 from vit_lightning.cli.ending import prepare_ending, leave, unread
 prepare_ending()

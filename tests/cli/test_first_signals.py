@@ -10,6 +10,7 @@ from vit_lightning.cli import first_signals
 
 PROGRAM = """
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a starter in the background has it ignored
 {before}
 from vit_lightning.cli import first_signals
 {first}

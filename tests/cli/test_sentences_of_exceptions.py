@@ -36,7 +36,7 @@ def raised_in(error: Exception, *modules: str) -> Exception:
 def test_a_state_that_does_not_fit_is_one_sentence(kind, owner):
     error = raised_in(kind("x" * 300), RESTORING, owner)
     said = explain(error)
-    assert said.startswith("--ckpt_path holds a state that does not fit this run, or is damaged (")
+    assert said.startswith("the checkpoint holds a state that does not fit this run, or is damaged (")
     assert said.endswith("); give another checkpoint") and type(error).__name__ in said and "x" * 201 not in said
 
 
