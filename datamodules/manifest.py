@@ -90,7 +90,7 @@ class Manifest(DividedData):
         label_column: str | list[str] | None = None,
         split_column: str | None = None,
         group_column: str | None = None,
-        image_folder: Path | list[Path] | None = None,
+        image_folder: str | list[str] | None = None,
         image_prefix: str = "",
         image_ending: str = "",
         multi_label: bool = False,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import yaml
 from PIL import Image
 from pyarrow import parquet
 
@@ -354,6 +355,12 @@ def test_paths_in_one_of_several_folders(root):
     write(root / "train.csv", [("0", "cat"), ("1", "dog")])
     images = ready(root, image_ending="png", image_folder=["images", "more"], val_fraction=0.0).train_set
     assert [images[row][0] for row in range(2)] == [root / "images/0.png", root / "more/1.png"]
+
+
+@pytest.mark.parametrize("flag", ["image_folder", "path_column", "label_column"])
+def test_a_list_is_kept_in_a_runs_config_as_it_was_given(app, flag):
+    done = app("fit", "--data", "Manifest", "--data.root", ".", f"--data.{flag}", "[a,b]", "--print_config")
+    assert yaml.safe_load(done.out)["data"]["init_args"][flag] == ["a", "b"]
 
 
 @pytest.mark.parametrize("multi_label", [False, True])
