@@ -204,6 +204,10 @@ def test_words_that_name_no_run_are_one_sentence(app, run):
         (("test", "."), "a folder without config.yaml and checkpoints"),
         (("test", run, "--ckpt_path", "x.ckpt"), "both name a checkpoint"),
         (("predict", run, "x.jpg", "--data", "Synthetic"), "both say what to predict"),
+        (
+            ("predict", run, run),
+            "is a run, not images; predict takes one run, and predict several nets as --ckpt_path A",
+        ),
     ):
         done = app(*words)
         assert done.code == 1 and said in done.err and len(done.err.splitlines()) == 1, done.err

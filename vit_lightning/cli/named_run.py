@@ -105,6 +105,11 @@ def take_files(line: CommandLine) -> None:
     files = [str(argument.value) for argument in line.arguments[1:] if not argument.flag]
     if line.verb not in OF_IMAGES or not files:
         return
+    if run := next((name for name in files if folders.is_run(Path(name))), None):
+        raise InputError(
+            f"{run} is a run, not images; {line.verb} takes one run, and predict several nets as --ckpt_path A "
+            "--ckpt_path B"
+        )
     if given := line.value("--data"):
         raise InputError(f"{files[0]} and --data {given} both say what to {line.verb}; give one of them")
     line.arguments[1:] = [argument for argument in line.arguments[1:] if argument.flag]
