@@ -15,7 +15,7 @@ from vit_lightning.errors import InputError
 
 def form(**settings) -> TableForm:
     plain = {"columns": (None, None), "split": None, "group": None, "prefix": "", "ending": "", "multi_label": False}
-    return TableForm(**plain | {"separator": ";", "is_test": False, "missing": MISSING} | settings)
+    return TableForm(**plain | {"separator": ";", "of": "train", "stated": "left", "missing": MISSING} | settings)
 
 
 def kept(folder: Path, text: str, name: str = "t.csv", **settings) -> dict:
@@ -61,7 +61,7 @@ def test_paths_lose_a_beginning_and_gain_an_ending(prefix, ending, path, found):
 
 def test_several_labels_none_and_hidden_ones(tmp_path):
     text = "path,label\na,cat;owl\nb,[]\nc,\nd,owl\n"
-    found = kept(tmp_path, text, multi_label=True, is_test=True)
+    found = kept(tmp_path, text, multi_label=True, of="test")
     assert labels(found) == [["cat", "owl"], [], [], ["owl"]] and found["hidden"].tolist() == [
         False,
         False,
@@ -97,7 +97,7 @@ def test_names_that_parquet_lists(tmp_path):
     ("text", "settings", "said"),
     [
         ("path,label\n", {}, "has 0 rows and no label in any"),
-        ("path,label\n", {"is_test": True}, "has 0 rows and no label in any"),
+        ("path,label\n", {"of": "test"}, "has 0 rows and no label in any"),
         ("path,label\na,[]\nb,[]\n", {"multi_label": True}, "has 2 rows and no label in any"),
         ("path,label\na,x\nb,y\na,y\n", {}, r"lists a in row 1 \(x\) and in row 3 \(y\); keep one of the rows$"),
         (
@@ -119,7 +119,7 @@ def test_tables_that_cannot_be(tmp_path, text, settings, said):
 
 
 def test_test_images_may_have_no_label_at_all(tmp_path):
-    found = kept(tmp_path, "path,other\na,x\nb,y\n", is_test=True)
+    found = kept(tmp_path, "path,other\na,x\nb,y\n", of="test")
     assert not found["has_labels"].any() and labels(found) == [[], []] and found["hidden"].tolist() == [True, True]
     assert len(kept(tmp_path, "path,label\na,x\na,x\n")["paths"]) == 2  # twice the same is no fault
 

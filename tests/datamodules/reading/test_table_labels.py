@@ -15,7 +15,7 @@ from vit_lightning.errors import InputError
 
 def table(folder: Path, text: str, is_divided: bool = False, **settings) -> TableLabels:
     (folder / "t.csv").write_text(text)
-    form = TableForm((None, None), "fold" if is_divided else None, None, "", "", False, ";", False, MISSING)
+    form = TableForm((None, None), "fold" if is_divided else None, None, "", "", False, ";", "train", "left", MISSING)
     form = TableForm(**{**vars(form), **settings})
     array_cache.save(folder / f"{len(list(folder.iterdir()))}.safetensors", content(folder / "t.csv", form))
     return TableLabels(max(folder.glob("*.safetensors"), key=lambda path: int(path.stem)), folder / "t.csv", is_divided)
