@@ -280,7 +280,7 @@ def test_the_same_split_goes_on_and_another_does_not():
     )
     with pytest.raises(InputError, match=said + "; or begin a new run$"):
         resumed(then, split_seed=4)
-    with pytest.raises(InputError, match=said + "$"):
+    with pytest.raises(InputError, match=said + "; to score other data whole, give --data.split_file null$"):
         resumed(then, verb="validate", split_seed=4)
     with pytest.raises(InputError, match=r"split: 6\d \+ 1\d \+ 1\d images here, 70 \+ 15 \+ 15 images in the check"):
         resumed(then, size=90)
