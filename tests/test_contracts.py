@@ -35,7 +35,7 @@ OFFERED = {
     "LogsScores": ("score_names",),
     "SmoothsTargets": ("smooth",),
     "KnowsPixels": ("pixel_facts",),
-    "KnowsRun": ("run_folder",),
+    "KnowsRun": ("run_folder", "ignores_split"),
     "PredictsFrom": ("predict_from", "predict_set"),
     "ShowsFeatures": ("wants_features",),
     "ImageData": ("batch_size", "train_set", "further_sets", "class_names"),

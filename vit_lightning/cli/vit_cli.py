@@ -248,7 +248,10 @@ class ViTCLI(LightningCLI):
         config = self.config[self.subcommand]
         has_net = config.model.class_path == PROGRAM or config.model.init_args.get("weights")
         if self.subcommand in SCORING and not self.trained and not has_net:
-            raise InputError(f"{self.subcommand} needs a trained net; give --ckpt_path last, best or a file")
+            raise InputError(
+                f"{self.subcommand} needs a trained net; give --ckpt_path last, best or a file, --model.weights FILE, "
+                f"or a run: {self.subcommand} runs/digits/0"
+            )
         if self.trained:
             take_net(config.model.init_args, self.trained)
         if self.trained and "weights" in config.model.init_args:
