@@ -115,7 +115,7 @@ def test_batches_do_not_change_answers(weights):
         (torch.zeros(16, 16, 4), "image 0 has 16 channels, but the net takes 3"),
         (np.zeros((16, 16, 3), np.int64), r"image 0: an image array must be uint8 or float .* not int64 \(16, 16, 3\)"),
         (np.full((16, 16, 3), 255.0), r"float images must lie in \[0, 1\], and this one has values from 255 to 255"),
-        (np.full((16, 16, 3), np.nan), "values from nan to nan"),
+        (np.full((16, 16, 3), np.nan), "values that are NaN; leave it out"),
         (torch.zeros(16), r"image 0: an image tensor must be uint8 or float .* not float32 \(16,\)"),
         ({"image": 1}, "image 0: an image of the type dict; expected"),
         ([], "the list of images is empty"),

@@ -79,7 +79,8 @@ OF_A_FOLDER = OF_THE_RUN + OF_THE_FIT
 def test_a_command_parses(app, command, monkeypatch):
     """By the real parser, required flags included; a run stops before it builds anything."""
     monkeypatch.setattr(ViTCLI, "before_instantiate_classes", lambda cli: sys.exit(0))
-    given = without_checkpoint(words(command))
+    fetches = command.startswith("probe") and "hf://" in command  # what weights say of their images is read at once
+    given = from_scratch(command) if fetches else without_checkpoint(words(command))
     done = app(*given, *(["--print_config"] if given[0] in FILE_VERBS else []))
     assert done.code == 0, done.err
 

@@ -110,7 +110,8 @@ class DividedData(ImageDataModule):
         table = self._table()
         if self._is_other(table, files):
             self.train_set, self.val_set, self.test_set = None, self.val_set or images, self.test_set or images
-            self._say(f"split    none: all {len(images)} images of {self.root} are scored")
+            why = f", of which {table} lists none" if table else ""
+            self._say(f"split    none: all {len(images)} images of {self.root} are scored{why}")
             return
         if table is not None:
             splits, left_out = drawn_split.by_table(
@@ -195,7 +196,8 @@ class DividedData(ImageDataModule):
             return False
         if self.ignores_split or table is None or self.split_file is not None:
             return self.ignores_split
-        return not drawn_split.read(table).keys() & {*files}
+        listed = drawn_split.read(table)
+        return bool(listed) and not listed.keys() & {*files}
 
     def _table(self) -> Path | None:
         """Return the table to divide by: the one that was named, else the run's own; None: draw."""
