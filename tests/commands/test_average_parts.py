@@ -8,7 +8,7 @@ import torch
 
 from vit_lightning.classifier import Classifier
 from vit_lightning.commands import average as module
-from vit_lightning.commands.average import Scores, _check, _checkpoint, _greedy, mean_state
+from vit_lightning.commands.average import Scores, _check, _greedy, mean_state
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build
 from vit_lightning.weights import Report
@@ -133,13 +133,6 @@ def test_what_makes_weights_mean_something_else(monkeypatch, facts, what):
         _check(B, *member())
 
 
-def test_a_run_folder_stands_for_its_best_checkpoint(monkeypatch, tmp_path):
-    monkeypatch.setattr(module.folders, "trained_checkpoint", lambda path: path / "best")
-    assert _checkpoint(str(tmp_path)) == tmp_path
-    (tmp_path / "checkpoints").mkdir()
-    assert _checkpoint(str(tmp_path)) == tmp_path / "best"
-
-
 @pytest.fixture
 def soup(monkeypatch, tmp_path):
     """Call average with nets that score what the table says; returns the lines it prints, and what it saves."""
@@ -149,6 +142,7 @@ def soup(monkeypatch, tmp_path):
         own = {
             "load_net": lambda path: (SimpleNamespace(load_state_dict=lambda state: saved.append(state)), "facts"),
             "_check": lambda path, net, facts: saved.append(f"checked {path}"),
+            "_apart": lambda paths: "",
             "mean_state": lambda paths: [path.name for path in paths],
             "save": lambda net, facts, out, to: saved.append((facts, out.name, to)),
             "report": said.append,

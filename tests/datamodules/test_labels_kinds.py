@@ -45,12 +45,17 @@ def test_a_part_of_a_label_that_is_another(root, reader, sign):  # noqa: F811
     assert len(read(root, reader, train=[f"b{sign}z", f"b{sign}y", "b,x", "x"]).class_names) == 4
 
 
-@pytest.mark.parametrize("sign", [" ", "_", "-", ".", " and ", ";"])
-@pytest.mark.parametrize("reader", ["csv", "WebShards cls", "WebShards json", "Parquet"])
+@pytest.mark.parametrize(
+    ("reader", "sign"),
+    [
+        (reader, sign)
+        for reader in ("csv", "WebShards cls", "WebShards json", "Parquet")
+        for sign in (" ", "_", "-", ".", " and ", ";")
+        if (reader, sign) != ("csv", ";")  # it divides labels there
+    ],
+)
 @pytest.mark.parametrize("names", [("scab", "rust"), ("1", "2")])
 def test_a_sign_of_names_between_labels(root, reader, sign, names):  # noqa: F811
-    if reader == "csv" and sign == ";":
-        pytest.skip("it divides labels there")
     one, other = names
     labels = [one, other, f"{one}{sign}{other}"]
     train = labels if reader == "csv" else [[label] for label in labels]

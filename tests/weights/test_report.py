@@ -41,7 +41,7 @@ def test_normalisation_that_nobody_knows_can_be_stated():
     [
         ((0.5,), None, r"--mean has 1 values for a net of 3 channels: give one per channel"),
         (None, (0.5,) * 4, r"--std has 4 values for a net of 3 channels: give one per channel"),
-        (None, (0.5, 0.0, 0.5), r"--std is \(0\.5, 0\.0, 0\.5\): give finite numbers above 0"),
+        (None, (0.5, 0.0, 0.5), r"--std is \[0\.5,0,0\.5\]: give finite numbers above 0"),
         (None, (0.5, 0.5, math.nan), r"--std is .*: give finite numbers above 0"),
         ((0.5, math.inf, 0.5), None, r"--mean is .*: give finite numbers\."),
     ],
