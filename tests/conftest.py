@@ -53,9 +53,12 @@ class Outcome(NamedTuple):
 
 
 @pytest.fixture
-def app(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_path: Path) -> Callable[..., Outcome]:
+def app(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_path: Path
+) -> Iterator[Callable[..., Outcome]]:
     """`python -m vit_lightning`, in this process and in an empty folder, with what it printed."""
     from vit_lightning.__main__ import main
+    from vit_lightning.runs.folders import RUN_ENV
 
     monkeypatch.chdir(tmp_path)
     for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "SLURM_PROCID"):
@@ -74,7 +77,8 @@ def app(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_path:
             code = stop.code or 0
         return Outcome(code, *capfd.readouterr())
 
-    return run
+    yield run
+    os.environ.pop(RUN_ENV, None)  # else processes that later tests start take this run for their own
 
 
 @pytest.fixture(scope="module")

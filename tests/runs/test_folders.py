@@ -219,12 +219,13 @@ def test_what_stands_for_a_net_is_a_run_s_best_checkpoint_or_what_was_named(tmp_
         assert folders.checkpoint_behind(source) == source
 
 
-def test_the_newest_runs_come_first(tmp_path):
+def test_the_newest_runs_come_first(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
     for age, name in enumerate(("c/1", "a/0", "b/9")):
-        path = checkpoint(tmp_path / name, "best.ckpt")
+        path = checkpoint(Path("runs", name), "best.ckpt")
         os.utime(path, (1_000 - age, 1_000 - age))
-    with pytest.raises(InputError, match=r"as in `test \S*c/1` \(the newest: \S*c/1, \S*a/0, \S*b/9\)"):
-        folders.newest_checkpoint(tmp_path, "default", "best")
+    with pytest.raises(InputError, match=r"as in `test runs/c/1` \(the newest: runs/c/1, runs/a/0, runs/b/9\)"):
+        folders.newest_checkpoint(Path("runs"), "default", "best")
 
 
 def test_the_environment_names_what_a_run_stood_on(monkeypatch):
