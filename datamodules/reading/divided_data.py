@@ -14,7 +14,7 @@ from vit_lightning.data import ImageDataModule
 from vit_lightning.data.image_set import ImageSet, keys_of
 from vit_lightning.data.subsets import Subset, check_share, hold_out
 from vit_lightning.errors import InputError
-from vit_lightning.runs.folders import is_run
+from vit_lightning.runs.folders import SPLIT_TABLE, is_run
 
 HELD_OUT = 0.1
 """Share of a training set of its own that validates, unless --data.val_fraction says otherwise."""
@@ -22,8 +22,6 @@ DRAWN = 0.15
 """Share of images without any split that validates, and that tests."""
 LISTED = 12
 """Classes whose images in each split are said."""
-TABLE = "split.csv"
-"""Name of the table in a run folder."""
 SETTINGS = ("val_fraction", "test_fraction", "split_seed")
 
 
@@ -185,7 +183,7 @@ class DividedData(ImageDataModule):
         drawn = " ".join(f"--data.{name} {then[name]}" for name in SETTINGS if then[name] is not None)
         raise InputError(
             f"the checkpoint was trained with another split: {what}; give {drawn or 'the same --data.split_file'} and "
-            f"the same files, or the run's {TABLE} as --data.split_file"
+            f"the same files, or the run's {SPLIT_TABLE} as --data.split_file"
             + ("; or begin a new run" if trains else "; to score other data whole, give --data.split_file null")
         )
 
@@ -207,7 +205,7 @@ class DividedData(ImageDataModule):
             if not self.split_file.exists():
                 raise InputError(f"--data.split_file {self.split_file} is missing (no such file)")
             return self.split_file
-        own = None if self.run_folder is None else self.run_folder / TABLE
+        own = None if self.run_folder is None else self.run_folder / SPLIT_TABLE
         return own if own is not None and own.exists() else None
 
     def _write(self, table: Path | None, files: list[str], names: list[str], splits: np.ndarray) -> str:
@@ -218,7 +216,7 @@ class DividedData(ImageDataModule):
         begins = self.trainer is not None and self.trainer.state.fn == "fit"
         if self.run_folder is None or not begins or not self.run_folder.is_dir() or is_run(self.run_folder):
             return ""
-        own = self.run_folder / TABLE
+        own = self.run_folder / SPLIT_TABLE
         if self.trainer is not None and self.trainer.is_global_zero:
             drawn_split.write(own, files, names, splits.tolist())
         return "" if table == own else f", kept in {own} once the run trains"

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from vit_lightning.errors import InputError
-from vit_lightning.inspection.embeddings import embed, is_installed
+from vit_lightning.inspection import embeddings
+from vit_lightning.inspection.embeddings import embed
 
 
 def two_groups(count=20):
@@ -35,7 +36,7 @@ def test_one_number_per_image_is_a_line():
     assert places.shape == (5, 2) and (places[:, 1] == 0).all()
 
 
-@pytest.mark.skipif(is_installed("umap"), reason="umap-learn is installed")
-def test_umap_that_is_missing_is_named():
+def test_umap_that_is_missing_is_named(monkeypatch):
+    monkeypatch.setattr(embeddings, "is_installed", lambda method: method != "umap")
     with pytest.raises(InputError, match="pip install umap-learn"):
         embed(two_groups(), "umap")

@@ -24,8 +24,6 @@ PLACES = ("root", "class_map", "split_file")
 """Fields of --data that are paths from where a run was started."""
 SOURCE = ("root", "train", "val", "test", "files", "task")
 """Fields of --data that say which data they are."""
-SPLIT_TABLE = "split.csv"
-"""Where a run keeps its split."""
 
 
 def place(data: dict[str, Any], folder: Path | None, line: CommandLine) -> None:
@@ -40,8 +38,9 @@ def place(data: dict[str, Any], folder: Path | None, line: CommandLine) -> None:
         InputError: the data's root is neither there nor here.
     """
     told, start = data.get("init_args") or {}, _started_in(folder)
-    if folder is not None and told.get("split_file") and (folder / SPLIT_TABLE).is_file() and line.verb != "fit":
-        told["split_file"] = str((folder / SPLIT_TABLE).resolve())
+    own = folder / folders.SPLIT_TABLE if folder else None
+    if own and own.is_file() and told.get("split_file") and line.verb != "fit":
+        told["split_file"] = str(own.resolve())
     for name in PLACES if start else ():
         given = told.get(name)
         if not isinstance(given, str) or "://" in given or os.path.isabs(os.path.expanduser(given)):

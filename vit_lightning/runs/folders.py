@@ -42,6 +42,7 @@ from vit_lightning.runs.slurm import slurm_job, was_requeued
 
 CHECKPOINTS = "checkpoints"
 ENVIRONMENT = "env.json"
+SPLIT_TABLE = "split.csv"
 REMOVED = "the run folder {folder} was removed or moved while the run went on; start it again"
 RUN_ENV = "VIT_LIGHTNING_RUN"
 RANKS = (("RANK",), ("SLURM_PROCID",), ("LOCAL_RANK", "NODE_RANK"))

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from lightning.pytorch import LightningDataModule, LightningModule
+from lightning.pytorch import LightningModule
 from torch import Tensor
 from torch.utils.data import DataLoader
 
 from vit_lightning.commands.inspect.choices import Choices
 from vit_lightning.data import ImageDataModule
+from vit_lightning.data.frozen_images import FrozenImages
 from vit_lightning.data.image_set import ImageSet, keys_of
 from vit_lightning.data.loaders import frozen_loader
 from vit_lightning.data.sampling import BROKEN
@@ -38,7 +39,7 @@ SPLITS = {"val": ("val_set", "validation"), "test": ("test_set", "test"), "train
 """Where a datamodule has its sets, and what they are called."""
 
 
-class InspectedData(LightningDataModule):
+class InspectedData(FrozenImages):
     """Images of a datamodule, the same ones every time, none of them varied.
 
     Args:
@@ -48,18 +49,14 @@ class InspectedData(LightningDataModule):
     """
 
     def __init__(self, data: ImageDataModule, split: str, most: int) -> None:
-        super().__init__()
-        self.data, self.split, self.most = data, split, most
+        super().__init__(data)
+        self.split, self.most = split, most
         self.called = split
         """The set, in words; after `setup`."""
         self.images: Subset
         """The images; after `setup`."""
         self.numbers: np.ndarray
         """Their numbers in the set."""
-
-    def prepare_data(self) -> None:
-        self.data.trainer = self.trainer
-        self.data.prepare_data()
 
     def setup(self, stage: str) -> None:
         """Find the images.
@@ -88,15 +85,6 @@ class InspectedData(LightningDataModule):
 
     def predict_dataloader(self) -> DataLoader:
         return frozen_loader(self.data, self.images, self.called)
-
-    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
-        return self.data.transfer_batch_to_device(batch, device, dataloader_idx)
-
-    def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
-        return self.data.on_after_batch_transfer(batch, dataloader_idx)
-
-    def on_exception(self, exception: BaseException) -> None:
-        self.data.on_exception(exception)
 
 
 @dataclass

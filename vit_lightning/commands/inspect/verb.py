@@ -27,7 +27,7 @@ def inspect(
     datamodule: LightningDataModule,
     *,
     ckpt_path: str | None = None,
-    figures: tuple[
+    figures: tuple[  # written out: --help reads the choices here, and imports nothing
         Literal[
             "rollout",
             "heads",

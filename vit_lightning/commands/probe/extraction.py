@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from lightning.pytorch import LightningDataModule, LightningModule, Trainer
+from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
 from torch.utils.data import DataLoader
 
 from vit_lightning.classifier import Classifier
 from vit_lightning.data import ImageDataModule
+from vit_lightning.data.frozen_images import FrozenImages
 from vit_lightning.data.image_set import ImageSet, labels_of
 from vit_lightning.data.loaders import check_names, frozen_loader, frozen_records
 from vit_lightning.data.sampling import Draw
@@ -48,7 +49,7 @@ class Extracted(NamedTuple):
     """None: they come from a file."""
 
 
-class ProbeData(LightningDataModule):
+class ProbeData(FrozenImages):
     """Training and test images of a datamodule, none of them varied.
 
     Args:
@@ -58,16 +59,12 @@ class ProbeData(LightningDataModule):
     """
 
     def __init__(self, data: ImageDataModule, check: Callable[[np.ndarray, np.ndarray, str], None]) -> None:
-        super().__init__()
-        self.data, self.check = data, check
+        super().__init__(data)
+        self.check = check
         self.sets: dict[str, ImageSet] = {}
         """Training images and those that are scored, by what they are called; after `setup`."""
         self.to_load: Callable[[], list[str]] = lambda: list(self.sets)
         """Names of those whose features are not known yet."""
-
-    def prepare_data(self) -> None:
-        self.data.trainer = self.trainer
-        self.data.prepare_data()
 
     def setup(self, stage: str) -> None:
         """Find the images.
@@ -95,15 +92,6 @@ class ProbeData(LightningDataModule):
 
     def predict_dataloader(self) -> list[DataLoader]:
         return [frozen_loader(self.data, self.sets[split], split) for split in self.to_load()]
-
-    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
-        return self.data.transfer_batch_to_device(batch, device, dataloader_idx)
-
-    def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
-        return self.data.on_after_batch_transfer(batch, dataloader_idx)
-
-    def on_exception(self, exception: BaseException) -> None:
-        self.data.on_exception(exception)
 
     def digest(self, split: str) -> str:
         """Return what stands for a set as it is seen."""
