@@ -82,3 +82,36 @@ def test_a_worker_that_ends_while_another_begins_is_one_sentence():
     done = subprocess.run([sys.executable, "-c", FORKING], env=environment, capture_output=True, text=True)
     assert done.stderr == ""
     assert done.stdout.startswith("process 7, which loaded data, ended with exit code -9 (SIGKILL): the system most")
+
+
+def ctrl_c(program: str) -> subprocess.CompletedProcess:
+    """Run a program that gets Ctrl-C from itself, even where this one runs in the background of a shell."""
+    lines = f"""
+import os
+import signal
+import sys
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.argv[1:] = ["--version"]
+from vit_lightning import __main__ as door
+from vit_lightning.cli import ending, run
+
+ending.prepare_ending()
+press = lambda: os.kill(os.getpid(), signal.SIGINT)
+{program}
+"""
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    return subprocess.run([sys.executable, "-c", lines], env=environment, capture_output=True, text=True)
+
+
+def test_ctrl_c_in_a_verb_is_an_exception():
+    done = ctrl_c("run._show = lambda text: press()\nsys.exit(door.main())")
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_ctrl_c_outside_of_a_verb_is_one_sentence(when):
+    """A second Ctrl-C may come when the first has ended the verb, and nothing catches an exception any more."""
+    done = ctrl_c("press()" if when == "before" else "door.main()\npress()\nprint(1)")
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+    assert not done.stdout.endswith("1\n")

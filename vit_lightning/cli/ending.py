@@ -10,14 +10,14 @@ import signal
 import sys
 import threading
 from contextlib import suppress
-from traceback import walk_tb
+from traceback import walk_stack, walk_tb
 from types import FrameType
 from typing import Any
 
 from vit_lightning.cli.exceptions import removed_run, unheard, worker_error
 from vit_lightning.cli.first_signals import end_at_once
 from vit_lightning.cli.rank_errors import prefix
-from vit_lightning.cli.run import Ended
+from vit_lightning.cli.run import Ended, run
 from vit_lightning.processes import end_children, end_in_time, end_with_starter
 
 INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
@@ -147,6 +147,9 @@ def _unless_known(ended: threading.ExceptHookArgs) -> None:
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:
+    if not any(caller.f_code is run.__code__ for caller, _ in walk_stack(frame)):  # nobody would catch the exception
+        end_children()
+        end_at_once(signum, frame)
     end_in_time(INTERRUPTED)
     logging.disable()  # what libraries say of being interrupted is no news
     raise KeyboardInterrupt
