@@ -54,36 +54,6 @@ def test_nothing_is_lost_and_nothing_is_said_at_the_end(tmp_path, status):
     assert (tmp_path / "left_open.txt").read_text() == "held back"
 
 
-FORKING = """
-import os
-
-from vit_lightning.cli.ending import prepare_ending
-from vit_lightning.cli.exceptions import explain
-
-prepare_ending()
-
-
-def die():
-    raise RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed. ")
-
-
-os.register_at_fork(after_in_parent=die)
-if not (child := os.fork()):
-    os._exit(0)
-os.waitpid(child, 0)
-print(explain(RuntimeError("DataLoader worker (pid(s) 7) exited unexpectedly")))
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that forks")
-def test_a_worker_that_ends_while_another_begins_is_one_sentence():
-    """A signal's exception around a fork is ignored by Python, with a traceback."""
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run([sys.executable, "-c", FORKING], env=environment, capture_output=True, text=True)
-    assert done.stderr == ""
-    assert done.stdout.startswith("process 7, which loaded data, ended with exit code -9 (SIGKILL): the system most")
-
-
 def ctrl_c(program: str) -> subprocess.CompletedProcess:
     """Run a program that gets Ctrl-C from itself, even where this one runs in the background of a shell."""
     lines = f"""

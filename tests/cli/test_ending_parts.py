@@ -82,8 +82,18 @@ def test_a_signal_that_python_ignored_is_sent_again(monkeypatch, kind, signum):
     sent: list[tuple] = []
     timer = lambda delay, call, words: SimpleNamespace(start=lambda: sent.append((delay, call, words)))  # noqa: E731
     monkeypatch.setattr(threading, "Timer", timer)
+    monkeypatch.setattr(ending, "_stops_ignored", [])
     ending.raise_again(SimpleNamespace(exc_type=kind, object=None))
     assert sent == [(0.05, os.kill, (os.getpid(), signum))]
+
+
+def test_what_an_ignored_stop_left_in_disorder_is_not_shown(monkeypatch):
+    """As filelock's hooks around a fork, each of which relies on the one before it."""
+    shown: list[object] = []
+    monkeypatch.setattr(sys, "__unraisablehook__", shown.append)
+    monkeypatch.setattr(ending, "_stops_ignored", [signal.SIGINT])
+    ending.raise_again(SimpleNamespace(exc_type=IndexError, exc_value=IndexError(), object=None))
+    assert shown == []
 
 
 def test_other_ignored_errors_are_shown_but_those_of_loaders_that_were_cut_off(monkeypatch):
@@ -161,7 +171,11 @@ def test_any_name_can_be_printed():
 
 
 def test_ctrl_c_raises_and_an_ignored_one_does_nothing():
-    then = "try:\n    os.kill(os.getpid(), signal.SIGINT)\nexcept KeyboardInterrupt:\n    print('raised')\nprint('on')"
+    then = (
+        "from vit_lightning.cli import run\n"
+        "run._show = lambda text: os.kill(os.getpid(), signal.SIGINT)\n"
+        "try:\n    run.run(['--version'])\nexcept KeyboardInterrupt:\n    print('raised')\nprint('on')"
+    )
     assert run(then).stdout == "raised\non\n"
     assert run(then, before="signal.signal(signal.SIGINT, signal.SIG_IGN)").stdout == "on\n"
     taken = "from vit_lightning.cli import first_signals\nfirst_signals.listen()"

@@ -7,11 +7,14 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType, SimpleNamespace
 
 import pytest
 
 from tests.end_runs import marked
-from vit_lightning.data.workers import _unless_unheard
+from vit_lightning.data import workers
+from vit_lightning.data.workers import _unless_unheard, told_where_batches_are_awaited
+from vit_lightning.processes import STARTED_BY
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -147,6 +150,49 @@ def test_a_batch_that_cannot_be_handed_over_ends_its_worker(mark, batch, code, p
 def test_a_thread_whose_parent_hung_up_is_silent(kind, printed, capsys):
     _unless_unheard(kind, kind("lost"), None)
     assert ("lost" in capsys.readouterr().err) is printed
+
+
+def test_a_death_is_raised_where_a_batch_is_awaited_and_told_again_until_then(monkeypatch):
+    deaths, again = [RuntimeError("worker 7 is dead")], []
+    timer = lambda delay, call, words: SimpleNamespace(start=lambda: again.append((call, words)))  # noqa: E731
+    monkeypatch.setattr(workers.threading, "Timer", timer)
+
+    def tell(signum: int, frame: FrameType | None) -> None:
+        if deaths:
+            raise deaths.pop()  # once, as torch's
+
+    hear = told_where_batches_are_awaited(tell)
+    hear(17, sys._getframe())
+    assert again == [(os.kill, (os.getpid(), 17))]
+    awaits = lambda: hear(17, sys._getframe())  # noqa: E731
+    monkeypatch.setattr(workers, "WAITS", awaits.__code__)
+    with pytest.raises(RuntimeError, match="worker 7 is dead"):
+        awaits()
+    awaits()
+    assert len(again) == 1
+
+
+def test_a_worker_that_dies_around_a_fork_leaves_no_hook_in_disorder(mark):
+    """Python ignores exceptions of hooks around a fork, so a death that is raised there is a traceback and is lost."""
+    code = (
+        "import os, signal, sys, time\nfrom torch.utils.data import DataLoader\n"
+        f"os.environ['{STARTED_BY}'] = str(os.getpid())\n"
+        "from vit_lightning.data.workers import shield_worker\n"
+        "class Dies(list):\n"
+        "    def __getitem__(self, index):\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "loader = lambda data: iter(DataLoader(data, num_workers=1, worker_init_fn=shield_worker))\n"
+        "held = loader(Dies([0]))\n"
+        "while open(f'/proc/{held._workers[0].pid}/stat').read().split()[2] != 'Z':\n"
+        "    pass\n"
+        "os.register_at_fork(before=lambda: os.kill(os.getpid(), signal.SIGCHLD))\n"
+        "other = loader([0])\n"
+        "try:\n    next(held)\nexcept RuntimeError as error:\n    print(error, error.__cause__, flush=True)\n"
+    )
+    process = python(code, mark, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    said, errors = process.communicate(timeout=TIMEOUT)
+    assert errors == "" and "Killed" in said
+    until_none_is_left(mark)
 
 
 PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}

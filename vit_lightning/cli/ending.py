@@ -14,7 +14,7 @@ from traceback import walk_stack, walk_tb
 from types import FrameType
 from typing import Any
 
-from vit_lightning.cli.exceptions import removed_run, unheard, worker_error
+from vit_lightning.cli.exceptions import removed_run
 from vit_lightning.cli.first_signals import end_at_once
 from vit_lightning.cli.rank_errors import prefix
 from vit_lightning.cli.run import Ended, run
@@ -27,6 +27,8 @@ WRITERS = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
 """Types of open files that may hold back what was written to them."""
 _left_with: int | None = None
 """Exit status of a program that is done."""
+_stops_ignored: list[int] = []
+"""Signals whose exception Python has ignored; what else it then complains of was left in disorder by that."""
 
 
 def prepare_ending() -> None:
@@ -116,11 +118,11 @@ def raise_again(ignored: Any) -> None:
     """Send a signal again whose exception Python has ignored, as it does where an object is deleted."""
     for kind, signum in ((KeyboardInterrupt, signal.SIGINT), (Ended, signal.SIGTERM)):
         if issubclass(ignored.exc_type, kind):
+            _stops_ignored.append(signum)
             threading.Timer(0.05, os.kill, (os.getpid(), signum)).start()
             return
-    if worker_error(ignored.exc_value):  # the loader itself finds out, but no longer knows the signal
-        unheard.append(str(ignored.exc_value))
-    elif "_MultiProcessingDataLoaderIter" not in getattr(ignored.object, "__qualname__", ""):  # cut off as it began
+    cut_off_as_it_began = "_MultiProcessingDataLoaderIter" in getattr(ignored.object, "__qualname__", "")
+    if not (cut_off_as_it_began or _stops_ignored):
         sys.__unraisablehook__(ignored)
 
 

@@ -57,8 +57,6 @@ WORKER_CAUSES = {
 UNSHARED = re.compile(r"unable to [^<>\n]*</torch_[^>]*>[^:\n]*: ([^\n(]*\w)")
 """What torch says where a batch finds no place in shared memory."""
 WORKER_FAILED = "--data.num_workers 0 shows where"
-unheard: list[str] = []
-"""What was said of loaders' workers that ended while Python ignored exceptions, as it does around a fork."""
 
 
 def explain(error: BaseException) -> str | None:
@@ -83,7 +81,6 @@ def worker_error(error: BaseException | None) -> str | None:
         error = error.__cause__ or error.__context__
     if not said:
         return None
-    said += " ".join(unheard)
     which = f"process {found[1]}" if (found := re.search(r"pid(?:\(s\))? ([\d, ]*\d)", said)) else "a process"
     killed = re.search(r"is killed by signal: ([^.]+)", said)
     signum = next((s for s in signal.valid_signals() if killed and signal.strsignal(s) == killed[1].strip()), None)
