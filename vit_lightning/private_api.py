@@ -159,6 +159,12 @@ PRIVATE_NAMES = (
         "waits for a batch, where alone that death is raised",
         ("self", "timeout"),
     ),
+    PrivateName(
+        "torch",
+        "torch.utils.data.dataloader._MultiProcessingDataLoaderIter._workers",
+        "cli",
+        "knows the exit codes of workers, which torch does not always tell",
+    ),
     PrivateName("torch", "torch._foreach_norm", "callbacks", "computes the norms of all gradients in few kernels"),
     PrivateName("torch", "torch._foreach_lerp", "training", "updates all momenta in few kernels"),
     PrivateName("torch", "torch._foreach_lerp_", "training", "likewise, in place; updates averaged weights"),

@@ -5,12 +5,15 @@ import os
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from vit_lightning import __main__ as door
-from vit_lightning.cli.exceptions import explain, memory_error
+from vit_lightning.cli import exceptions
+from vit_lightning.cli.exceptions import explain, memory_error, worker_error
+from vit_lightning.data import workers
 from vit_lightning.errors import InputError
 
 FAULTS = {
@@ -131,6 +134,39 @@ def test_a_dead_worker_is_one_sentence(said, sentence):
         error = caused(RuntimeError(text), error)
     assert explain(error).startswith(sentence)
     assert explain(RuntimeError("shapes differ")) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "codes", "sentence"),
+    [
+        (
+            RuntimeError("DataLoader worker (pid(s) 1) exited unexpectedly"),
+            [0, -9],
+            "process 1, which loaded data, ended with exit code -9 (SIGKILL): the system",
+        ),
+        (
+            ConnectionResetError(104, "reset"),
+            [0, -7, 3],
+            "process 1, 2, which loaded data, ended with exit code -7",
+        ),
+        (EOFError(), [74], "process 0, which loaded data, ended with exit code 74: it could not pass on a batch"),
+        (ConnectionResetError(104, "reset"), [0, None], None),
+        (ValueError("odd"), [0, 0], None),
+    ],
+)
+def test_a_worker_s_exit_code_is_known_where_torch_does_not_tell_it(monkeypatch, error, codes, sentence):
+    def awaits(self):
+        raise error
+
+    asked: list[tuple] = []
+    monkeypatch.setattr(exceptions, "wait", lambda *words: asked.append(words))
+    monkeypatch.setattr(workers, "WAITS", awaits.__code__)
+    held = [SimpleNamespace(pid=pid, exitcode=code, sentinel=pid) for pid, code in enumerate(codes)]
+    with pytest.raises(type(error)) as raised:
+        awaits(SimpleNamespace(_workers=held))
+    said = worker_error(raised.value)
+    assert said is None if sentence is None else said.startswith(sentence)
+    assert bool(asked) is isinstance(error, ConnectionError | EOFError)
 
 
 def test_an_error_of_a_set_in_a_worker_is_no_death_of_the_worker():

@@ -4,6 +4,8 @@ import errno
 import os
 import re
 import signal
+import sys
+from multiprocessing.connection import wait
 from traceback import walk_tb
 from typing import Any
 
@@ -56,6 +58,8 @@ WORKER_CAUSES = {
 """Why a loader's worker ends by a signal, or with a status of ours."""
 UNSHARED = re.compile(r"unable to [^<>\n]*</torch_[^>]*>[^:\n]*: ([^\n(]*\w)")
 """What torch says where a batch finds no place in shared memory."""
+ENDS = 2.0
+"""Seconds that a worker whose connection broke has to end."""
 WORKER_FAILED = "--data.num_workers 0 shows where"
 
 
@@ -71,23 +75,44 @@ def explain(error: BaseException) -> str | None:
 
 def worker_error(error: BaseException | None) -> str | None:
     """A loader's worker that ended without a word of its own, or could not pass on what it had loaded."""
-    said = ""
+    said, dead = "", []
     while error is not None:
         text = str(error)
         if isinstance(error, RuntimeError) and (reason := UNSHARED.search(text)):
             return f"a batch could not be passed on between processes ({reason[1]}); {SHARE_MORE}"
         is_death = isinstance(error, RuntimeError) and "DataLoader worker" in text and not text.startswith("Caught ")
         said += f" {text}" if is_death else ""
+        dead += _dead_workers(error)
         error = error.__cause__ or error.__context__
-    if not said:
+    if not (said or dead):
         return None
-    which = f"process {found[1]}" if (found := re.search(r"pid(?:\(s\))? ([\d, ]*\d)", said)) else "a process"
-    killed = re.search(r"is killed by signal: ([^.]+)", said)
-    signum = next((s for s in signal.valid_signals() if killed and signal.strsignal(s) == killed[1].strip()), None)
-    code = re.search(r"exit code (-?\d+)", said)
-    name = signal.Signals(signum).name if signum else code[1] if code else ""
-    how = f" with exit code {-signum} ({name})" if signum else f" with exit code {name}" if name else ""
+    pids = found[1] if (found := re.search(r"pid(?:\(s\))? ([\d, ]*\d)", said)) else None
+    if pids is None and dead:
+        pids = ", ".join(dict.fromkeys(str(worker.pid) for worker in dead))
+    code = _exit_code(said) or next((worker.exitcode for worker in dead), None)
+    name = signal.Signals(-code).name if code and code < 0 else str(code or "")
+    how = f" with exit code {code}" if code else ""
+    how += f" ({name})" if code and code < 0 else ""
+    which = f"process {pids}" if pids else "a process"
     return f"{which}, which loaded data, ended{how}: {WORKER_CAUSES.get(name, WORKER_FAILED)}"
+
+
+def _exit_code(said: str) -> int | None:
+    """The exit code in torch's words about a worker's death, minus the signal where that killed it."""
+    if killed := re.search(r"is killed by signal: ([^.]+)", said):
+        words = killed[1].strip()
+        return next((-signum for signum in signal.valid_signals() if signal.strsignal(signum) == words), None)
+    return int(found[1]) if (found := re.search(r"exit code (-?\d+)", said)) else None
+
+
+def _dead_workers(error: BaseException) -> list[Any]:
+    """Workers that ended badly while a batch of theirs was awaited; torch does not always tell their exit code."""
+    loading = sys.modules.get("vit_lightning.data.workers")  # without it there is no loader, nor time for torch
+    frames = [frame for frame, _ in walk_tb(error.__traceback__) if loading and frame.f_code is loading.WAITS]
+    workers = [worker for frame in frames for worker in frame.f_locals["self"]._workers]
+    if workers and isinstance(error, ConnectionError | EOFError):  # a batch that broke off: its worker may still end
+        wait([worker.sentinel for worker in workers], ENDS)
+    return [worker for worker in workers if worker.exitcode]
 
 
 def input_error(error: BaseException | None) -> str | None:
