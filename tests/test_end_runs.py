@@ -18,7 +18,7 @@ ATTACKED = (
 )
 
 
-@pytest.mark.parametrize(("verb", "how"), ATTACKED, ids=" ".join)
+@pytest.mark.parametrize(("verb", "how"), ATTACKED, ids=[", ".join(pair) for pair in ATTACKED])
 def test_nothing_hangs_and_nothing_is_left(tmp_path, verb, how):
     started = start(tmp_path, verb, "attacked")
     try:
