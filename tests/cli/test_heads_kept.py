@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from vit_lightning.cli import precedence
-from vit_lightning.cli.precedence import READ, read_facts, take_facts_of_weights, take_whole_head
+from vit_lightning.cli.built_model import take_facts_of_weights, take_whole_head
+from vit_lightning.cli.precedence import READ, read_facts
 from vit_lightning.errors import InputError
 
 NET = ["cat", "dog", "bird"]

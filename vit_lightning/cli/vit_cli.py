@@ -16,16 +16,16 @@ from vit_lightning.callbacks.defaults import Setting, default_callbacks
 from vit_lightning.callbacks.early_stopping import EarlyStopping
 from vit_lightning.callbacks.monitors import MONITORING, resolve
 from vit_lightning.callbacks.require import Require, required
-from vit_lightning.classifier import Classifier
 from vit_lightning.cli import launched
 from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.cli.arithmetic import default_precision
+from vit_lightning.cli.built_model import complete
 from vit_lightning.cli.checked_values import check_values
 from vit_lightning.cli.config_files import DATA_FACTS, models_named, place_of
 from vit_lightning.cli.exceptions import trainer_error
 from vit_lightning.cli.garbage_collection import resume_after_building
 from vit_lightning.cli.help import OUR_SENTENCES
-from vit_lightning.cli.named_run import OF_IMAGES, SCORING, check_name, config_of
+from vit_lightning.cli.named_run import SCORING, check_name, config_of
 from vit_lightning.cli.named_weights import PROGRAM, probabilities_of
 from vit_lightning.cli.parser import ViTParser
 from vit_lightning.cli.parser_errors import bare_flag, shorten
@@ -36,10 +36,8 @@ from vit_lightning.cli.precedence import (
     find_checkpoint,
     of_another_model,
     read_facts,
-    take_facts_of_weights,
     take_net,
     take_published,
-    take_whole_head,
 )
 from vit_lightning.cli.run_data import is_own, source_of
 from vit_lightning.cli.run_words import read_words, take_settings
@@ -47,16 +45,12 @@ from vit_lightning.cli.verb_trainer import OWN_VERBS, VerbTrainer
 from vit_lightning.cli.warnings_filter import silence
 from vit_lightning.contracts import KnowsRun
 from vit_lightning.errors import InputError
-from vit_lightning.models.config import as_pair
 from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoints import CheckpointFiles, LastCheckpoint
 from vit_lightning.runs.lock import locked
 from vit_lightning.runs.loggers import MetricsCSV, tensorboards
 from vit_lightning.runs.record import RunRecord
 from vit_lightning.training.construction import nets_built_by_trainers
-from vit_lightning.training.members import Members
-from vit_lightning.training.recipe import RecipeModel
-from vit_lightning.training.resume import check_image_size
 
 set_parsing_settings(docstring_parse_attribute_docstrings=True)
 
@@ -211,27 +205,8 @@ class ViTCLI(LightningCLI):
     def after_instantiate_classes(self) -> None:
         """What the data does not know, as with unlabelled images, comes from the checkpoint."""
         resume_after_building()
-        for name in DATA_FACTS:
-            if self.trained and self.model.hparams.get(name) is None:
-                self.model.hparams[name] = self.trained["hyper_parameters"].get(name)
-        if self.trained and isinstance(self.model, RecipeModel):
-            check_image_size(self.model.config, self.model.hparams, self.trained["hyper_parameters"])
-        elif self.subcommand in OF_IMAGES and isinstance(self.model, RecipeModel):
-            take_facts_of_weights(self.model)
-        if self.subcommand in ("validate", "test", "predict") and isinstance(self.model, RecipeModel):
-            take_whole_head(self.model, self.datamodule, self.trained)
-        if self.named.members and self.subcommand != "average":
-            self._take_members()
-
-    def _take_members(self) -> None:
-        """Let further checkpoints answer beside the first."""
-        if not isinstance(self.model, Classifier):
-            raise InputError(f"an ensemble is of Classifiers, not of {type(self.model).__name__}; give one checkpoint")
-        size = self.model.hparams["image_size"]
-        if size is None:
-            take_facts_of_weights(self.model)
-        paths = [folders.checkpoint_behind(word) for word in self.named.members]
-        self.model.answering.members = Members(paths, as_pair(self.model.hparams["image_size"]))
+        members = self.named.members if self.subcommand != "average" else []
+        complete(self.subcommand, self.model, self.datamodule, self.trained, members)
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """Add the run folder, the loggers and the default callbacks."""
