@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from vit_lightning.cli import precedence
+from vit_lightning.cli import built_model, precedence
 from vit_lightning.cli.built_model import take_facts_of_weights, take_whole_head
 from vit_lightning.cli.precedence import READ, read_facts
 from vit_lightning.errors import InputError
@@ -79,7 +79,7 @@ def test_weights_are_asked_where_no_checkpoint_is(monkeypatch):
         asked.append(words)
         return SimpleNamespace(class_names=NET, num_classes=3, image_size=(8, 16))
 
-    monkeypatch.setattr(precedence, "open_weights", opened)
+    monkeypatch.setattr(built_model, "open_weights", opened)
     assert head_of(["cat"], {}, model("x.npz")) == (3, NET)
     assert head_of([], {}, model("x.npz")) == KEPT
     assert asked == [("x.npz", True, "config")]
