@@ -7,10 +7,8 @@ import torch
 from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor
 
-from vit_lightning.data import ImageDataModule
-from vit_lightning.data.carried_names import names_for_head
 from vit_lightning.data.subsets import ClassCounts
-from vit_lightning.errors import InputError, listing
+from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, TimmNet
 from vit_lightning.models.lora import Lora, check_precise
 from vit_lightning.models.timm_net import at_random
@@ -21,9 +19,6 @@ from vit_lightning.training.imbalance import ImbalanceLoss, StepTotals
 from vit_lightning.training.optim import Optim, Schedule
 from vit_lightning.training.pretrained_model import PretrainedModel
 from vit_lightning.training.scoring import check_choice
-from vit_lightning.training.seen_labels import check_labels, check_untrained, seen_labels
-from vit_lightning.weights.class_names import check_equal
-from vit_lightning.weights.layouts.facts import names_in
 
 
 class Classifier(PretrainedModel):
@@ -165,7 +160,6 @@ class Classifier(PretrainedModel):
         self.wants_features = False
         self.imbalance_loss: ImbalanceLoss | None = None
         self.class_counts: ClassCounts | None = None
-        self.seen_labels: dict[str, Any] | None = None  # once a checkpoint keeps them
         self.step_totals = StepTotals()
         self.make_scores(threshold)
 
@@ -255,53 +249,18 @@ class Classifier(PretrainedModel):
         hold_still(self.net, self.hparams)
 
     def setup(self, stage: str) -> None:
-        data = self.trainer.datamodule  # type: ignore[attr-defined]  # set by Lightning from outside
-        names = list(getattr(data, "class_names", ()))  # those of any LightningDataModule
-        self.data_names, self.nameless = names_for_head(data) if isinstance(data, ImageDataModule) else (names, "")
-        ours, theirs = [] if self.nameless else self.data_names, self.class_names or self.head_names
-        self.find_shifted(stage, ours, theirs, in_any_order=not self.head_names)  # a checkpoint's names are sure
-        if self.shifted is not None:
-            names = self.data_names = self.class_names or self.head_names
         super().setup(stage)
         self.has_seen_labels = False
-        self.seen_labels = None
-        self.match_head()
-        if stage != "fit" and not self.head_names:
-            check_equal(names, self.class_names, "model")
-        if names and len(names) != self.hparams.num_classes:
-            raise InputError(
-                f"the data has {len(names)} class_names, the net {self.hparams.num_classes} outputs; name each class "
-                "once, in the order of the labels"
-            )
-        self.class_names = names or self.class_names
         if stage == "fit":
+            data = self.trainer.datamodule  # type: ignore[attr-defined]  # set by Lightning from outside
             self.imbalance_loss, self.class_counts = imbalance.remedy(self.hparams, data)
         self.ready_scores(stage)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
-        checkpoint["class_names"] = self.class_names
-        if self.seen_labels is None:
-            self.seen_labels = seen_labels(self.trainer.datamodule)  # type: ignore[attr-defined]
-        if self.seen_labels:
-            checkpoint["seen_labels"] = self.seen_labels
-        checkpoint["weights"] = self.weights
         if self.class_counts is not None:
             checkpoint["class_counts"] = self.class_counts.per_class.tolist()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_load_checkpoint(checkpoint)
-        trained = list(checkpoint.get("class_names") or [])
-        seen, named = checkpoint.get("seen_labels") or {}, names_in(checkpoint)
-        if named == trained or self.class_names != trained:  # else check_labels compares what the sets carry
-            check_equal(self.class_names, named, "checkpoint")
-        if seen and named == trained == self.class_names != self.data_names:
-            rank_zero_warn(
-                f"the checkpoint calls its classes by numbers, and the data {listing(self.data_names)}: they are taken "
-                "by number"
-            )
-        self.class_names = self.class_names or named
-        check_untrained(seen, self)
-        if self.shifted is None:  # else labels are numbers among other classes, and are matched by name
-            check_labels(seen, self)
         imbalance.report_counts(checkpoint.get("class_counts"), self.class_counts)

@@ -96,8 +96,6 @@ class ViTCLI(LightningCLI):
                 error.args = (str(error).removeprefix("--ckpt_path "),)
             raise
 
-    # The parser ------------------------------------------------------------------------------------------------------
-
     def subcommands(self) -> dict[str, set[str]]:
         """Verbs, each with the arguments that are no flags of its own; the one typed alone, since parsers are slow."""
         verbs = LightningCLI.subcommands() | {name: {"model", "datamodule"} for name in OWN_VERBS}
@@ -175,8 +173,6 @@ class ViTCLI(LightningCLI):
 
     def _parse_ckpt_path(self) -> None:
         """Lightning lets a checkpoint override flags here; `parse_arguments` has made it the default instead."""
-
-    # What is built ---------------------------------------------------------------------------------------------------
 
     def instantiate_classes(self) -> None:
         """Leave the net to the Trainer, which builds it on its device once all facts of the data are known."""
@@ -277,8 +273,6 @@ class ViTCLI(LightningCLI):
         step = self.trained.get("global_step", 0)
         own = [] if chosen is True else _as_list(chosen)
         return [MetricsCSV(self.folder, resume_step=step), *tensorboards(self.folder, step), *own]
-
-    # The verb --------------------------------------------------------------------------------------------------------
 
     def after_fit(self) -> None:
         """A run that made no step has failed."""
