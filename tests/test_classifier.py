@@ -382,7 +382,9 @@ def test_every_flag_of_the_weights_reaches_them(trained, monkeypatch, settings, 
         raise StopError
 
     whole = load.open_weights
-    monkeypatch.setattr("vit_lightning.classifier.open_weights", lambda *words: opened.append(words) or whole(words[0]))
+    monkeypatch.setattr(
+        "vit_lightning.training.pretrained_model.open_weights", lambda *words: opened.append(words) or whole(words[0])
+    )
     monkeypatch.setattr(load.OpenedWeights, "fill", fill)
     with pytest.raises(StopError):
         classifier(net=NetConfig(), weights=str(trained[0]), weights_raw=raw, **settings)

@@ -13,7 +13,7 @@ FLOORS = (
     ("__main__",),
     ("cli",),
     ("commands",),
-    ("callbacks", "classifier", "masked_patch", "exported", "predictor"),
+    ("callbacks", "classifier", "masked_patch", "predictor"),
     ("datamodules", "training", "weights", "testing", "evaluation", "inspection"),
     ("data", "runs", "compute"),
     ("augment", "models", "contracts", "files", "yaml_files"),

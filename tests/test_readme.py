@@ -1,4 +1,4 @@
-"""Every command, flag, snippet and count of the README is true."""
+"""Every command, flag, snippet and count of the README, and of the files that it hands its reader on to, is true."""
 
 import re
 import shlex
@@ -16,13 +16,16 @@ from vit_lightning.commands import named
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, flags=re.S)
+FURTHER = [(ROOT / path).read_text() for path in ("datamodules/README.md", ".github/CONTRIBUTING.md")]
+SPOKEN = "\n".join([README, *FURTHER])
+BLOCKS = re.findall(r"```(\w*)\n(.*?)```", SPOKEN, flags=re.S)
 LINES = "\n".join(body for kind, body in BLOCKS if kind == "bash").replace("\\\n", " ").splitlines()
 DOOR = "python -m vit_lightning "
 COMMANDS = [line.partition(DOOR)[2].partition("#")[0] for line in LINES if DOOR in line]
 SNIPPETS = [body for kind, body in BLOCKS if kind == "python"]
 OF_A_RUN = [code for code in SNIPPETS if "Predictor(" in code]
-INLINE = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", README, flags=re.S))
+INLINE = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", SPOKEN, flags=re.S))
+OF_EXPERIMENTS = re.findall(r"`([^`\n]+)`", (ROOT / "experiments/README.md").read_text())
 OWN_MODEL = next(code for code in SNIPPETS if "(Classifier)" in code)
 OF_OWN_CODE = [command for command in COMMANDS if "my_model." in command]
 OF_THE_RUN = [command for command in COMMANDS if command.split()[1].startswith("runs/digits")]
@@ -30,8 +33,8 @@ OF_THE_FIT = [command for command in COMMANDS if command.split()[1].startswith("
 FIRST_VERBS = ("doctor", "probe", "fit")
 FIRST_PAGE = [command for command in COMMANDS if "-c experiments/digits.yaml" in command]
 READING_PATH = re.findall(r"^\| `(\S+)` \| (\d+) \|", README, flags=re.M)
-WITH_OWN_FLAGS = ("CIFAR10", "ImageNet1k", "Images", "Manifest", "Parquet", "Shards", "VTAB", "WebShards")
-"""Data whose flags the README names beside those that all data have."""
+WITH_OWN_FLAGS = ("CIFAR10", "ImageNet1k", "Images", "Manifest", "Parquet", "Shards", "Synthetic", "VTAB", "WebShards")
+"""Data whose flags are named beside those that all data have."""
 NEEDED = {"prepare": ("--out", "shards"), "average": ("--out", "soup.ckpt")}
 FILE_VERBS = named("file")
 
@@ -177,7 +180,7 @@ def test_flags_do_not_come_from_the_environment(app, monkeypatch):
 
 
 def test_every_flag_that_is_named_exists(app, verbs):
-    spoken = [code for code in INLINE if code.startswith("--") or code.split()[0] in verbs]
+    spoken = [code for code in INLINE + OF_EXPERIMENTS if code.startswith("--") or code.split()[0] in verbs]
     flags = {flag for code in spoken for flag in re.findall(r"--([\w.]+)", code)}
     known = {"data.help", "help", "ckpt_path"}
     for verb in ("fit", "predict", "probe", "inspect", "average", "benchmark", "plan", "doctor", "prepare"):
@@ -186,7 +189,7 @@ def test_every_flag_that_is_named_exists(app, verbs):
         known |= flags_of(app, "fit", "--data", data, "--data.root", ".")
     for verb in FILE_VERBS:
         known |= set(re.findall(r"--(\w+)", app(verb, "--help").out))
-    assert flags <= known, f"the README names flags that do not exist: {sorted(flags - known)}"
+    assert flags <= known, f"flags are named that do not exist: {sorted(flags - known)}"
 
 
 OWN = (
@@ -216,7 +219,7 @@ def test_every_verb_and_file_named_exists(verbs):
     for verb in verbs:
         assert f"`{verb}`" in README, f"the README lacks {verb}"
     for path in re.findall(
-        r"(?<![\w./])(?:experiments|docker|vit_lightning|datamodules|tests|\.github)/[\w/.]*\w", README
+        r"(?<![\w./])(?:experiments|docker|vit_lightning|datamodules|tests|\.github)/[\w/.]*\w", SPOKEN
     ):
         assert (ROOT / path).exists(), path
 
@@ -231,7 +234,7 @@ def test_the_reading_path_is_as_long_as_it_says():
 
 
 def test_lines_are_short_enough_to_read():
-    for line in README.splitlines():
+    for line in SPOKEN.splitlines():
         assert len(line) <= (300 if line.startswith("|") else 400), line
 
 

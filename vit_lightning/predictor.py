@@ -22,8 +22,8 @@ from vit_lightning.models.finite import check_finite
 from vit_lightning.runs import folders
 from vit_lightning.weights import Report, open_weights
 from vit_lightning.weights.class_names import distinct
+from vit_lightning.weights.heads import is_empty
 from vit_lightning.weights.interface import evaluation_of
-from vit_lightning.weights.load import is_empty
 
 Picture = str | Path | bytes | Image.Image | np.ndarray | Tensor
 """A file, its bytes, a Pillow image, an array `(y, x, c)` or `(y, x)`, or a tensor `(c, y, x)`; numbers are uint8, or

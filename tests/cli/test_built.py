@@ -172,7 +172,7 @@ def test_the_first_file_of_an_experiment_names_the_run(built, files, name):
         Path(file).parent.mkdir(exist_ok=True)
         Path(file).write_text("trainer: {max_epochs: 1}\n")
     cli = built(*(word for file in files for word in ("-c", file)))
-    assert cli.experiment == name and cli.folder == Path(f"runs/{name}/0").resolve()
+    assert cli.named.experiment == name and cli.folder == Path(f"runs/{name}/0").resolve()
 
 
 @pytest.mark.parametrize("verb", ["fit", "validate", "test", "predict"])

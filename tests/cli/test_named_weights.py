@@ -96,7 +96,7 @@ def program(monkeypatch):
 @pytest.mark.parametrize("word", ["made", "made/model.onnx"])
 def test_a_program_is_the_model_and_brings_images_to_size_as_it_says(program, word):
     end = [f"--model={PROGRAM}", "--model.file=made/model.onnx"]
-    assert PROGRAM == "vit_lightning.exported.ExportedProgram"
+    assert PROGRAM == "vit_lightning.weights.exported.ExportedProgram"
     assert taken("predict", word, "x.jpg") == ["predict", "x.jpg", *end]
     program.evaluation = Augment(evaluation="center", zoom=1.5)
     line = line_of("predict", word, "x.jpg")

@@ -1,4 +1,4 @@
-"""Checkpoints that are not what they say: what they claim is checked before anything of it is built or imported."""
+"""Checkpoints: what they claim is checked before anything of it is built or imported, and what stands for it."""
 
 import sys
 from pathlib import Path
@@ -262,3 +262,49 @@ def test_a_flag_of_the_default_model_tells_of_the_checkpoint_s(text, model, said
 def test_classes_are_found_at_any_depth():
     settings = {"a": [{"class_path": "A", "init_args": {"b": ({"class_path": "B"},)}}], "c": {"d": {"class_path": "C"}}}
     assert sorted(precedence._class_paths(settings)) == ["A", "B", "C"]
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(**facts: object):
+        torch.save({"state_dict": {}, "pytorch-lightning_version": "2.6.0"} | facts, tmp_path / "x.ckpt")
+        return tmp_path / "x.ckpt"
+
+    return write
+
+
+def test_a_converted_checkpoint_begins_at_step_0_of_the_default_model():
+    assert READ == {
+        "hyper_parameters": {},
+        "global_step": 0,
+        "model": "vit_lightning.classifier.Classifier",
+        "precision": "",
+        "class_names": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("packages", "named", "taken"),
+    [({"pkg"}, (), True), (set(), ("pkg.sub.Model",), True), ({"sub", "pkg.sub"}, (), False), (set(), ("pkg",), False)],
+)
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_class_is_that_of_an_installed_plug_in_or_of_the_person(written, monkeypatch, packages, named, taken, inside):
+    monkeypatch.setattr(precedence, "plugin_packages", lambda: packages)
+    monkeypatch.setattr(precedence, "check_checkpoint", lambda path, content, is_ours: None)
+    held = {"hyper_parameters": {"head": [{"class_path": "pkg.sub.Model"}]}} if inside else {"model": "pkg.sub.Model"}
+    if taken:
+        read_facts(written(**held), named)
+    else:
+        with pytest.raises(InputError, match=r"names the class 'pkg\.sub\.Model', whose code would run; if you trust"):
+            read_facts(written(**held), named)
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_only_a_run_that_goes_on_needs_a_state(written, monkeypatch, goes_on):
+    asked: list[tuple] = []
+    monkeypatch.setattr(precedence, "check_checkpoint", lambda path, content, is_ours: asked.append(("net", is_ours)))
+    monkeypatch.setattr(
+        precedence, "check_state", lambda path, content, is_ours, is_sharded: asked.append((is_ours, is_sharded))
+    )
+    read_facts(written(), goes_on=goes_on)
+    assert asked == [("net", True)] + [(True, False)] * goes_on

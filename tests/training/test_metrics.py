@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 from torchmetrics import Metric
 
 from vit_lightning.errors import InputError
-from vit_lightning.training import scoring
 from vit_lightning.training.metrics import WeightedMean, check_scores
-from vit_lightning.training.scoring import Answers, LabelCounts, RankedLabels
 
 
 @given(st.lists(st.tuples(st.integers(-100, 100), st.sampled_from([0, 1])), min_size=1, max_size=30), st.integers(1, 7))
@@ -45,17 +43,6 @@ def test_means_of_processes_are_put_together():
     assert metric.counted == 6
 
 
-def test_answers_of_processes_are_put_together():
-    answers, counts = Answers(), LabelCounts()
-    answers.update(torch.tensor([2, 1]), torch.tensor([0, 1]), torch.tensor([0.5, 0.7]), torch.tensor([True, False]), 3)
-    hot = torch.tensor([[True, False], [True, True]])
-    counts.update(hot, torch.tensor([[True, True], [True, True]]), torch.tensor([True, True]))
-    pairs, confidence = of_two_processes(answers).compute()
-    assert pairs.tolist() == [6, -1] * 2 and confidence.tolist() == pytest.approx([0.5, 0.7] * 2)
-    sums, exact, images = of_two_processes(counts).compute()
-    assert sums.tolist() == [[4, 2], [4, 4], [4, 2]] and (exact.item(), images.item()) == (2, 4)
-
-
 def score(*values: float, weight: float = 1.0) -> WeightedMean:
     metric = WeightedMean()
     if values:
@@ -89,21 +76,3 @@ def test_the_first_score_that_is_no_number_is_named(value, whole):
     scores = {"val/top1": score(1.0), "val/loss": score(1.0, value)}
     with pytest.raises(InputError, match=f"^val/loss is {value}: the net's outputs are not finite"):
         check_scores(scores, "validation", 2, whole)
-
-
-@pytest.mark.parametrize(("processes", "is_kept"), [(1, True), (2, False)])
-def test_what_all_processes_rank_together_has_a_limit(monkeypatch, processes, is_kept):
-    monkeypatch.setattr(scoring, "MOST_RANKED", 8)
-    monkeypatch.setattr(scoring, "_processes", lambda: processes)
-    monkeypatch.setattr(scoring, "_gathered", lambda own: [own])
-    ranked = RankedLabels()
-    rows = torch.tensor([[0.1, 0.2], [0.3, 0.4]]), torch.tensor([[True, False], [False, True]])
-    for _ in range(2):
-        ranked.update(*rows, torch.tensor([True, False]))
-    found = ranked.compute()
-    assert (found is not None) == is_kept
-    if found:
-        assert found[0].tolist() == [pytest.approx([0.1, 0.2])] * 2 and found[1].tolist() == [[1, 0]] * 2
-    ranked.reset()
-    ranked.update(*rows, torch.tensor([True, True]))
-    assert ranked.compute() is not None  # 4 numbers, or 8 of both

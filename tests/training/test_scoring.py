@@ -15,7 +15,7 @@ from tests.evaluation.test_calibration import by_loops
 from vit_lightning.classifier import Classifier
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation import confusion
-from vit_lightning.training import scoring
+from vit_lightning.training import kept_answers
 from vit_lightning.training.scoring import SplitScores
 
 CLASSES = 7
@@ -418,7 +418,7 @@ def test_a_ranking_of_too_many_numbers_is_left_out_and_said(known, monkeypatch):
     scores.want(None, (), costly=True)
     passed(scores, known["logits"], known["several"])
     assert "mean_auroc" in scores.summed.values and len(scores.explain("test")) == 1
-    monkeypatch.setattr(scoring, "MOST_RANKED", 7 * CLASSES)
+    monkeypatch.setattr(kept_answers, "MOST_RANKED", 7 * CLASSES)
     passed(scores, known["logits"], known["several"])
     assert scores.summed.values.keys() == {"macro_f1", "micro_f1", "exact_match"}
     assert "map_macro is left out: images times classes are more than 49" in scores.explain("test")

@@ -21,7 +21,7 @@ from vit_lightning.errors import InputError
 from vit_lightning.files import check_place
 from vit_lightning.terminal import counted
 from vit_lightning.weights.class_names import distinct
-from vit_lightning.weights.load import is_empty
+from vit_lightning.weights.heads import is_empty
 
 FEW = 10
 """Images whose best class is also printed."""

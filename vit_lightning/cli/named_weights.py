@@ -5,11 +5,11 @@ from pathlib import Path
 from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.cli.named_run import SCORING
 from vit_lightning.errors import InputError
-from vit_lightning.exported import FILE, ExportedProgram
 from vit_lightning.files import looked_for_in
 from vit_lightning.runs import folders
 from vit_lightning.weights import open_weights
 from vit_lightning.weights.archive import FOLDER_FILES
+from vit_lightning.weights.exported import FILE, ExportedProgram
 
 ENDINGS = (".safetensors", ".npz", ".pth", ".pt", ".bin", ".onnx")
 """Names that no checkpoint of ours has."""

@@ -12,16 +12,12 @@ import torch
 
 from vit_lightning.cli.config_files import DATA_FACTS
 from vit_lightning.cli.plugins import MODELS, plugin_packages
-from vit_lightning.data import ImageDataModule
-from vit_lightning.errors import InputError, did_you_mean
+from vit_lightning.errors import InputError
 from vit_lightning.files import check_regular, in_utf8, looked_for_in
 from vit_lightning.models.timm_net import published_weights
 from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoint_names import is_sharded, is_whole
 from vit_lightning.runs.checkpoint_structure import check_state
-from vit_lightning.training.recipe import RecipeModel
-from vit_lightning.weights import open_weights
-from vit_lightning.weights.class_names import numbers_of
 from vit_lightning.weights.load import check_checkpoint
 
 DEFAULT_MODEL = "vit_lightning.classifier.Classifier"
@@ -129,42 +125,6 @@ def take_published(settings: Any) -> None:
     """Let a new run of a tag, such as timm/resnet10t.c3_in1k, begin with the weights that the tag names."""
     if "weights" in settings and settings.weights is None and settings.net.get("variant"):
         settings.weights = published_weights(settings.net.variant)
-
-
-def take_whole_head(model: RecipeModel, data: Any, trained: dict[str, Any]) -> None:
-    """Let a net that is scored on data with some of its classes keep its head.
-
-    Raises:
-        InputError: the data have fewer classes, and one of them is none of the net's.
-    """
-    ours = list(data.stated_names if isinstance(data, ImageDataModule) else getattr(data, "class_names", ()))
-    if trained:
-        theirs, classes = trained["class_names"], trained["hyper_parameters"].get("num_classes")
-    elif model.weights and ours:
-        opened = open_weights(model.weights, model.hparams["weights_raw"], model.chosen)
-        theirs, classes = opened.class_names, opened.num_classes
-    else:
-        return
-    if not (ours and theirs) or classes != len(theirs) or not hasattr(model, "class_names"):
-        return
-    if len(ours) == classes and (not trained or sorted(ours) != sorted(theirs)):
-        return
-    if numbers_of(ours, theirs) is None:
-        unknown = next((name for name in ours if numbers_of([name], theirs) is None), ours[0])
-        raise InputError(
-            f"the data has {len(ours)} classes, the net {classes}, and {unknown!r:.60} is none of these, or one of two"
-            f"{did_you_mean(unknown, theirs)}; give data of the same classes, or say in --data.class_map which class "
-            "of the net each folder shows"
-        )
-    model.hparams["num_classes"], model.class_names = classes, list(theirs)
-
-
-def take_facts_of_weights(model: RecipeModel) -> None:
-    """Let weights say what data without classes, such as Images, leave open."""
-    lacking = [name for name in ("num_classes", "image_size") if model.hparams[name] is None]
-    if lacking and model.weights:
-        opened = open_weights(model.weights, model.hparams["weights_raw"], model.chosen)
-        model.hparams.update({name: getattr(opened, name) for name in lacking})
 
 
 def of_another_model(text: str, model: str, path: str | None) -> str | None:

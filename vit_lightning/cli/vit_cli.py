@@ -1,6 +1,5 @@
 """ViTCLI: LightningCLI with our links, defaults, plug-ins, checkpoint rules and short errors."""
 
-import json
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,71 +16,43 @@ from vit_lightning.callbacks.defaults import Setting, default_callbacks
 from vit_lightning.callbacks.early_stopping import EarlyStopping
 from vit_lightning.callbacks.monitors import MONITORING, resolve
 from vit_lightning.callbacks.require import Require, required
-from vit_lightning.classifier import Classifier
 from vit_lightning.cli import launched
 from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.cli.arithmetic import default_precision
-from vit_lightning.cli.checked_values import check_brackets, check_values, spell_nulls
-from vit_lightning.cli.config_files import (
-    DATA_FACTS,
-    chooses_data,
-    config_files,
-    models_named,
-    nested_files,
-    place_of,
-    refuse_data_facts,
-    stated,
-)
+from vit_lightning.cli.built_model import complete
+from vit_lightning.cli.checked_values import check_values
+from vit_lightning.cli.config_files import DATA_FACTS, models_named, place_of
 from vit_lightning.cli.exceptions import trainer_error
 from vit_lightning.cli.garbage_collection import resume_after_building
 from vit_lightning.cli.help import OUR_SENTENCES
-from vit_lightning.cli.named_run import (
-    OF_IMAGES,
-    SCORING,
-    check_name,
-    config_of,
-    experiment_name,
-    lends_data,
-    named_run,
-    settings_of,
-    take_checkpoint,
-    take_files,
-    take_members,
-)
-from vit_lightning.cli.named_weights import PROGRAM, probabilities_of, take_weights
+from vit_lightning.cli.named_run import SCORING, check_name, config_of
+from vit_lightning.cli.named_weights import PROGRAM, probabilities_of
 from vit_lightning.cli.parser import ViTParser
 from vit_lightning.cli.parser_errors import bare_flag, shorten
-from vit_lightning.cli.plugins import MODELS, check_help, data_flags, datamodule_names, import_class, load_plugins
+from vit_lightning.cli.plugins import MODELS, data_flags, datamodule_names
 from vit_lightning.cli.precedence import (
     DEFAULT_MODEL,
     as_defaults,
     find_checkpoint,
     of_another_model,
     read_facts,
-    take_facts_of_weights,
     take_net,
     take_published,
-    take_whole_head,
 )
-from vit_lightning.cli.run_data import is_own, source_of, take_image_size
+from vit_lightning.cli.run_data import is_own, source_of
+from vit_lightning.cli.run_words import read_words, take_settings
 from vit_lightning.cli.verb_trainer import OWN_VERBS, VerbTrainer
 from vit_lightning.cli.warnings_filter import silence
 from vit_lightning.contracts import KnowsRun
 from vit_lightning.errors import InputError
-from vit_lightning.models.config import as_pair
 from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoints import CheckpointFiles, LastCheckpoint
 from vit_lightning.runs.lock import locked
 from vit_lightning.runs.loggers import MetricsCSV, tensorboards
 from vit_lightning.runs.record import RunRecord
 from vit_lightning.training.construction import nets_built_by_trainers
-from vit_lightning.training.members import Members
-from vit_lightning.training.recipe import RecipeModel
-from vit_lightning.training.resume import check_image_size
 
 set_parsing_settings(docstring_parse_attribute_docstrings=True)
-
-DEFAULT_DATA = "datamodules.digits.Digits"
 
 
 class ViTCLI(LightningCLI):
@@ -125,8 +96,6 @@ class ViTCLI(LightningCLI):
                 error.args = (str(error).removeprefix("--ckpt_path "),)
             raise
 
-    # The parser ------------------------------------------------------------------------------------------------------
-
     def subcommands(self) -> dict[str, set[str]]:
         """Verbs, each with the arguments that are no flags of its own; the one typed alone, since parsers are slow."""
         verbs = LightningCLI.subcommands() | {name: {"model", "datamodule"} for name in OWN_VERBS}
@@ -152,55 +121,24 @@ class ViTCLI(LightningCLI):
         So flags beat YAML, YAML beats the checkpoint, and the checkpoint beats the code.
         """
         verb, line = self.line.verb, self.line
-        check_brackets(line)
-        self.members = take_members(line)
-        if self.members and verb == "average":
-            line.set("--members", json.dumps(self.members, ensure_ascii=False))
-        configs = self.configs = config_files(line)
-        take_checkpoint(line, configs)
-        has_weights = take_weights(line)
-        run = None if has_weights else named_run(line)
+        named = self.named = read_words(line)
+        run = named.run
         self.run_is_named = run is not None
-        self.lender = run.folder if run and lends_data(line, run) else None
-        if run is not None or has_weights:
-            take_files(line)
-        contents = [*configs.values(), *nested_files(line)]
-        load_plugins(" ".join(line.words()) + "\n".join(map(str, contents)))
-        for flag in ("--data", "--model"):
-            line.move_behind_class(flag)
-            import_class(flag, line.value(flag))
-        check_help(line)
-        spell_nulls(line)
-        refuse_data_facts(line, contents)
-        if file := next((path for path, content in configs.items() if verb in content), None):
-            raise InputError(f"-c {file} has the key {verb!r}; write model, data and trainer without it")
-        self.experiment = experiment_name(line, configs, run)
-        self.root = Path(stated(line, configs, "trainer.default_root_dir") or "runs")
         self.trained: dict[str, Any] = {}
-        typed = str(run.checkpoint) if run and not self.lender else line.value("--ckpt_path")
-        checkpoint = find_checkpoint(verb, typed, self.root, self.experiment)
+        typed = str(run.checkpoint) if run and not named.lender else line.value("--ckpt_path")
+        checkpoint = find_checkpoint(verb, typed, named.root, named.experiment)
         if checkpoint:
             check_name(line, checkpoint)
         if checkpoint and verb == "fit" and not line.has("--print_config"):
             checkpoint = self._held(checkpoint)
         if checkpoint:
-            named = [*contents, config_of(run.folder, verb)] if run and run.is_folder else contents
+            own = [config_of(run.folder, verb)] if run and run.is_folder else []
             line.set("--ckpt_path", str(checkpoint))
-            self.trained = read_facts(checkpoint, models_named(line, named), goes_on=verb == "fit")
+            self.trained = read_facts(checkpoint, models_named(line, [*named.contents, *own]), goes_on=verb == "fit")
             self._parser(verb).set_defaults(as_defaults(self.trained))
         elif loss := probabilities_of(line):
             self._parser(verb).set_defaults(as_defaults({"model": DEFAULT_MODEL, "hyper_parameters": {"loss": loss}}))
-        own = settings_of(line, run, checkpoint, list(configs.values()))
-        load_plugins(json.dumps(own, ensure_ascii=False))
-        if verb in SCORING and self.trained:
-            take_image_size(line, [*contents, own], self.trained["hyper_parameters"].get("image_size"))
-        if not chooses_data(line, [*configs.values(), own]):
-            # No parser default: the values of its arguments would leak into those of the class chosen instead.
-            line.set_first("--data", DEFAULT_DATA)
-        if not checkpoint and any(content.get("ckpt_path") for content in configs.values()):
-            line.set("--ckpt_path", "null")  # a run's own config names the one that it went on from
-        if own:
-            line.set_first("--config", json.dumps(own, ensure_ascii=False))
+        take_settings(line, named, checkpoint, self.trained)
         try:
             self.config = parser.parse_args(line.words())
         except InputError as error:
@@ -231,12 +169,10 @@ class ViTCLI(LightningCLI):
         flags += data_flags(self.line.value("--data"))
         text = shorten(message, flags, datamodule_names(), MODELS)
         theirs = self.trained and of_another_model(text, self.trained["model"], self.line.value("--ckpt_path"))
-        return theirs or place_of(self.line, self.configs, text) + text
+        return theirs or place_of(self.line, self.named.configs, text) + text
 
     def _parse_ckpt_path(self) -> None:
         """Lightning lets a checkpoint override flags here; `parse_arguments` has made it the default instead."""
-
-    # What is built ---------------------------------------------------------------------------------------------------
 
     def instantiate_classes(self) -> None:
         """Leave the net to the Trainer, which builds it on its device once all facts of the data are known."""
@@ -265,27 +201,8 @@ class ViTCLI(LightningCLI):
     def after_instantiate_classes(self) -> None:
         """What the data does not know, as with unlabelled images, comes from the checkpoint."""
         resume_after_building()
-        for name in DATA_FACTS:
-            if self.trained and self.model.hparams.get(name) is None:
-                self.model.hparams[name] = self.trained["hyper_parameters"].get(name)
-        if self.trained and isinstance(self.model, RecipeModel):
-            check_image_size(self.model.config, self.model.hparams, self.trained["hyper_parameters"])
-        elif self.subcommand in OF_IMAGES and isinstance(self.model, RecipeModel):
-            take_facts_of_weights(self.model)
-        if self.subcommand in ("validate", "test", "predict") and isinstance(self.model, RecipeModel):
-            take_whole_head(self.model, self.datamodule, self.trained)
-        if self.members and self.subcommand != "average":
-            self._take_members()
-
-    def _take_members(self) -> None:
-        """Let further checkpoints answer beside the first."""
-        if not isinstance(self.model, Classifier):
-            raise InputError(f"an ensemble is of Classifiers, not of {type(self.model).__name__}; give one checkpoint")
-        size = self.model.hparams["image_size"]
-        if size is None:
-            take_facts_of_weights(self.model)
-        paths = [folders.checkpoint_behind(word) for word in self.members]
-        self.model.answering.members = Members(paths, as_pair(self.model.hparams["image_size"]))
+        members = self.named.members if self.subcommand != "average" else []
+        complete(self.subcommand, self.model, self.datamodule, self.trained, members)
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """Add the run folder, the loggers and the default callbacks."""
@@ -294,13 +211,13 @@ class ViTCLI(LightningCLI):
             kwargs["max_epochs"] = 1
         kwargs |= launched.settings(self.subcommand, config)
         checkpoint = self._get(self.config, "ckpt_path")
-        self.folder = folders.folder_of(Path(checkpoint)) if checkpoint else self.lender
+        self.folder = folders.folder_of(Path(checkpoint)) if checkpoint else self.named.lender
         if self.subcommand != "fit":
             kwargs["logger"] = config.get("logger") or False
         elif not config.get("fast_dev_run"):
             if self.folder is None:
-                self.stood = folders.standing(self.root)
-                self.folder = self.claimed = folders.claim(self.root, self.experiment)
+                self.stood = folders.standing(self.named.root)
+                self.folder = self.claimed = folders.claim(self.named.root, self.named.experiment)
                 self.until_end.enter_context(locked(self.folder))
             kwargs["logger"] = self._loggers(config.get("logger"))
         if isinstance(self.datamodule, KnowsRun):
@@ -356,8 +273,6 @@ class ViTCLI(LightningCLI):
         step = self.trained.get("global_step", 0)
         own = [] if chosen is True else _as_list(chosen)
         return [MetricsCSV(self.folder, resume_step=step), *tensorboards(self.folder, step), *own]
-
-    # The verb --------------------------------------------------------------------------------------------------------
 
     def after_fit(self) -> None:
         """A run that made no step has failed."""

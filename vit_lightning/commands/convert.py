@@ -30,7 +30,9 @@ def convert(
         src: Run folder, whose best checkpoint is taken, or a local file or folder of any known layout, https address,
             or hf://owner/repo[/file].
         dst: What to make: a file (npz, torchvision, checkpoint) or a folder (timm, huggingface).
-        to: Layout to write; a checkpoint is what validate, test and predict open with --ckpt_path, and export.
+        to: Layout to write; a checkpoint is what validate, test and predict open with --ckpt_path, and export. It holds
+            any net, timm one with learned positions. npz has no LayerNorm behind the pooling. huggingface and
+            torchvision need a class token that the head reads, torchvision an exact GELU as well.
         heads: Number of attention heads, for a file that does not say it.
         image_size: Pixels per side, or (y, x), to fit the positions to; None: as they are.
         mean: Channel means of images in [0, 1], for a file that does not say them.

@@ -1,125 +1,22 @@
-"""The scores of a split that are no mean over its images: what they need is kept, and summed up at its end."""
+"""The scores of a split that are no mean over its images: which are wanted, and what they come to at its end."""
 
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from einops import rearrange
 from torch import Tensor, nn
-from torchmetrics import Metric
-from torchmetrics.utilities.distributed import gather_all_tensors
 
 from vit_lightning.errors import InputError, did_you_mean
 from vit_lightning.evaluation.calibration import calibration_error
 from vit_lightning.evaluation.confusion import ClassCounts, Confusion, Mistakes
 from vit_lightning.evaluation.ranking import Ranking, rank
 from vit_lightning.evaluation.scores import SCORES, TABLES
+from vit_lightning.training import kept_answers
+from vit_lightning.training.kept_answers import Answers, LabelCounts, RankedLabels, in_order
 
-MOST_RANKED = 2**27
-"""Images times classes of which every score is kept for a ranking, over all processes: 0.7 GB of each one's memory."""
-BLOCKS = 16
-"""Parts in which scores travel between processes."""
 CHOICES = (*(name for name, score in SCORES.items() if score.suits(False) or score.suits(True)), *TABLES)
 """Scores and tables that may be asked for by name."""
-
-
-class Answers(Metric):
-    """Of each image of one label: its class, the class predicted, and the net's confidence in that.
-
-    12 bytes an image, on its device, hold what every score by class and the confusion matrix need, exactly and
-    whatever the number of classes and processes.
-    """
-
-    full_state_update = False
-    higher_is_better = None
-    pairs: list[Tensor]
-    confidence: list[Tensor]
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.classes = 0
-        self.add_state("pairs", [], dist_reduce_fx="cat")
-        self.add_state("confidence", [], dist_reduce_fx="cat")
-
-    def update(self, labels: Tensor, predicted: Tensor, confidence: Tensor, valid: Tensor, classes: int) -> None:
-        """Keep images; one that is not valid `(b,)` counts nothing."""
-        self.classes = classes
-        self.pairs.append(torch.where(valid, labels * classes + predicted, -1))
-        self.confidence.append(confidence.float())
-
-    def compute(self) -> tuple[Tensor, Tensor]:
-        """Return pairs and confidences of the images of all processes; the pair of one that is not valid is -1."""
-        pairs, confidence = (torch.cat(_listed(state)) for state in (self.pairs, self.confidence))
-        return pairs, confidence
-
-
-class LabelCounts(Metric):
-    """Of images of several labels, each predicted where its probability is above a threshold: sums by class."""
-
-    full_state_update = False
-    higher_is_better = None
-    counts: Tensor
-    exact: Tensor
-    images: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        for name in ("counts", "exact", "images"):
-            self.add_state(name, torch.tensor(0), dist_reduce_fx="sum")
-
-    def update(self, predicted: Tensor, labels: Tensor, valid: Tensor) -> None:
-        """Add images with predicted and true labels `(b, classes)`, bool; one not valid `(b,)` counts nothing."""
-        predicted, labels = predicted & valid[:, None], labels & valid[:, None]
-        # Not in place: a test leaves inference tensors behind, which a later validation of a fit may not change.
-        self.counts = self.counts + torch.stack([each.sum(0) for each in (predicted & labels, labels, predicted)])
-        self.exact = self.exact + ((predicted == labels).all(1) & valid).sum()
-        self.images = self.images + valid.sum()
-
-    def compute(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return right, true and predicted labels `(3, classes)`, images whose labels are all right, and images."""
-        return self.counts, self.exact, self.images
-
-
-class RankedLabels(Metric):
-    """Of images: the score of every class, in the host's memory, since an exact ranking needs all at once."""
-
-    full_state_update = False
-    higher_is_better = None
-    scores: list[Tensor]
-    labels: list[Tensor]
-
-    def __init__(self) -> None:
-        super().__init__(sync_on_compute=False)  # the states lie where the processes' devices do not reach
-        self.add_state("scores", [], dist_reduce_fx=None)
-        self.add_state("labels", [], dist_reduce_fx=None)
-        self.seen = 0
-
-    def update(self, scores: Tensor, labels: Tensor, valid: Tensor) -> None:
-        """Keep scores and labels `(b, classes)` of the valid images, up to a limit."""
-        self.seen += scores.numel() * _processes()
-        if self.seen > MOST_RANKED:
-            self.scores, self.labels = [], []
-            return
-        kept = valid.cpu()
-        self.scores.append(scores.float().cpu()[kept])
-        self.labels.append(labels.byte().cpu()[kept])
-
-    def compute(self) -> tuple[Tensor, Tensor] | None:
-        """Return scores and labels of all processes; None if they are too many."""
-        is_left_out = torch.tensor(int(self.seen > MOST_RANKED), device=self.device)
-        if any(map(bool, _gathered(is_left_out))):
-            return None
-        return self._whole(self.scores), self._whole(self.labels)
-
-    def reset(self) -> None:
-        super().reset()
-        self.seen = 0
-
-    def _whole(self, parts: list[Tensor]) -> Tensor:
-        own = torch.cat(parts)
-        blocks = own.tensor_split(min(own.shape[1], BLOCKS), dim=1)
-        return torch.cat([torch.cat([part.cpu() for part in _gathered(block.to(self.device))]) for block in blocks], 1)
 
 
 class Summed(NamedTuple):
@@ -253,10 +150,14 @@ class SplitScores(nn.Module):
 
     def _why_unranked(self, ranking: Ranking | None) -> str:
         is_large = self._ranks() and ranking is None
-        return f"images times classes are more than {MOST_RANKED:,}" if is_large else "no class tells images apart"
+        return (
+            f"images times classes are more than {kept_answers.MOST_RANKED:,}"
+            if is_large
+            else "no class tells images apart"
+        )
 
     def _of_one(self) -> Summed:
-        pairs, confidence = (_in_order(found).cpu().numpy() for found in self.answers.compute())
+        pairs, confidence = (in_order(found).cpu().numpy() for found in self.answers.compute())
         images = np.flatnonzero(pairs >= 0)
         confidence = confidence[images]
         true, predicted = np.divmod(pairs[images], self.answers.classes)
@@ -332,23 +233,3 @@ def check_choice(names: Collection[str]) -> None:
         raise InputError(
             f"--model.scores {wrong} is no score{did_you_mean(wrong, CHOICES)} (known: {', '.join(CHOICES)})"
         )
-
-
-def _listed(state: list[Tensor] | Tensor) -> list[Tensor]:
-    """Return a state as a list, which it is no more once processes have put it together."""
-    return state if isinstance(state, list) else [state]
-
-
-def _in_order(gathered: Tensor) -> Tensor:
-    """Return records `(n,)`, process by process, in the order of the data, which are dealt out in turns."""
-    return rearrange(gathered.reshape(-1), "(r n) -> (n r)", r=_processes())
-
-
-def _gathered(own: Tensor) -> list[Tensor]:
-    """Return the tensors of all processes."""
-    return gather_all_tensors(own) if _processes() > 1 else [own]
-
-
-def _processes() -> int:
-    known = torch.distributed.is_available() and torch.distributed.is_initialized()
-    return torch.distributed.get_world_size() if known else 1

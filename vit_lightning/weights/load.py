@@ -6,24 +6,23 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from vit_lightning.errors import InputError
-from vit_lightning.models import Net, NetConfig, TimmNet, assemble, resolve
+from vit_lightning.models import Net, NetConfig, assemble, resolve
 from vit_lightning.models.config import ResolvedConfig, as_pair, is_timm
 from vit_lightning.models.variants import TIMM
 from vit_lightning.runs.checkpoint_structure import check_structure
 from vit_lightning.runs.folders import checkpoint_behind
 from vit_lightning.weights.archive import Archive, archive_of, open_archive
 from vit_lightning.weights.completeness import check_dtype, check_whole, mappings_of, some
+from vit_lightning.weights.heads import leave_head, note_empty_head
 from vit_lightning.weights.layouts import LAYOUTS, Layout, checkpoint, timm_net
 from vit_lightning.weights.layouts.tensor_mapping import TensorMapping, Weights, to_ours
 from vit_lightning.weights.report import Report
 from vit_lightning.weights.resize import LEAVE_OUT, Resampling, Resizer
 from vit_lightning.weights.source import fetch
 
-# The head, and the parts before it that a new head may lose or begin anew.
-HEAD = ("head.", "representation.", "pool.")
 # A net's size, fields that change what it computes but not the shape of any tensor, and those that the head relies on.
 MUST_AGREE: tuple[str, ...] = ("depth", "width", "mlp", "heads", "gelu", "swiglu", "norm_eps")
 MUST_AGREE += ("resnet_code", "attention", "position", "position_at", "position_temperature")
@@ -100,7 +99,7 @@ class OpenedWeights:
         state = {name: _take(name, mapping, wanted[name], weights, resizer, report) for name, mapping in table}
         net.load_state_dict(state, assign=True)
         _give_storage(net)
-        _note_empty_head(net, report)
+        note_empty_head(net, report)
         return net, report
 
     def fill(
@@ -117,7 +116,7 @@ class OpenedWeights:
         _compare(weights, net, MUST_AGREE if head == "reset" else MUST_AGREE + MUST_AGREE_FOR_HEAD)
         wanted, held = net.state_dict(), mappings_of(weights, own)
         if head == "reset":
-            _reset(wanted, held, own, report)
+            leave_head(wanted, held, own, report)
         elif net.num_classes and not weights.num_classes:
             raise InputError(
                 f"The weights have no head, the net's is for {net.num_classes} classes: fine-tune from them with fit, "
@@ -140,7 +139,7 @@ class OpenedWeights:
         if net.config.stages and weights.config.channels != net.config.channels:
             report.notes.append("the first layer standardises its kernels: answers to grey images are near, not equal")
         if head == "keep":
-            _note_empty_head(net, report)
+            note_empty_head(net, report)
         return report
 
     def _understand(self, heads: int | None, image_size: Size | None, config: NetConfig) -> tuple[Weights, Net]:
@@ -328,29 +327,3 @@ def _compare(weights: Weights, net: Net, fields: Iterable[str]) -> None:
             raise InputError(
                 f"The weights are for net.{name}={theirs}, but the net has {ours}: set it to {theirs}, or {out}."
             )
-
-
-def _reset(wanted: dict[str, Tensor], held: dict[str, TensorMapping], own: Net, report: Report) -> None:
-    """Leaves the net its own head, and what comes before it unless the weights have the same."""
-    shapes = {name: tensor.shape for name, tensor in own.state_dict().items()}
-    last = own.head_names if isinstance(own, TimmNet) else [name for name in held | wanted if name.startswith("head.")]
-    for name in [name for name in held | wanted if name in last or name.startswith(HEAD)]:
-        if name not in last and name in held and name in wanted and shapes[name] == wanted[name].shape:
-            continue
-        if held.pop(name, None) is not None:
-            report.dropped[name] = "the head is reset"
-        if wanted.pop(name, None) is not None:
-            report.missing[name] = "the head is reset"
-    report.class_names = []
-
-
-def is_empty(head: nn.Module) -> bool:
-    """Whether a head begins at zero."""
-    weight = getattr(head, "weight", None)
-    return isinstance(weight, Tensor) and not weight.count_nonzero()
-
-
-def _note_empty_head(net: Net, report: Report) -> None:
-    """Reports a head of zeros: the published files of nets whose head was kept back."""
-    if net.num_classes and is_empty(net.head):
-        report.missing |= {"head.weight": "not released: zeros", "head.bias": "not released: zeros"}

@@ -9,8 +9,9 @@ from torch import Tensor
 from vit_lightning.errors import InputError
 from vit_lightning.files import written
 from vit_lightning.models import Net, NetConfig, TimmNet
+from vit_lightning.weights.heads import is_empty
 from vit_lightning.weights.layouts import LAYOUTS
-from vit_lightning.weights.load import is_empty, load_net
+from vit_lightning.weights.load import load_net
 from vit_lightning.weights.report import Report
 
 TOLERANCE = 1e-5

@@ -10,7 +10,7 @@ from vit_lightning.inspection.embeddings import FEWEST, Method, is_installed
 from vit_lightning.inspection.position import positions_of
 from vit_lightning.models.vit import ViT
 from vit_lightning.terminal import counted
-from vit_lightning.weights.load import is_empty
+from vit_lightning.weights.heads import is_empty
 
 FigureName = Literal[
     "rollout",

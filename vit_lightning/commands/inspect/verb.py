@@ -58,11 +58,13 @@ def inspect(
 
     python -m vit_lightning inspect runs/tuned/0 photos/*.jpg
 
-    rollout: where the attention of all layers leads, over each image. heads: the attention of single heads. distance:
-    how far each head looks, in pixels. position: how alike the position embeddings are. filters: what the first layer
-    looks for. pca: the patches' features as colours. artefacts: patches of high norm, and what test-time registers do
-    to them. relevance: which patches speak for a class. embedding: a map of the images. ablation: what is lost without
-    a head or a kind of token, which takes minutes.
+    rollout: where the attention of all layers leads, over each image (paper, figures 6 and 14). heads: the attention of
+    single heads. distance: how far each head looks, in pixels (figures 7 and 11). position: how alike the position
+    embeddings are (figures 7 and 10). filters: the first 28 principal components of the first layer's filters (figure
+    7). pca: the patches' features as colours, from components of all images together. artefacts: patches of high norm,
+    and what test-time registers do to them (arXiv 2506.08010). relevance: which patches speak for a class, with
+    gradients and without. embedding: a map of the images. ablation: what is lost without a head or a kind of token,
+    which takes minutes. It replaces by the mean of the images, and by another image, never by zero (arXiv 2604.14433).
 
     Args:
         trainer: Says where to compute.

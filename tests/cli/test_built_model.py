@@ -1,12 +1,11 @@
-"""What a checkpoint or weights say stands where the data leave it open: the head's classes, and the images' size."""
+"""What a checkpoint or weights say stands where the data leave it open: the head's classes, the images' size."""
 
 from types import SimpleNamespace
 
 import pytest
-import torch
 
-from vit_lightning.cli import precedence
-from vit_lightning.cli.precedence import READ, read_facts, take_facts_of_weights, take_whole_head
+from vit_lightning.cli import built_model
+from vit_lightning.cli.built_model import take_facts_of_weights, take_whole_head
 from vit_lightning.errors import InputError
 
 NET = ["cat", "dog", "bird"]
@@ -78,7 +77,7 @@ def test_weights_are_asked_where_no_checkpoint_is(monkeypatch):
         asked.append(words)
         return SimpleNamespace(class_names=NET, num_classes=3, image_size=(8, 16))
 
-    monkeypatch.setattr(precedence, "open_weights", opened)
+    monkeypatch.setattr(built_model, "open_weights", opened)
     assert head_of(["cat"], {}, model("x.npz")) == (3, NET)
     assert head_of([], {}, model("x.npz")) == KEPT
     assert asked == [("x.npz", True, "config")]
@@ -95,52 +94,3 @@ def test_weights_are_asked_where_no_checkpoint_is(monkeypatch):
     net = model(None, num_classes=None)
     take_facts_of_weights(net)
     assert net.hparams["num_classes"] is None
-
-
-# What stands for facts, and whose classes are taken ------------------------------------------------------------------
-
-
-@pytest.fixture
-def written(tmp_path):
-    def write(**facts: object):
-        torch.save({"state_dict": {}, "pytorch-lightning_version": "2.6.0"} | facts, tmp_path / "x.ckpt")
-        return tmp_path / "x.ckpt"
-
-    return write
-
-
-def test_a_converted_checkpoint_begins_at_step_0_of_the_default_model():
-    assert READ == {
-        "hyper_parameters": {},
-        "global_step": 0,
-        "model": "vit_lightning.classifier.Classifier",
-        "precision": "",
-        "class_names": [],
-    }
-
-
-@pytest.mark.parametrize(
-    ("packages", "named", "taken"),
-    [({"pkg"}, (), True), (set(), ("pkg.sub.Model",), True), ({"sub", "pkg.sub"}, (), False), (set(), ("pkg",), False)],
-)
-@pytest.mark.parametrize("inside", [False, True])
-def test_a_class_is_that_of_an_installed_plug_in_or_of_the_person(written, monkeypatch, packages, named, taken, inside):
-    monkeypatch.setattr(precedence, "plugin_packages", lambda: packages)
-    monkeypatch.setattr(precedence, "check_checkpoint", lambda path, content, is_ours: None)
-    held = {"hyper_parameters": {"head": [{"class_path": "pkg.sub.Model"}]}} if inside else {"model": "pkg.sub.Model"}
-    if taken:
-        read_facts(written(**held), named)
-    else:
-        with pytest.raises(InputError, match=r"names the class 'pkg\.sub\.Model', whose code would run; if you trust"):
-            read_facts(written(**held), named)
-
-
-@pytest.mark.parametrize("goes_on", [True, False])
-def test_only_a_run_that_goes_on_needs_a_state(written, monkeypatch, goes_on):
-    asked: list[tuple] = []
-    monkeypatch.setattr(precedence, "check_checkpoint", lambda path, content, is_ours: asked.append(("net", is_ours)))
-    monkeypatch.setattr(
-        precedence, "check_state", lambda path, content, is_ours, is_sharded: asked.append((is_ours, is_sharded))
-    )
-    read_facts(written(), goes_on=goes_on)
-    assert asked == [("net", True)] + [(True, False)] * goes_on

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from vit_lightning import exported
 from vit_lightning.augment import Augment
 from vit_lightning.errors import InputError
-from vit_lightning.exported import ExportedProgram
+from vit_lightning.weights import exported
+from vit_lightning.weights.exported import ExportedProgram
 
 INPUT = {
     "name": "images",
