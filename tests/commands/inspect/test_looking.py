@@ -59,6 +59,7 @@ def test_sums_of_batches_and_parts_are_those_of_all_images(tmp_path, monkeypatch
         assert arrays["best"] == arrays["class"] == best
         np.testing.assert_allclose(arrays["probability"], logits[number].softmax(0)[best], atol=1e-5)
         np.testing.assert_allclose(arrays["image"], IMAGES[READ[number]])
+        assert arrays["tokens"].shape == (5, made.net.config.width) and "gradient_relevance" in arrays
     kept = set(_drawn(7, 4).tolist()) - {3}
     assert len(sums.kept) == len(kept)
     assert all(torch.equal(one, IMAGES[place]) for one, place in zip(sums.kept, sorted(kept), strict=True))
@@ -74,6 +75,14 @@ def test_of_several_labels_each_has_its_own_probability(tmp_path):
     arrays = np.load(made.sums.drawn[1])
     assert arrays["class"] == 1 and arrays["label"] == -1 and arrays["best"] == logits[1].argmax()
     np.testing.assert_allclose(arrays["probability"], logits[1, 1].sigmoid(), atol=1e-5)
+
+
+def test_as_many_images_are_drawn_as_are_wanted(tmp_path):
+    made = looking(tmp_path, maps=2, asked=("rollout",))
+    with torch.no_grad():
+        made.predict_step((IMAGES, torch.arange(7) % 3), 0)
+    assert [path.name for path in made.sums.drawn] == [f"{place}.npz" for place in _drawn(7, 2)]
+    assert made.sums.count == 7 and "gradient_relevance" not in np.load(made.sums.drawn[0])
 
 
 def test_an_image_whose_features_are_no_numbers_is_named(tmp_path):
