@@ -7,10 +7,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from torch.utils.data import DataLoader, Dataset
 
 from vit_lightning.callbacks import class_tables
-from vit_lightning.callbacks.class_tables import ClassTables, class_table, confusion_table, mistake_table
+from vit_lightning.callbacks.class_tables import ClassTables, class_table, confusion_table, mistake_table, scored_keys
 from vit_lightning.classifier import Classifier
+from vit_lightning.data.sampling import EvalSampler
 from vit_lightning.evaluation import confusion as confusions
 from vit_lightning.evaluation.confusion import Confusion, Mistakes
 from vit_lightning.evaluation.ranking import Ranking
@@ -132,6 +134,46 @@ def test_a_validation_of_a_fit_and_other_processes_write_nothing(tmp_path, monke
     ClassTables(tmp_path, None).on_validation_end(trainer, model)
     assert len(list(tmp_path.glob("validate.*"))) == count
     assert len(list(tmp_path.iterdir())) == count
+
+
+@pytest.mark.parametrize(("fn", "listed"), [("test", False), ("test", True), ("validate", True)])
+@pytest.mark.parametrize("scores", [None, ["mistakes"], ["classes"]])
+def test_mistakes_are_named_by_the_data_that_are_scored(tmp_path, monkeypatch, fn, listed, scores):
+    monkeypatch.setattr(class_tables, "find_spec", lambda name: None)
+    split, begins = {"test": ("test", "test"), "validate": ("val", "validate")}[fn]
+    model = Classifier({"variant": "mu/8"}, num_classes=3, image_size=8, scores=scores)
+    mistakes = Mistakes.of(np.array([2, 3, 5, 8]), TRUE, PREDICTED, np.array([0.9, 0.5, 0.75, 0.99]))
+    model.split_scores[split].summed = summed()._replace(mistakes=mistakes)
+    loaders = {name: loader_of([f"{name}{number}" for number in range(9)]) for name in ("test", "val")}
+    loaders = {f"{name}_dataloaders": [one, None] if listed else one for name, one in loaders.items()}
+    trainer = SimpleNamespace(is_global_zero=True, state=SimpleNamespace(fn=fn), **loaders)
+    tables = ClassTables(tmp_path, None)
+    getattr(tables, {"test": "on_test_end", "validate": "on_validation_end"}[fn])(trainer, model)
+    file = tmp_path / f"{begins}.mistakes.csv"
+    assert file.exists() == (scores != ["classes"])
+    if file.exists():
+        assert [row[0] for row in rows(file.read_bytes())] == ["image", f"{split}5", f"{split}3"]
+
+
+def loader_of(keys: list[str]) -> DataLoader:
+    images = Images(keys)
+    return DataLoader(images, sampler=EvalSampler(images))
+
+
+class Images(Dataset):
+    """Images of which the names alone are known."""
+
+    def __init__(self, keys: list[str]) -> None:
+        self.keys = keys
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+def test_images_whose_order_is_unknown_have_no_names():
+    state = SimpleNamespace(fn="validate")
+    for loader in (DataLoader(Images(["a"])), [Images(["a"])]):
+        assert scored_keys(SimpleNamespace(state=state, val_dataloaders=loader)) is None
 
 
 def test_long_names_are_cut_in_the_picture():

@@ -119,3 +119,15 @@ def test_a_bound_is_the_exit_status_of_fit_and_test(app):
     assert "8" in done.out and Path("runs/default/0/test.json").is_file()
     done = app("predict", "runs/default/0", "--at_least", "{top1: 0.5}")
     assert done.code == 1 and "--at_least is for fit, validate, test" in done.err
+
+
+def test_without_a_bound_no_verb_is_held_to_one():
+    for verb in ("fit", "predict", "export"):
+        assert required(verb, None) == required(verb, {}) == []
+
+
+def test_a_score_of_a_further_set_is_named_by_its_last_word():
+    (callback,) = required("validate", {"val/real/top1": 0.5})
+    assert callback.metric == "val/real/top1"
+    with pytest.raises(InputError, match=r"--at_least test/real/top1: validate scores val; give top1, or val/top1"):
+        required("validate", {"test/real/top1": 0.5})

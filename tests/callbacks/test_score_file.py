@@ -10,7 +10,9 @@ import torch
 
 from datamodules.synthetic import Synthetic
 from vit_lightning.callbacks.score_file import ScoreFile
+from vit_lightning.callbacks.score_names import stem
 from vit_lightning.classifier import Classifier
+from vit_lightning.training.members import Alone
 
 
 def scored(fn: str, main: bool = True) -> tuple[SimpleNamespace, Classifier]:
@@ -41,6 +43,49 @@ def test_scores_stand_with_what_they_are_of(tmp_path, monkeypatch, verb, images)
         "data": "datamodules.synthetic.Synthetic",
     }
     assert date.utcoffset() == timedelta(0) and abs(datetime.now(UTC) - date) < timedelta(days=1)
+
+
+def test_several_nets_stand_with_the_scores_of_each(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    trainer, model = scored("test")
+    model.answering.members = SimpleNamespace(paths=["b.ckpt", "hf://group/net"])
+    model.answering.prepare(fits=False)
+    model.answering.names["member1"] = "~/a.ckpt"
+    alone = {f"member{number}": Alone(str(number), {"top1": number / 4}) for number in (1, 2, 3)}
+    model.answering.alone = {"test": alone}
+    ScoreFile(tmp_path, "a.ckpt", {"root": "pets"}).on_test_end(trainer, model)
+    facts = json.loads((tmp_path / "test.mean.json").read_text())
+    paths = [str(Path("~/a.ckpt").expanduser()), str(tmp_path / "b.ckpt"), "hf://group/net"]
+    expected = [
+        {"checkpoint": path, "scores": {"test/top1": number / 4}} for path, number in zip(paths, (1, 2, 3), strict=True)
+    ]
+    assert facts["members"] == expected and "checkpoint" not in facts and facts["source"] == {"root": "pets"}
+
+
+def test_a_mirrored_view_stands_beside_the_net_without_it(tmp_path):
+    trainer, model = scored("validate")
+    model.answering.alone = {"val": {"member1": Alone("without flip", {"top1": 0.25, "loss": 2.0})}}
+    ScoreFile(tmp_path, "a.ckpt").on_validation_end(trainer, model)
+    facts = json.loads((tmp_path / "validate.json").read_text())
+    assert facts["without flip"] == {"val/top1": 0.25, "val/loss": 2.0}
+    assert facts["checkpoint"].endswith("/a.ckpt") and "source" not in facts
+
+
+def test_files_of_other_data_and_other_nets_have_numbers(tmp_path):
+    """The first free one, or that of the same nets on the same data."""
+    trainer, model = scored("test")
+    for source in ("x", "y", "x", "z"):
+        ScoreFile(tmp_path, None, {"root": source}, is_own=False).on_test_end(trainer, model)
+    found = {path.name: json.loads(path.read_text())["source"]["root"] for path in tmp_path.iterdir()}
+    assert found == {"test-2.json": "x", "test-3.json": "y", "test-4.json": "z"}
+    for members, own, name in ((["a"], True, "test.mean"), (["a"], False, "test.mean-2"), ([], True, "test")):
+        assert stem(tmp_path, "test", members, {}, own) == name
+    (tmp_path / "test.mean.json").write_text(json.dumps({"members": [{"checkpoint": "a"}]}))
+    assert stem(tmp_path, "test", ["a"], {}, True) == "test.mean"
+    assert stem(tmp_path, "test", ["a", "b"], {}, True) == "test.mean-2"
+    (tmp_path / "test.mean-2.json").write_text("{")
+    (tmp_path / "test.mean-3.json").mkdir()
+    assert stem(tmp_path, "test", ["a", "b"], {}, True) == "test.mean-4"
 
 
 @pytest.mark.parametrize(("fn", "main"), [("fit", True), ("validate", False)])

@@ -3,12 +3,14 @@
 import math
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from vit_lightning.callbacks.run_estimate import RunEstimate
 from vit_lightning.classifier import Classifier
-from vit_lightning.commands.plan import _check, _cost_lines, _device_speed
+from vit_lightning.commands.plan import PlanEnds, _check, _cost_lines, _device_speed, _PlannedSteps
 from vit_lightning.compute.cost import macs, training_flops
 from vit_lightning.compute.peaks import PEAKS, device_names, peak
 from vit_lightning.errors import InputError
@@ -85,3 +87,49 @@ def test_every_name_in_the_table_finds_its_row():
     assert len(device_names()) == len(PEAKS)
     for name, (_, *rates) in zip(device_names(), PEAKS, strict=True):
         assert peak(name, "fp32") == (rates[3] * 1e12 or None), name
+
+
+def test_hours_energy_and_what_is_unknown():
+    """7,200 images at 2 a second are one hour, two of devices, at 500 W each."""
+    run = RunEstimate(1, 7200, None, None)
+    assert _cost_lines(run, 2.0, "stated", 2, 500) == [
+        "time     1 h 00 min at 2 images/s (stated), 2 device hours on 2, without validation",
+        "energy   1 kWh at 500 W a device",
+    ]
+    assert _cost_lines(run, 2.0, "stated", 2, None)[1:] == []
+    assert _cost_lines(run, None, "", 2, 500) == ["time     unknown: give --images_per_s, --device or --measure"]
+    endless = _cost_lines(RunEstimate(math.inf, math.inf, None, None), 2.0, "stated", 2, 500)
+    assert len(endless) == 1 and endless[0].startswith("time     open: the run ends by time")
+
+
+class Clock:
+    """Shows a second more at every look."""
+
+    def __init__(self) -> None:
+        self.shown = 0
+
+    def mark(self) -> int:
+        self.shown += 1
+        return self.shown
+
+    def settle(self, mark: int) -> None: ...
+
+    def seconds(self, start: int, end: int) -> int:
+        return 10 * (end - start)
+
+
+def test_steps_are_timed_after_the_warm_up(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr("vit_lightning.commands.plan.clock_of", lambda device: clock)
+    monkeypatch.setattr("vit_lightning.commands.plan.EnergyMeter", lambda root: SimpleNamespace(kwh=lambda: 1 / 3600))
+    trainer = SimpleNamespace(strategy=SimpleNamespace(root_device=torch.device("cpu")), world_size=2)
+    steps = _PlannedSteps(4)
+    steps.on_train_start(trainer, None)
+    for number in range(6):
+        steps.on_train_batch_end(trainer, None, None, torch.zeros(5 if number else 50, 1), number)
+    with pytest.raises(PlanEnds):
+        steps.on_train_batch_end(trainer, None, None, torch.zeros(5, 1), 6)
+    steps.on_exception(trainer, None, PlanEnds())
+    steps.on_train_end(trainer, None)  # counts nothing again
+    assert (steps.timed, steps.images_per_s, steps.watts) == (4, 4 * 5 * 2 / 10, pytest.approx(100))
+    assert steps.memory > 2**20 and steps.memory_of == "at the peak of the whole process"

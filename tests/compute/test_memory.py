@@ -11,7 +11,7 @@ from vit_lightning.models.recompute import recompute
 SIZE, CLASSES, BATCH = 64, 10, 4
 
 
-def kept(config: NetConfig, *, biases: bool = False, recomputed: bool = False) -> int:
+def kept(config: NetConfig, *, biases: bool = False, recomputed: bool = False, batch: int = BATCH) -> int:
     """Bytes that autograd keeps of a forward pass, weights and images aside."""
     net = build(config, SIZE, CLASSES)
     if biases:
@@ -29,7 +29,7 @@ def kept(config: NetConfig, *, biases: bool = False, recomputed: bool = False) -
         return tensor
 
     with saved_tensors_hooks(keep, lambda tensor: tensor):
-        net.train()(torch.randn(BATCH, 3, SIZE, SIZE))
+        net.train()(torch.randn(batch, 3, SIZE, SIZE))
     return sum(storage.nbytes() for storage in saved.values())
 
 
@@ -48,6 +48,9 @@ def passing(config: NetConfig, step: Step) -> int:
         {"swiglu": True},
         {"pool": "map"},
         {"stochastic_depth": 0.1},
+        {"attention": "axial", "pool": "gap"},
+        {"attention": "axial", "pool": "gap", "position": "relative"},
+        {"patch_dropout": 0.5},
     ],
 )
 def test_the_estimate_is_what_autograd_keeps(fields):
@@ -55,6 +58,14 @@ def test_the_estimate_is_what_autograd_keeps(fields):
     step = Step(BATCH)
     found = activations(config, SIZE, CLASSES, step) - passing(config, step)
     assert found == pytest.approx(kept(config), rel=0.1)
+
+
+def test_relative_positions_keep_the_attention_of_each_image():
+    """Not counted: the table of offsets, once for all images."""
+    config = NetConfig("Ti/8", depth=4, position="relative")
+    each = (kept(config, batch=8) - kept(config, batch=4)) / 4
+    step = Step(BATCH)
+    assert (activations(config, SIZE, CLASSES, step) - passing(config, step)) / BATCH == pytest.approx(each, rel=0.1)
 
 
 def test_frozen_kernels_keep_no_inputs():
@@ -91,6 +102,16 @@ def test_a_head_alone_keeps_one_layer_and_batches_add_up():
     alone, whole = (activations(config, 224, 1000, Step(8, trained=trained)) for trained in ("head", "all"))
     assert alone < whole / 10
     assert activations(config, 224, 1000, Step(16)) == pytest.approx(2 * whole, rel=1e-6)
+
+
+def test_images_and_logits_are_kept_as_they_are():
+    """Images in fp32 as they arrive and normalised; logits, targets, softmax and gradient."""
+    few, more = (activations(NetConfig("Ti/8"), SIZE, classes, Step(BATCH)) for classes in (10, 110))
+    assert more - few == BATCH * 4 * 4 * 100
+    step = Step(BATCH, trained="head")
+    d, m, tokens = 192, 768, 8 * 8 + 1
+    expected = 2 * 4 * 3 * SIZE**2 + 4 * 4 * CLASSES + tokens * (2 * m * 4 + 4 * d * 4)
+    assert activations(NetConfig("Ti/8"), SIZE, CLASSES, step) == BATCH * expected
 
 
 def test_the_parts_add_up():

@@ -312,6 +312,21 @@ def test_a_column_that_states_the_split_may_be_one_of_two_or_beside_a_table(root
         ready(root, test="test.csv")
 
 
+def test_a_column_that_was_given_is_not_called_found(root, caplog):
+    write(root / "train.csv", "path,label,fold", [f"{n}.png,{'ab'[n % 2]},{fold}" for n, fold in enumerate(STATED)])
+    with caplog.at_level("INFO"):
+        assert [len(part) for part in keys(ready(root, split_column="fold"))] == [4, 2, 2]
+    assert "which is taken for" not in caplog.text
+
+
+def test_beside_a_table_of_splits_a_column_that_states_them_is_left_alone(root, tmp_path):
+    write(root / "train.csv", "path,label,fold", [f"{n}.png,{'ab'[n % 2]},{fold}" for n, fold in enumerate(STATED)])
+    named = tmp_path / "split.csv"
+    write(named, "file,split", [f"{n}.png,{'val' if n < 2 else 'train'}" for n in range(8)])
+    found = keys(ready(root, split_file=named))
+    assert found == [[f"{n}.png" for n in range(2, 8)], ["0.png", "1.png"], []]
+
+
 def test_columns_that_state_one_split_or_something_else_are_left_alone(root):
     """Vehicles may be trains, and a state of affairs valid."""
     rows = [f"{n}.png,{'ab'[n % 2]},train,{['train', 'bus'][n % 2]},valid,{n % 5}" for n in range(20)]

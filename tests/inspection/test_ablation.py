@@ -73,3 +73,26 @@ def test_one_image_is_too_few_and_a_net_without_classes_has_none_to_change(rando
     with pytest.raises(InputError, match="two images or more"):
         ablate_heads(random_net(), some(1), "mean")
     assert ablate_heads(random_net(classes=0), some(2), "mean").changed is None
+
+
+@pytest.mark.parametrize("by", WAYS)
+def test_the_loss_is_that_of_a_net_with_a_kind_of_token_exchanged(random_net, by):
+    """By hand: the patches behind block 1 of 3; of a grid that is no square the patches are all of them."""
+    net = random_net((16, 32), pool="gap", registers=1)
+    images = torch.randn(4, 3, 16, 32, generator=torch.Generator().manual_seed(1))
+    assert groups_of(net) == {"registers": slice(0, 1), "patches": slice(1, 9)}
+
+    def exchange(module, inputs, tokens):
+        patches = tokens[:, 1:]
+        other = patches.mean(0).expand_as(patches) if by == "mean" else patches.roll(1, 0)
+        return torch.cat([tokens[:, :1], other], 1)
+
+    with torch.no_grad():
+        whole, best = net.features(images), net(images).argmax(1)
+        hook = net.blocks[1].register_forward_hook(exchange)
+        features, other_best = net.features(images), net(images).argmax(1)
+        hook.remove()
+    lost = ablate_tokens(net, images, by)["patches"]
+    expected = (1 - torch.cosine_similarity(features, whole)).mean()
+    assert lost.features[1].item() == pytest.approx(expected.item(), abs=1e-6) and expected > 1e-4
+    assert lost.changed[1].item() == (best != other_best).float().mean().item()

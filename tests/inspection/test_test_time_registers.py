@@ -72,3 +72,33 @@ def test_images_without_artefacts_name_no_neuron(random_net):
 def test_some_nets_have_no_place_for_registers(random_net, fields):
     with pytest.raises(InputError, match="registers need attention among all tokens"):
         with_test_time_registers(random_net(pool="gap", **fields), [])
+
+
+def test_neurons_come_by_falling_difference_over_all_batches(random_net):
+    """By hand: mean activation at artefacts less that elsewhere, of the blocks up to one."""
+    net, batches = random_net(registers=1), torch.randn(2, 3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    norms = torch.stack([observe(net, batch).norms[-1] for batch in batches])
+    threshold = norms.quantile(0.8).item()
+    activations: dict[int, list] = {0: [], 1: []}
+    for layer, seen in activations.items():
+        hook = net.blocks[layer].mlp.activation.register_forward_hook(lambda m, i, o, seen=seen: seen.append(o))
+        for batch in batches:
+            net.encode(net.embed(batch))
+        hook.remove()
+    high = norms > threshold
+    stacked = [torch.stack(seen)[:, :, net.num_prefix_tokens :].abs() for seen in activations.values()]
+    difference = torch.cat([each[high].mean(0) - each[~high].mean(0) for each in stacked])
+    expected = [Neuron(place // 48, place % 48) for place in difference.topk(5).indices.tolist()]
+    assert register_neurons(net, list(batches), threshold, 1, count=5) == expected
+
+
+def test_a_register_takes_the_largest_of_each_neuron_and_patches_none(random_net):
+    net = random_net(registers=1)
+    mended = with_test_time_registers(net, [Neuron(0, 3), Neuron(0, 9)], registers=2)
+    moved = mended.blocks[0].mlp.activation
+    given = torch.randn(2, 2 + 2 + 16, 48)
+    found = moved._forward_hooks[next(iter(moved._forward_hooks))](moved, (), given)
+    expected = given.clone()
+    expected[:, 2:4, [3, 9]] = given[:, 4:, [3, 9]].amax(1, keepdim=True).expand(2, 2, 2)
+    expected[:, 4:, [3, 9]] = 0
+    assert torch.equal(found, expected) and not mended.blocks[1].mlp.activation._forward_hooks

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from datamodules.synthetic import Synthetic
 from vit_lightning.classifier import Classifier
 from vit_lightning.training.metrics import WeightedMean
 
@@ -119,3 +120,72 @@ def test_a_prediction_of_no_number_is_told(loss):
     expected = RANKS.exp() / RANKS.exp().sum() if loss == "softmax" else 1 / (1 + (-RANKS).exp())
     torch.testing.assert_close(found[:1], expected)
     assert found[1, 3].isnan()
+
+
+def staged(stage: str, further: dict | None = None, **settings: object) -> tuple[Classifier, dict[str, float]]:
+    """A model whose scores stand ready for a stage, and what it logs of a set as a whole."""
+    model = classifier(num_classes=3, **settings)
+    model.net, model.normalise = nn.Identity(), lambda images: images
+    logged: dict[str, float] = {}
+    model.log = lambda name, value, shown=False, **facts: logged.update({name: (value, shown)})
+    data = Synthetic()
+    data.further_sets = further or {}
+    state = SimpleNamespace(fn=stage)
+    model._trainer = SimpleNamespace(datamodule=data, callbacks=[], sanity_checking=False, state=state)
+    model.ready_scores(stage)
+    model._begin_scores("val")
+    return model, logged
+
+
+PREDICTED = torch.eye(3)[[0, 0, 1, 2]] * 4
+TRUE = torch.tensor([0, 1, 1, 2])
+
+
+def test_a_further_set_has_all_scores_under_its_name():
+    model, logged = staged("validate", {"v2": [], "real": []})
+    model.validation_step((PREDICTED, TRUE), 0)
+    model.validation_step((PREDICTED[:3], TRUE[:3]), 0, 1)
+    model._log_split_scores("val", "validation")
+    assert model.scores["val"]["top1"].compute().item() == 3 / 4
+    assert model.scores["val"]["v2"].compute().item() == pytest.approx(2 / 3)
+    assert logged["val/macro_f1"][0] == pytest.approx((2 / 3 + 2 / 3 + 1) / 3)
+    assert logged["val/v2/macro_f1"][0] == pytest.approx((2 / 3 + 2 / 3) / 2)
+    assert not any(name.startswith("val/real/") for name in logged)  # no image of it came
+    assert {"top1", "macro_f1", "v2/macro_f1"} <= {*model.score_names}
+
+
+@pytest.mark.parametrize(("stage", "names"), [("validate", ["member1"]), ("fit", [])])
+def test_a_mirrored_view_is_scored_beside_the_net_alone_but_in_a_fit(stage, names):
+    model, _ = staged(stage, flip=True)
+    assert list(model.member_scores["val"]) == names
+    if names:
+        model.validation_step((torch.tensor([[4.0, 0.0, 1.0], [0.0, 1.0, 4.0]]), torch.tensor([0, 0])), 0)
+        assert model.member_scores["val"]["member1"]["means"]["top1"].compute().item() == 1 / 2
+        assert model.answering.names == {"member1": "without flip"}
+
+
+@pytest.mark.parametrize(("several", "shown"), [(True, True), (False, False)])
+def test_the_bar_shows_macro_f1_where_images_have_several_labels(several, shown):
+    model, logged = staged("fit", loss="sigmoid" if several else "softmax")
+    labels = F.one_hot(TRUE, 3).float() if several else TRUE
+    model.validation_step((PREDICTED, labels), 0)
+    model._log_split_scores("val", "validation")
+    assert logged["val/macro_f1"][1] is shown
+
+
+def test_classes_by_name_are_looked_up_but_in_a_fit():
+    model = classifier(num_classes=3)
+    for stage, found in (("test", True), ("predict", True), ("fit", False)):
+        model.find_shifted(stage, ["cow", "ant"], ["ant", "bee", "cow"], in_any_order=False)
+        assert (model.shifted is not None) == found
+    model.class_names = ["ant", "bee", "cow"]
+    assert model.scored_names("test") == model.class_names
+    model.find_shifted("test", ["cow", "ant"], model.class_names, in_any_order=False)
+    assert model.scored_names("test") == ["cow", "ant"]
+
+
+def test_a_broken_image_of_several_labels_counts_nothing_wherever_its_mark_stands():
+    model, _ = staged("test", loss="sigmoid")
+    labels = torch.cat([F.one_hot(TRUE[:2], 3).float(), torch.full((2, 3), -100.0)])
+    model.test_step((PREDICTED, labels), 0)
+    assert model.scores["test"]["top1"].compute().item() == 1 / 2 and model.scores["test"]["top1"].counted == 2

@@ -336,3 +336,70 @@ def test_a_table_that_a_checkpoint_was_trained_with_is_asked_for(tmp_path):
     then = resumed({}, split_file=path).state_dict()
     with pytest.raises(InputError, match=r"give the same --data.split_file and the same files"):
         resumed(then)
+
+
+# Other data than the run's -------------------------------------------------------------------------------------------
+
+
+def other(tmp_path, verb: str, splits: dict[str, str], **options) -> Data:
+    """Data of ten images beside a run whose table has these splits."""
+    table(tmp_path / "split.csv", splits)
+    return data(10, verb=verb, run=tmp_path, **options)
+
+
+NONE_OF_THEM = {"else.png": "train", "other.png": "val"}
+
+
+@pytest.mark.parametrize("verb", ["validate", "test", "predict"])
+def test_images_of_which_the_runs_table_lists_none_are_scored_whole(tmp_path, verb, caplog):
+    made = other(tmp_path, verb, NONE_OF_THEM)
+    with caplog.at_level("INFO"):
+        found = divided(made)
+    every = list(Photos(10).keys)
+    assert found == [None, every, every] and made.state_dict() == {}
+    said = f"split    none: all 10 images of /photos are scored, of which {tmp_path / 'split.csv'} lists none"
+    assert said in caplog.text
+
+
+@pytest.mark.parametrize("kept", ["val", "test"])
+def test_sets_of_their_own_are_scored_as_they_are(tmp_path, kept):
+    made = other(tmp_path, "test", NONE_OF_THEM)
+    setattr(made, f"{kept}_set", Photos(3, 500))
+    found, own = divided(made), list(Photos(3, 500).keys)
+    every = list(Photos(10).keys)
+    assert found == [None, *((own, every) if kept == "val" else (every, own))]
+
+
+def test_a_fit_and_a_table_that_was_named_are_no_such_case(tmp_path):
+    with pytest.raises(InputError, match=r"lacks 2 of the 2 images that .*split\.csv lists"):
+        divided(other(tmp_path, "fit", NONE_OF_THEM))
+    named = table(tmp_path / "named.csv", NONE_OF_THEM)
+    with pytest.raises(InputError):
+        divided(other(tmp_path, "test", NONE_OF_THEM, split_file=named))
+
+
+def test_a_table_that_lists_some_or_nothing_divides_still(tmp_path):
+    with pytest.raises(InputError, match=r"split\.csv"):
+        divided(other(tmp_path, "test", {"000.png": "train", "else.png": "val"}))
+    with pytest.raises(InputError, match=r"split\.csv"):
+        divided(other(tmp_path, "test", {}))
+
+
+def test_a_split_that_is_left_out_of_account_scores_all(tmp_path, caplog):
+    listed = dict.fromkeys(Photos(10).keys, "train")
+    made = other(tmp_path, "test", listed)
+    made.ignores_split = True
+    with caplog.at_level("INFO"):
+        assert divided(made)[1:] == [list(listed)] * 2
+    assert "all 10 images of /photos are scored" in caplog.text and "lists none" not in caplog.text
+    whole = other(tmp_path, "fit", listed)
+    whole.ignores_split = True
+    assert divided(whole, is_whole=True) == expected(10, (0.7, 0.15, 0.15))
+
+
+def test_groups_are_counted_by_split(caplog):
+    made = data()
+    with caplog.at_level("INFO"):
+        found = divided(made, is_whole=True, groups=[f"g{number // 5}" for number in range(100)], grouped_by="patient")
+    counts = " + ".join(str(len({int(key[:3]) // 5 for key in some})) for some in found)
+    assert f"drawn by class, {counts} values of patient, (val_fraction 0.15" in caplog.text

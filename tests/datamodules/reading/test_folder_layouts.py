@@ -1,11 +1,14 @@
 """Which trees of folders are classes, and which are parts of a set."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from datamodules.folder import ImageFolder
 from datamodules.reading import folder_names
+from datamodules.reading.folder_layouts import beside_images, classes_in_names, taken_together
 from datamodules.reading.folder_names import parts_of_a_set
 from tests.datamodules.test_folder import put
 from vit_lightning.errors import InputError
@@ -202,3 +205,58 @@ def test_one_form_of_several_splits(splits, form):
 @given(st.lists(st.text("abcdefgh ", min_size=2).map(str.strip), min_size=2, unique=True))
 def test_names_without_such_words_are_classes(names):
     assert not parts_of_a_set(names) and not folder_names.side_beside(names)
+
+
+def images(folder: Path, *names: str) -> Path:
+    folder.mkdir(parents=True)
+    for name in names:
+        (folder / name).touch()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["cat.0.jpg", "cat.1.jpg", "dog.0.jpg", "dog.1.jpg"], "begin with cat and dog:"),
+        (["dog_1.png", "ant_1.png", "cat_1.png", "cat_2.png", "ant_2.png", "dog_2.png"], "begin with ant and cat:"),
+        (["cat.0.jpg", "cat.1.jpg", "cat.2.jpg"], ""),  # one word is no class
+        (["cat.0.jpg", "dog.0.jpg", "ant.0.jpg", "cat.1.jpg"], ""),  # nearly a word for each image
+        (["cat.0.jpg", "cat.1.jpg", "dog.0.jpg", "dog.1.jpg", "7.jpg"], ""),  # one has none
+        (["cat.0.jpg", "cat.1.jpg", "dog.jpg", "dog.1.jpg"], ""),  # a word alone is a name
+        (["cat.0.jpg", "cat.1.jpg", "dog.0.jpg", "dog.1.jpg", "read.me.txt"], "begin with cat and dog:"),
+        ([], ""),
+    ],
+)
+def test_classes_that_begin_the_names_of_images(tmp_path, names, said):
+    folder = images(tmp_path / "my pets", *names)
+    found = classes_in_names(folder)
+    assert (said in found) if said else found == ""
+    if said:
+        table, place = f"'{folder}.csv'", f"'{folder}'"
+        assert f"> {table}, and give --data Manifest --data.train {table} --data.image_folder {place}" in found
+        assert f"ls {place} | sed -E 's/^([A-Za-z]+).*/&,\\1/'" in found
+    assert classes_in_names(tmp_path / "none") == ""
+
+
+@pytest.mark.parametrize(
+    ("known", "silent"), [([], False), (["a"], False), (["a", "b"], True), (["a", "b", "c"], True)]
+)
+def test_a_list_of_all_classes_says_what_folders_in_them_are(tmp_path, known, silent):
+    for name in ("a/x", "a/y", "b"):
+        images(tmp_path / name, "0.png")
+    found = taken_together(tmp_path, ["a", "b"], known)
+    assert (found is None) == silent
+    if found:
+        assert "all images in x, y in a are read as one class each" in found
+        assert f"give --data.root {tmp_path / 'a'};" in found
+
+
+def test_one_folder_in_a_class_is_not_told(tmp_path):
+    images(tmp_path / "a" / "x", "0.png")
+    assert taken_together(tmp_path, ["a"], []) is None
+
+
+def test_a_folder_of_images_beside_others_may_be_a_class(tmp_path):
+    said = beside_images(tmp_path, tmp_path / "test", ["dog", "ant"])
+    assert "test holds no folders and lies beside dog" in said and "as train/test and train/dog" in said
+    assert beside_images(tmp_path, tmp_path, ["dog"]) == beside_images(tmp_path, tmp_path / "test", []) == ""
