@@ -76,7 +76,8 @@ def _scan(
                 name = member.name.removeprefix("./")
                 if member.isfile() and name.endswith(".tar"):
                     place = start + member.offset_data
-                    yield from _scan(tar.extractfile(member), place, path, f"{inside}/{name}", report)
+                    part = tar.extractfile(member).raw  # behind a buffer, which fails whole where the tar is cut off
+                    yield from _scan(part, place, path, f"{inside}/{name}", report)
                 elif member.isfile() and is_image(name):
                     found.names.append(name)
                     found.blocks.append((start + member.offset_data) // BLOCK - 1)

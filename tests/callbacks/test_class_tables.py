@@ -176,6 +176,17 @@ def test_images_whose_order_is_unknown_have_no_names():
         assert scored_keys(SimpleNamespace(state=state, val_dataloaders=loader)) is None
 
 
+def test_how_files_begin_is_asked_once(tmp_path, monkeypatch):
+    """It reads the scores of every earlier call."""
+    asked: list[Path] = []
+    monkeypatch.setattr(class_tables, "stem", lambda folder, *facts: asked.append(folder) or "test-2")
+    model = Classifier({"variant": "mu/8"}, num_classes=3, image_size=8)
+    model.split_scores["test"].summed = summed()
+    trainer = SimpleNamespace(is_global_zero=True, state=SimpleNamespace(fn="test"))
+    ClassTables(tmp_path, None, is_own=False).on_test_end(trainer, model)
+    assert asked == [tmp_path] and (tmp_path / "test-2.classes.csv").is_file()
+
+
 def test_long_names_are_cut_in_the_picture():
     assert class_tables._short("a" * 24) == "a" * 24
     assert class_tables._short("b" * 25) == "b" * 21 + "..."

@@ -11,6 +11,7 @@ from vit_lightning.callbacks.plan import plan_lines, shared_cores
 from vit_lightning.classifier import Classifier
 from vit_lightning.compute.cost import macs
 from vit_lightning.contracts import ImageData
+from vit_lightning.data import ImageDataModule
 from vit_lightning.models import NetConfig
 
 
@@ -106,3 +107,33 @@ def test_a_part_of_the_set_is_told_from_the_whole():
 def test_without_accumulation_over_the_epoch_and_a_folder_nothing_is_said_of_them():
     words = [line.split()[0] for line in plan_lines(planned(accumulate_grad_batches=4), model())]
     assert words == ["net", "batch", "data", "steps", "pixels", "device", "loss"]
+
+
+@pytest.mark.parametrize(
+    ("classes", "labels", "loss", "name"),
+    [
+        (2, [1, 1, 1], "softmax", "bee"),
+        (1, None, "softmax", "ant"),  # whatever the labels are
+        (2, [0, 1, 1], "softmax", None),
+        (2, None, "softmax", None),  # they would have to be read
+        (2, [1, 1, 1], "sigmoid", None),
+    ],
+)
+def test_training_images_of_one_class_are_warned_of(classes, labels, loss, name):
+    class Insects(ImageDataModule):
+        num_classes = classes
+        class_names = ("ant", "bee")[:classes]
+
+        def setup(self, stage: str) -> None:
+            pass
+
+    data = Insects(image_size=16)
+    data.train_set = Labelled([(torch.zeros(3, 16, 16, dtype=torch.uint8), 0)] * 3)
+    data.train_set.labels = labels
+    said = [line for line in plan_lines(planned(data), model(loss=loss)) if "of one class" in line]
+    expected = f"warning  all training images are of one class, {name}, and a net that knows no other answers nothing "
+    assert [line.startswith(expected) for line in said] == ([True] if name else [])
+
+
+class Labelled(list):
+    """A set whose labels may be known at once."""

@@ -410,3 +410,12 @@ def test_a_second_call_goes_on_after_whole_rows_and_leaves_one_to_do(tmp_path, r
     assert images.predict_from == goes_on_after
     left = again._file.path.read_text().splitlines()
     assert left == (["image,error", *(f"{name}," for name in "abcde")][: goes_on_after + 1] if goes_on_after else [])
+
+
+@pytest.mark.parametrize(("weights", "named"), [("net.onnx", "net.onnx gives"), (None, "a SimpleNamespace gives")])
+def test_a_program_without_features_is_named(tmp_path, weights, named):
+    program = SimpleNamespace(hparams={"num_classes": 2}, weights=weights)
+    callback = Predictions(tmp_path / "predictions.csv", features=tmp_path / "f.npz")
+    said = rf"f\.npz: {named} no features; leave the flag out, or give the checkpoint or weights of a Classifier"
+    with pytest.raises(InputError, match=said):
+        callback._want_features(program)

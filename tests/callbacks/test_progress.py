@@ -68,7 +68,7 @@ def test_a_fit_shorter_than_the_logging_interval_logs_loss_and_rate(app):
 def test_a_model_s_own_figures_follow_the_known_ones():
     shown = {"mine": 30560.7, "val/top1": 0.9841, "val/f1": 0.5, "train/loss": 1.1414, "perf/mfu": 0.3}
     shown |= {"perf/data_wait": 0.9736, "perf/images_per_s": 1234.5, "val/loss": 0.25}
-    trainer = SimpleNamespace(progress_bar_metrics=shown, callback_metrics={})
+    trainer = SimpleNamespace(progress_bar_metrics=shown, callback_metrics={}, lightning_module=None)
     *known, speed, wait = figures(trainer, several=False)
     assert known == ["loss 1.141", "val loss 0.25", "val top-1 98.4 %", "val f1 0.5", "mine 30,561"]
     assert (speed, wait) == ("1,234 images/s", "waiting for data 97 %")

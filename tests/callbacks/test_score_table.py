@@ -1,6 +1,7 @@
 """The table of scores that validate and test print."""
 
 import io
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -72,6 +73,47 @@ def test_further_sets_are_rows_under_their_names():
         ["ReaL labels", "46,837", "86.20 %"],
         ["mine", "9", "50.00 %"],
     ]
+
+
+OWN = """
+import torch
+from lightning.pytorch import Callback
+from vit_lightning.classifier import Classifier
+
+
+class Mine(Classifier):
+    def validation_step(self, batch, batch_idx, dataloader_idx=0):
+        super().validation_step(batch, batch_idx, dataloader_idx)
+        self.log("val/auc", torch.tensor(0.25), on_epoch=True)
+
+    def test_step(self, batch, batch_idx, dataloader_idx=0):
+        super().test_step(batch, batch_idx, dataloader_idx)
+        self.log("test/auc", torch.tensor(0.5), on_epoch=True)
+
+
+class Logs(Callback):
+    def on_test_epoch_end(self, trainer, pl_module):
+        pl_module.log("test/kappa", torch.tensor(0.125))
+"""
+
+
+def test_scores_of_ones_own_stand_in_the_table_the_file_and_the_line_of_an_epoch(app, tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    done = app(*FIT, "--model", "mine.Mine")
+    assert done.code == 0 and "val auc 0.25" in done.out, done.err
+    done = app("test", *DATA, *SCORING, "--model", "mine.Mine", "--trainer.callbacks", "mine.Logs")
+    assert done.code == 0, done.err
+    header, row = cells(done.out)[:2]
+    assert header[-2:] == ["auc", "kappa"] and row[-2:] == ["0.5", "0.125"]
+    scores = json.loads((tmp_path / "runs/default/0/test.json").read_text())["scores"]
+    assert scores["test/auc"] == 0.5 and scores["test/kappa"] == 0.125
+
+
+def test_what_is_no_score_of_the_set_is_no_column():
+    values = {"loss": 1.0, "mine": 0.5, "mine/loss": 2.0, "perf/images_per_s": 9.0, "auc": 0.5}
+    header, row, _ = shown(score_table("test", values, {"loss": 4, "mine": 4}, ["mine"], several=False))
+    assert header == ["set", "images", "loss", "auc"] and row == ["test", "4", "1", "0.5"]
 
 
 def test_scores_of_several_labels_have_their_own_names():

@@ -129,9 +129,21 @@ def test_what_is_no_soup_is_a_sentence_and_writes_nothing(nets):
     Path("there.ckpt").write_text("mine")
     for words, out, said in (
         (["0.ckpt"], "soup.ckpt", "average needs checkpoints of two or more Classifiers"),
-        (["0.ckpt", "other.ckpt"], "soup.ckpt", "other.ckpt has another tensors than the first net"),
-        (["0.ckpt", "names.ckpt"], "soup.ckpt", "names.ckpt has another class names than the first net"),
-        (["0.ckpt", "mean.ckpt"], "soup.ckpt", "mean.ckpt has another normalisation than the first net"),
+        (
+            ["0.ckpt", "other.ckpt"],
+            "soup.ckpt",
+            "other.ckpt and 0.ckpt cannot be averaged, since their numbers of classes differ (4 and 3); ",
+        ),
+        (
+            ["0.ckpt", "names.ckpt"],
+            "soup.ckpt",
+            "names.ckpt and 0.ckpt cannot be averaged, since their class names differ (",
+        ),
+        (
+            ["0.ckpt", "mean.ckpt"],
+            "soup.ckpt",
+            "mean.ckpt and 0.ckpt cannot be averaged, since their normalisations differ (",
+        ),
         (["0.ckpt", "nowhere.ckpt"], "soup.ckpt", "no weights at 'nowhere.ckpt'"),
         (["0.ckpt", "1.ckpt"], "there.ckpt", "--out there.ckpt exists already"),
         (["0.ckpt", "1.ckpt"], "soup.npz", "soup.npz ends in .npz"),
@@ -156,5 +168,5 @@ def test_nets_without_a_common_start_are_warned_of_before_their_scores(nets, apa
     warnings = [line for line in done.out.splitlines() if line.startswith("warning  ")]
     assert len(warnings) == said
     if said:
-        assert f"the {apart} of tuned.ckpt and 0.ckpt have next to nothing in common" in warnings[0]
+        assert f"the {apart} of tuned.ckpt were trained apart from those of 0.ckpt, so that" in warnings[0]
         assert done.out.index("warning  ") < done.out.index("member   ")

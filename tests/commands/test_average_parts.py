@@ -8,7 +8,7 @@ import torch
 
 from vit_lightning.classifier import Classifier
 from vit_lightning.commands import average as module
-from vit_lightning.commands.average import Scores, _check, _greedy, mean_state
+from vit_lightning.commands.average import Scores, _checked, _greedy, _warnings, mean_state
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build
 from vit_lightning.weights import Report
@@ -109,28 +109,41 @@ def member(**facts):
     ("facts", "what"),
     [
         ({}, None),
-        ({"config": {"gelu": "exact"}}, "config"),
-        ({"image_size": (16, 16)}, "image size"),
-        ({"classes": 4}, "tensors"),
-        ({"class_names": ["a", "c", "b"]}, "class names"),
-        ({"mean": (0.4,) * 3}, "normalisation"),
-        ({"std": (0.4,) * 3}, "normalisation"),
-        ({"window": (0.0, 9.0)}, "window"),
-        ({"loss": "sigmoid"}, "loss"),
+        ({"config": {"gelu": "exact"}}, "nets differ (gelu is 'exact' and 'tanh')"),
+        ({"config": {"pool": "gap"}}, "nets differ (pool is 'gap' and 'token')"),
+        ({"image_size": (16, 16)}, "image sizes differ ((16, 16) and (8, 8))"),
+        ({"classes": 4}, "numbers of classes differ (4 and 3)"),
+        ({"class_names": ["a", "c", "b"]}, "class names differ (1 is 'c' and 'b')"),
+        ({"class_names": []}, "class names differ (none and a, b, c)"),
+        ({"mean": (0.4,) * 3}, "normalisations differ (((0.4, 0.4, 0.4), (0.5, 0.5, 0.5)) and ((0.5, "),
+        ({"std": (0.4,) * 3}, "normalisations differ (((0.5, 0.5, 0.5), (0.4, 0.4, 0.4)) and ((0.5, "),
+        ({"window": (0.0, 9.0)}, "windows differ ((0.0, 9.0) and None)"),
+        ({"loss": "sigmoid"}, "losses differ (sigmoid and softmax)"),
     ],
 )
 def test_what_makes_weights_mean_something_else(monkeypatch, facts, what):
     other = member(**facts)
     monkeypatch.setattr(module, "load_net", lambda path: other)
     if what is None:
-        _check(B, *member())
+        assert _checked(B, (A, *member())) is other[0]
         next(other[0].parameters()).data.view(-1)[0] = torch.nan
-        what = "weights that are not finite"
         with pytest.raises(InputError, match=r"^b\.ckpt holds weights that are not finite"):
-            _check(B, *member())
+            _checked(B, (A, *member()))
         return
-    with pytest.raises(InputError, match=rf"^b\.ckpt has another {what} than the first net"):
-        _check(B, *member())
+    with pytest.raises(InputError) as raised:
+        _checked(B, (A, *member()))
+    assert str(raised.value).startswith(f"b.ckpt and a.ckpt cannot be averaged, since their {what}")
+    assert str(raised.value).endswith("; give checkpoints of one net, trained on the same data")
+
+
+def test_nets_that_were_trained_apart_are_named_in_one_sentence_for_each_part():
+    assert list(_warnings({B: "", C: ""}, A)) == []
+    assert list(_warnings({B: "heads", C: "weights", D: "weights"}, A)) == [
+        "the weights of c.ckpt, d.ckpt were trained apart from those of a.ckpt, so that their mean may answer by "
+        "chance: average nets that were fine-tuned from one checkpoint",
+        "the heads of b.ckpt were trained apart from those of a.ckpt, so that their mean may answer by chance: begin "
+        "each fit with the same head, by --model.weights CHECKPOINT --model.weights_head keep",
+    ]
 
 
 @pytest.fixture
@@ -141,8 +154,8 @@ def soup(monkeypatch, tmp_path):
         said, saved = [], []
         own = {
             "load_net": lambda path: (SimpleNamespace(load_state_dict=lambda state: saved.append(state)), "facts"),
-            "_check": lambda path, net, facts: saved.append(f"checked {path}"),
-            "_apart": lambda paths: "",
+            "_checked": lambda path, first: saved.append(f"checked {path}"),
+            "_apart": lambda net, other: "",
             "mean_state": lambda paths: [path.name for path in paths],
             "save": lambda net, facts, out, to: saved.append((facts, out.name, to)),
             "report": said.append,

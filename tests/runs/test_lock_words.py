@@ -3,7 +3,9 @@
 import errno
 import os
 import platform
+import socket
 from contextlib import suppress
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -42,6 +44,28 @@ def test_the_lock_s_file_names_its_holder_alone(tmp_path):
         assert (tmp_path / LOCK).read_text() == f"process {os.getpid()} on {platform.node()}\n"
     with locked(tmp_path):  # free again
         pass
+
+
+def make_socket(path: Path) -> None:
+    socket.socket(socket.AF_UNIX).bind(str(path))
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (Path.mkdir, "folder"),
+        (os.mkfifo, "FIFO"),
+        (make_socket, "device or socket"),
+        (lambda path: path.symlink_to("elsewhere"), "link"),
+        (lambda path: path.symlink_to("/dev/zero"), "link"),
+    ],
+)
+def test_what_lies_in_the_place_of_the_lock_is_named(monkeypatch, tmp_path, make, kind):
+    monkeypatch.chdir(tmp_path)  # the path of a socket must be short
+    make(Path(LOCK))
+    with pytest.raises(InputError, match=rf"^\.lock is a {kind}, where a regular file .*; remove it$"), locked(Path()):
+        pass
+    assert os.listdir() == [LOCK] and lock._held == {}
 
 
 @pytest.mark.parametrize(

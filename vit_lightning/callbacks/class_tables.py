@@ -67,22 +67,21 @@ class ClassTables(Callback):
         summed = model.split_scores[split].summed if isinstance(model, Classifier) else None
         if not trainer.is_global_zero:
             return
-        if self.folder is not None:  # those of an earlier call would lie beside the scores of this one
-            begins = stem(self.folder, verb, members_of(model), self.source, self.is_own)
-            for name in FILES:
-                (self.folder / f"{begins}.{name}").unlink(missing_ok=True)
-        if summed is None:
-            return
-        asked = model.hparams.scores
-        wanted = [name for name in TABLES if asked is None or name in asked]
+        asked = getattr(model.hparams, "scores", None)
         folder = self.folder
         if folder is None and asked is not None:
             folder = Path(self.checkpoint).parent if self.checkpoint else Path()
-        if folder is None or not wanted:
+        if folder is None:
+            return
+        begins = stem(folder, verb, members_of(model), self.source, self.is_own)
+        if self.folder is not None:  # those of an earlier call would lie beside the scores of this one
+            for name in FILES:
+                (folder / f"{begins}.{name}").unlink(missing_ok=True)
+        wanted = [name for name in TABLES if asked is None or name in asked]
+        if summed is None or not wanted:
             return
         names = [str(name) for name in model.scored_names(split) or range(len(summed.counts.support))]
         try:
-            begins = stem(folder, verb, members_of(model), self.source, self.is_own)
             keys = scored_keys(trainer) if "mistakes" in wanted and summed.mistakes else None
             for name, content in _contents(summed, names, wanted, keys):
                 path = folder / f"{begins}.{name}"

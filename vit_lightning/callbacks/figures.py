@@ -50,10 +50,12 @@ def has_several_labels(batch: Any) -> bool:
 
 
 def _metrics(trainer: Trainer) -> dict[str, float]:
-    """Return what the model shows, and its loss, which it only logs."""
-    shown = dict(trainer.progress_bar_metrics)
-    if TRAINING_LOSS not in shown and TRAINING_LOSS in (logged := trainer.callback_metrics):
-        shown[TRAINING_LOSS] = logged[TRAINING_LOSS]
+    """Return what the model shows, and what it only logs: its loss, and scores of validation that are not ours."""
+    shown, further = dict(trainer.progress_bar_metrics), getattr(trainer.lightning_module, "further_sets", ())
+    for name, value in trainer.callback_metrics.items():
+        own = name.startswith("val/") and score_of(name) is None and name.split("/")[1] not in further
+        if name == TRAINING_LOSS or own:
+            shown.setdefault(name, value)
     return {name: float(value) for name, value in shown.items()}
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sized
 from lightning.pytorch import LightningModule, Trainer
 
 from vit_lightning.data import ImageDataModule
+from vit_lightning.data.image_set import labels_of
 from vit_lightning.errors import listing
 from vit_lightning.models.variants import described
 from vit_lightning.terminal import counted
@@ -13,6 +14,10 @@ from vit_lightning.training.recipe import RecipeModel
 LARGE, PER_IMAGE = 5_000_000, 1_000
 """Parameters of a net, and per training image, above which weights from elsewhere are advised."""
 SPLITS = ("train", "val", "test")
+ONE_CLASS = (
+    "all training images are of one class, {name}, and a net that knows no other answers nothing else; add images of "
+    "the other classes"
+)
 
 
 def data_facts(trainer: Trainer, model: LightningModule) -> list[str]:
@@ -30,8 +35,8 @@ def data_facts(trainer: Trainer, model: LightningModule) -> list[str]:
         source = "--data.mean and --data.std" if given else model.normalised_by
         mean, std = (", ".join(f"{value:.4g}" for value in model.hparams[name]) for name in ("mean", "std"))
         lines.append(f"pixels   mean {mean}, std {std}, from {source}")
-        if said := _few_images(trainer, model):
-            lines.append(f"warning  {said}")
+        said = [_few_images(trainer, model), _one_class(model, data)]
+        lines += [f"warning  {each}" for each in said if each]
     return lines
 
 
@@ -67,3 +72,15 @@ def _few_images(trainer: Trainer, model: RecipeModel) -> str | None:
         "--model.weights (a file, https:// or hf://) and --model.weights_head reset, or take a smaller "
         "--model.net.variant"
     )
+
+
+def _one_class(model: RecipeModel, data: object) -> str | None:
+    """The sentence for training images of one class alone, as far as their labels are known without reading them."""
+    if not isinstance(data, ImageDataModule) or model.hparams.get("loss") != "softmax" or data.train_set is None:
+        return None
+    labels = labels_of(data.train_subset)
+    first = 0 if labels is None or not len(labels) else labels[0]
+    if data.num_classes != 1 and (labels is None or not len(labels) or labels.ndim != 1 or (labels != first).any()):
+        return None
+    name = data.class_names[int(first)] if 0 <= first < len(data.class_names) else str(first)
+    return ONE_CLASS.format(name=name)

@@ -117,9 +117,10 @@ class Predictions(Callback):
         if isinstance(model, ShowsFeatures):
             model.wants_features = self.features is not None
         elif self.features is not None:
+            source = getattr(model, "weights", None) or f"a {type(model).__name__}"
             raise InputError(
-                f"--features {self.features}: a {type(model).__name__} shows none; give a checkpoint or weights of a "
-                "Classifier"
+                f"--features {self.features}: {source} gives no features; leave the flag out, or give the checkpoint "
+                "or weights of a Classifier, such as those that a program was exported from"
             )
 
     def _open(self, model: LightningModule, digest: str) -> None:

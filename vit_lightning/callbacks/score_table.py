@@ -12,7 +12,7 @@ from rich import box
 from rich.table import Table
 
 from vit_lightning.callbacks.class_tables import ClassTables
-from vit_lightning.callbacks.figures import has_several_labels, speed
+from vit_lightning.callbacks.figures import NOT_SHOWN, has_several_labels, speed
 from vit_lightning.callbacks.score_file import members_of
 from vit_lightning.classifier import Classifier
 from vit_lightning.evaluation.scores import SCORES, of_set, score_of
@@ -121,7 +121,7 @@ def score_table(
     several: bool,
     members: Sequence[tuple[str, Mapping[str, float]]] = (),
 ) -> Table:
-    """Return the scores of our models.
+    """Return the scores of our models, and behind them what else is logged of the set, under its own names.
 
     Args:
         name: What a person calls the set.
@@ -132,8 +132,10 @@ def score_table(
         members: What each net of an ensemble is called, and its scores.
     """
     main = [key for key in SCORES if key in values and key not in further]
-    shown = _table("set", "images", *(SCORES[key].name_for(several) for key in main))
-    cells = [SCORES[key].said(values[key]) for key in main]
+    own = [key for key in values if key not in SCORES and key.partition("/")[0] not in further]
+    own = [key for key in own if not key.startswith(NOT_SHOWN) and not NUMBERED.fullmatch(key)]
+    shown = _table("set", "images", *(SCORES[key].name_for(several) for key in main), *own)
+    cells = [*(SCORES[key].said(values[key]) for key in main), *(number(values[key]) for key in own)]
     shown.add_row(name, f"{counted[main[0]]:,}" if main else "", *cells)
     for called, scores in members:
         cells = [SCORES[key].said(scores[key]) if key in scores else "" for key in main]

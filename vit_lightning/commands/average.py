@@ -1,6 +1,7 @@
 """The verb `average`: several checkpoints of one net as one, a soup, scored beside each of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from vit_lightning.classifier import Classifier
 from vit_lightning.commands.convert import ENDINGS
-from vit_lightning.errors import InputError
+from vit_lightning.errors import InputError, listing
 from vit_lightning.evaluation.scores import score_of
 from vit_lightning.files import check_place
 from vit_lightning.models import Net
@@ -21,6 +22,11 @@ from vit_lightning.weights.save import check_ending, save
 
 RELATED = 0.3
 """Cosine between the kernels of two nets below which they have no common start: 0 without one, near 1 with one."""
+FIXES = {
+    "weights": "average nets that were fine-tuned from one checkpoint",
+    "heads": "begin each fit with the same head, by --model.weights CHECKPOINT --model.weights_head keep",
+}
+"""What to do about nets of which this was trained apart."""
 
 
 def average(
@@ -60,9 +66,8 @@ def average(
         raise InputError(f"--out {out} exists already; choose another name, or remove it first")
     paths = [Path(ckpt_path or model.weights or ""), *(Path(folders.checkpoint_behind(word)) for word in members)]
     net, facts = load_net(paths[0])
-    for path in paths[1:]:
-        _check(path, net, facts)
-    if said := _apart(paths):
+    apart = {path: _apart(net, _checked(path, (paths[0], net, facts))) for path in paths[1:]}
+    for said in _warnings(apart, paths[0]):
         report(f"warning  {said}")
     scores = Scores(trainer, model, datamodule, ckpt_path)
     alone = {path: scores.of([path]) for path in paths}
@@ -138,19 +143,26 @@ def _greedy(alone: dict[Path, float], scores: Scores) -> tuple[list[Path], float
     return taken, value
 
 
-def _apart(paths: Sequence[Path]) -> str:
-    """Say which net has too little in common with the first one for their mean to mean anything; empty: none."""
-    first, *others = ((path, load_net(path)[0].state_dict()) for path in paths)
-    for path, state in others:
-        for what, is_head in (("weights", False), ("heads", True)):
-            likeness = _cosine(first[1], state, is_head)
-            if likeness < RELATED:
-                return (
-                    f"the {what} of {near(path)} and {near(first[0])} have next to nothing in common (cosine "
-                    f"{likeness:.2f}), as those of nets trained apart from the beginning: their mean may score like "
-                    "chance; average nets that were fine-tuned from one checkpoint"
-                )
-    return ""
+def _apart(net: Net, other: Net) -> str:
+    """Say what two nets have too little of in common for their mean to mean anything; empty: nothing."""
+    first, second = net.state_dict(), other.state_dict()
+    parts = (("weights", False), ("heads", True))
+    return next((what for what, is_head in parts if _cosine(first, second, is_head) < RELATED), "")
+
+
+def _warnings(apart: Mapping[Path, str], first: Path) -> Iterator[str]:
+    """Yield a sentence about the nets whose weights, and one about those whose heads, are not akin to the first's.
+
+    Args:
+        apart: what of each net is not, from `_apart`.
+        first: the first net.
+    """
+    for what, fix in FIXES.items():
+        if paths := [str(near(path)) for path, part in apart.items() if part == what]:
+            yield (
+                f"the {what} of {listing(paths)} were trained apart from those of {near(first)}, so that their mean "
+                f"may answer by chance: {fix}"
+            )
 
 
 def _cosine(one: dict[str, Tensor], other: dict[str, Tensor], is_head: bool) -> float:
@@ -164,22 +176,53 @@ def _cosine(one: dict[str, Tensor], other: dict[str, Tensor], is_head: bool) -> 
     return dot / (squares[0] * squares[1]) ** 0.5 if all(squares) else 1.0
 
 
-def _check(path: Path, net: Net, facts: Report) -> None:
-    """Refuse a net whose weights mean something else than the first one's."""
+def _checked(path: Path, first: tuple[Path, Net, Report]) -> Net:
+    """Return a net whose weights mean the same as those of the first one.
+
+    Raises:
+        InputError: naming what differs, and both.
+    """
     other, theirs = load_net(path)
-    shapes = {name: tensor.shape for name, tensor in net.state_dict().items()}
+    place, net, facts = first
     for what, this, that in (
-        ("config", other.config, net.config),
-        ("image size", other.image_size, net.image_size),
-        ("tensors", {name: tensor.shape for name, tensor in other.state_dict().items()}, shapes),
-        ("class names", theirs.class_names, facts.class_names),
-        ("normalisation", theirs.normalisation(net.config.channels), facts.normalisation(net.config.channels)),
-        ("window", theirs.window, facts.window),
-        ("loss", theirs.loss, facts.loss),
+        ("nets", _stated(other), _stated(net)),
+        ("image sizes", other.image_size, net.image_size),
+        ("numbers of classes", other.num_classes, net.num_classes),
+        ("tensors", _shapes(other), _shapes(net)),
+        ("class names", _numbered(theirs.class_names), _numbered(facts.class_names)),
+        ("normalisations", theirs.normalisation(net.config.channels), facts.normalisation(net.config.channels)),
+        ("windows", theirs.window, facts.window),
+        ("losses", theirs.loss, facts.loss),
     ):
         if this != that:
             raise InputError(
-                f"{path} has another {what} than the first net; give checkpoints of one net, trained on the same data"
+                f"{near(path)} and {near(place)} cannot be averaged, since their {what} differ "
+                f"({_difference(this, that)}); give checkpoints of one net, trained on the same data"
             )
     if not all(torch.isfinite(tensor).all() for tensor in other.state_dict().values()):
         raise InputError(f"{path} holds weights that are not finite; give another checkpoint")
+    return other
+
+
+def _stated(net: Net) -> dict[str, object]:
+    """Return what a net's config says, its name last, which says less than what differs."""
+    fields = asdict(net.config)
+    return {name: fields[name] for name in sorted(fields, key="variant".__eq__)}
+
+
+def _shapes(net: Net) -> dict[str, list[int]]:
+    return {name: list(tensor.shape) for name, tensor in net.state_dict().items()}
+
+
+def _numbered(names: Sequence[str]) -> dict[int, str]:
+    return dict(enumerate(names))
+
+
+def _difference(this: object, that: object) -> str:
+    """Return two values that differ, of mappings the first ones that do."""
+    if not isinstance(this, dict) or not isinstance(that, dict):
+        return f"{this} and {that}"
+    if not (this and that):
+        return " and ".join(listing(map(str, each.values())) if each else "none" for each in (this, that))
+    name = next(name for name in {**this, **that} if this.get(name) != that.get(name))
+    return f"{name} is {this.get(name)!r:.60} and {that.get(name)!r:.60}"

@@ -129,19 +129,30 @@ class NamesClasses(Protocol):
     def test_set(self) -> Any: ...
 
 
+def carried_names(sets: Iterable[Any], classes: int) -> list[str]:
+    """Return a name per class from the first set that names each of them; none if no set does.
+
+    Args:
+        sets: the sets; None: there is none.
+        classes: number of classes.
+    """
+    for images in sets:
+        for one in named_sets(images, ""):
+            if sorted(one.names) == list(range(classes)):
+                return [", ".join(sorted(one.names[number])) for number in range(classes)]
+    return []
+
+
 def names_for_head(data: NamesClasses) -> tuple[list[str], str]:
     """Return the classes to hold against those of a head, and what to call data that name none.
 
     They are those that a datamodule states, else those that one of its sets carries, else its numbers as text.
     """
-    numbers = list(data.class_names)
-    if data.stated_names or not numbers:
-        return numbers, ""
-    for images in (data.train_set, data.val_set, data.test_set):
-        for one in named_sets(images, ""):
-            if sorted(one.names) == list(range(len(numbers))):
-                return [", ".join(sorted(one.names[number])) for number in range(len(numbers))], ""
-    return numbers, type(data).__name__
+    names = list(data.class_names)
+    if data.stated_names or not names:
+        return names, ""
+    carried = carried_names((data.train_set, data.val_set, data.test_set), len(names))
+    return carried or names, "" if carried else type(data).__name__
 
 
 def _against_stated(owner: str, stated: Sequence[str], called: str, found: Names) -> str | None:

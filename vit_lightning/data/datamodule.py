@@ -19,6 +19,7 @@ from vit_lightning.augment.mixing import to_targets
 from vit_lightning.augment.per_image import Size, Transform, check_colours
 from vit_lightning.contracts import KnowsPixels, SmoothsTargets
 from vit_lightning.data import loaders, subsets
+from vit_lightning.data.carried_names import carried_names
 from vit_lightning.data.gpu_decode import Decoder, EncodedBatch
 from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.in_memory import InMemorySet
@@ -90,6 +91,8 @@ class ImageDataModule(LightningDataModule, ABC):
     train_set: ImageSet | None = None
     val_set: ImageSet | None = None
     test_set: ImageSet | None = None
+    _carried: tuple[list[ImageSet | None], list[str]] = ([None] * 3, [])
+    """Sets that were asked for the names of their classes, and these."""
     has_published_splits: bool = False
     """Whether the splits are published ones, whose keys are at hand: a run records which images they hold."""
 
@@ -100,8 +103,11 @@ class ImageDataModule(LightningDataModule, ABC):
 
     @property
     def class_names(self) -> list[str]:
-        """A name per class, in the order of the labels."""
-        return [str(label) for label in range(self.num_classes or 0)]
+        """A name per class, in the order of the labels: what a set carries after `setup`, else the labels as text."""
+        classes, sets = self.num_classes or 0, [self.train_set, self.val_set, self.test_set]
+        if any(one is not asked for one, asked in zip(sets, self._carried[0], strict=True)):
+            self._carried = sets, carried_names(sets, classes)
+        return list(self._carried[1]) or [str(label) for label in range(classes)]
 
     @abstractmethod
     def setup(self, stage: str) -> None:

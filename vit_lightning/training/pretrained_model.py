@@ -116,17 +116,23 @@ class PretrainedModel(ScoredModel):
         super().on_load_checkpoint(checkpoint)
         trained = list(checkpoint.get("class_names") or [])
         seen, named = checkpoint.get("seen_labels") or {}, names_in(checkpoint)
-        if named == trained or self.class_names != trained:  # else check_labels compares what the sets carry
-            check_equal(self.class_names, named, "checkpoint")
-        if seen and named == trained == self.class_names != self.data_names:
+        numbers = [str(label) for label in range(len(trained))]
+        if named == trained == numbers != self.class_names and not self._names_are_stated():
             rank_zero_warn(
                 f"the checkpoint calls its classes by numbers, and the data {listing(self.data_names)}: they are taken "
                 "by number"
             )
+        elif named == trained or self.class_names != trained:  # else check_labels compares what the sets carry
+            check_equal(self.class_names, named, "checkpoint")
         self.class_names = self.class_names or named
         check_untrained(seen, self)
         if self.shifted is None:  # else labels are numbers among other classes, and are matched by name
             check_labels(seen, self)
+
+    def _names_are_stated(self) -> bool:
+        """Whether the classes have the datamodule's names, and not those that one of its sets happens to carry."""
+        data = self.trainer.datamodule  # type: ignore[attr-defined]
+        return not isinstance(data, ImageDataModule) or bool(data.stated_names)
 
     def _match_head(self) -> None:
         """Hold the data's classes against those of the head that came from weights."""

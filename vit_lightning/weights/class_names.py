@@ -16,7 +16,7 @@ def check_equal(ours: Sequence[str], theirs: Sequence[str], owner: str) -> None:
 
     Args:
         ours: names of the data's classes.
-        theirs: names of the owner's.
+        theirs: names of the owner's. Names that share a synonym are one class, as for `check_order`.
         owner: what has them, in words.
 
     Raises:
@@ -26,8 +26,9 @@ def check_equal(ours: Sequence[str], theirs: Sequence[str], owner: str) -> None:
         return
     if len(ours) != len(theirs):
         raise InputError(f"the data has {len(ours)} classes, the {owner} {len(theirs)}; use the data it saw")
+    known, synonyms = set(theirs), _Synonyms(theirs)
     for number, (name, other) in enumerate(zip(ours, theirs, strict=True)):
-        if name != other:
+        if name != other and (name in known or not synonyms.may_be(name, number)):
             order = "; give the data that order, by --data.class_map or class_names" * ({*ours} == {*theirs})
             raise InputError(f"class {number} is {name!r} in the data but {other!r} in the {owner}{order}")
 

@@ -157,6 +157,15 @@ def test_imbalance():
     assert findings.imbalance(survey((0,) * 19 + (1, 1)), NAMES) == []
 
 
+def test_one_class_alone():
+    finding = only(findings.one_class(survey((1, 1, 1)), NAMES))
+    assert finding.severity == "warning" and finding.text == "all 3 training images are of one class, dog"
+    assert findings.one_class(survey((1, 1, 0)), NAMES) == findings.one_class(survey(()), NAMES) == []
+    unlabelled = survey((1, 1))
+    unlabelled.counts[1] = 1
+    assert findings.one_class(unlabelled, NAMES) == []
+
+
 def test_hidden_folders():
     finding = only(findings.hidden(["b/.git", "a/.x"]))
     assert (finding.text, finding.items) == ("2 hidden folders ignored", ("a/.x", "b/.git"))

@@ -55,6 +55,18 @@ def test_another_thing_at_that_place_is_told(nested):
         tars.read(nested, 0, "first.png")
 
 
+@pytest.mark.parametrize("end", range(2048, 16384, 512))
+def test_of_a_tar_that_is_cut_inside_a_tar_every_whole_image_is_left(tmp_path, end):
+    """Images of two blocks behind their headers; the first one's header lies at block 1."""
+    inner = tar_of({f"{number}.png": b"x" * 1024 for number in range(12)})
+    (tmp_path / "x.tar").write_bytes(tar_of({"in.tar": inner})[:end])
+    faults: list[InputError] = []
+    found = next(iter(tars.scan(tmp_path / "x.tar", faults.append)))
+    assert found.folder == "x.tar/in.tar"
+    assert found.names == [f"{number}.png" for number in range((end - 512) // 1536)]
+    assert any("x.tar/in.tar cannot be read as a tar" in str(fault) for fault in faults)
+
+
 @pytest.mark.parametrize(("cut", "names"), [(1, ["a.png", "b.png"]), (512, ["a.png"]), (1023, ["a.png"])])
 def test_of_a_tar_that_is_cut_what_it_holds_whole_is_left(tmp_path, cut, names):
     """Two images of one block each behind their headers: the second ends at block 4."""

@@ -175,6 +175,16 @@ def imbalance(train: Survey, names: Sequence[str], answers: Sequence[str] = ()) 
     return [Finding("note", "imbalance", text, f"give one of {flags}; {doubt}")]
 
 
+def one_class(train: Survey, names: Sequence[str]) -> list[Finding]:
+    """Training images that are all of one class."""
+    shown = np.flatnonzero(train.counts)
+    if len(shown) != 1 or train.counts[shown[0]] != train.readable.sum():
+        return []
+    text = f"all {train.readable.sum():,} training images are of one class, {names[shown[0]]}"
+    fix = "add images of the other classes: a net that knows no other answers nothing else"
+    return [Finding("warning", "classes", text, fix)]
+
+
 def hidden(folders: Iterable[str]) -> list[Finding]:
     """Folders below the root that are passed over."""
     items = tuple(sorted(folders))

@@ -188,6 +188,7 @@ def _data(model: LightningModule, data: ImageDataModule, surveys: list[Survey], 
         found += findings.unusual(one, has_window) + findings.depth(one) + findings.sizes(one, data.size)
         if one.split == "training":
             found += findings.imbalance(one, data.class_names, _answers(model, data))
+            found += findings.one_class(one, data.class_names)
     if surveys:
         for look in (duplicates.duplicates, duplicates.contradictions, duplicates.likenesses):
             found += look(surveys, data.class_names)
