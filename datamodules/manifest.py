@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules.reading import array_cache, table_links, table_repeats
+from datamodules.reading import array_cache, stated_split, table_links, table_repeats
 from datamodules.reading.array_cache import MappedStrings
 from datamodules.reading.class_map import (
     WrongLabelsError,
@@ -33,7 +33,7 @@ from vit_lightning.data.sampling import IGNORE
 from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 
-VERSION = "manifest 9"
+VERSION = "manifest 10"
 TRAIN_TABLE = Path("train.csv")
 
 
@@ -67,7 +67,8 @@ class Manifest(DividedData):
         label_column: column with the labels, or one for each class that holds 0 or 1, as [cat, dog]; unset: label, else
             the only one of labels, fine_label and choice.
         split_column: column of the training table with each image's split: train, val or test; unset: the only one that
-            names splits alone, if there is no table of another split.
+            names splits alone; false: none. It names no split that has a table of its own.
+        split_names: splits of other words in that column, as {PublicTest: val}.
         group_column: column that says which images stay together.
         image_folder: folder that the paths in the tables start from, or a list of those in which each is looked for;
             unset: root, or the table's own.
@@ -88,7 +89,8 @@ class Manifest(DividedData):
         test: Path | None = None,
         path_column: str | list[str] | None = None,
         label_column: str | list[str] | None = None,
-        split_column: str | None = None,
+        split_column: bool | str | None = None,
+        split_names: dict[str, str] | None = None,
         group_column: str | None = None,
         image_folder: str | list[str] | None = None,
         image_prefix: str = "",
@@ -106,6 +108,8 @@ class Manifest(DividedData):
             self.tables["train"] = None
         self.columns = path_column, label_column
         self.split_column = split_column
+        self.split_names = split_names
+        stated_split.split_words(split_names)
         self.group_column = group_column
         self.image_folder = image_folder
         self.image_prefix = image_prefix
@@ -116,10 +120,9 @@ class Manifest(DividedData):
         self.cache = cache
         if self.lacks_train and not (val or test):
             raise InputError("--data.train null leaves no table; give --data.test")
-        if self.lacks_train and split_column is not None:
+        stated_split.check_flag(split_column)
+        if self.lacks_train and split_column:
             raise InputError(f"--data.split_column {split_column} divides the training table; give --data.train")
-        if split_column is not None and (val or test):
-            raise InputError(f"--data.split_column {split_column} divides the table; drop --data.val and --data.test")
 
     def _is_there(self, table: Path) -> bool:
         return (Path(self.root or "") / table).exists()
@@ -165,8 +168,11 @@ class Manifest(DividedData):
                 f"{self.root / TRAIN_TABLE} is missing, and a fit needs training images; give --data.train"
             )
         self._name_other_tables()
-        if self._divides != self.split_column:
+        if self._divides and self._divides != self.split_column:
             self._say(f"{self.tables['train']} has the column {self._divides}, which is taken for --data.split_column")
+        for split, table in self.tables.items():
+            for notice in MappedStrings(self._file(split), "notices") if table is not None else ():
+                self.notice(notice)
         self._check_meaning()
         self.train_set = self._read("train")
         self.val_set = self._read("val")
@@ -181,7 +187,8 @@ class Manifest(DividedData):
             rows = np.flatnonzero(splits == TRAIN)
             whole, parts = self.train_set, [np.flatnonzero(splits == split) for split in (VAL, TEST)]
             self.train_set = Subset(whole, rows)
-            self.val_set, self.test_set = (Subset(whole, part) if len(part) else None for part in parts)
+            stated = [Subset(whole, part) if len(part) else None for part in parts]
+            self.val_set, self.test_set = stated[0] or self.val_set, stated[1] or self.test_set
             self._check_groups(splits)
         else:
             self._check_groups()
@@ -246,7 +253,7 @@ class Manifest(DividedData):
         if splits is not None:
             whole = found[0]
             parts = [(name, np.flatnonzero(splits == split).tolist()) for split, name in enumerate(SPLITS)]
-            found = [
+            found[:1] = [
                 table_repeats.Grouped(name, whole.table, rows, [whole.groups[row] for row in rows])
                 for name, rows in parts
             ]
@@ -283,23 +290,26 @@ class Manifest(DividedData):
         """Return how the table of a split is read."""
         return TableForm(
             columns=self.columns,
-            split=self.split_column if split == "train" else None,
+            split=(self.split_column or None) if split == "train" else None,
             group=self.group_column,
             prefix=self.image_prefix,
             ending=self.image_ending,
             multi_label=self.multi_label,
             separator=self.separator if self.multi_label else ";",
             of=split,
-            stated=self._stated,
+            stated=self._stated(split),
+            words=tuple(sorted((self.split_names or {}).items())),
+            beside=tuple(other for other, table in self.tables.items() if split == "train" != other and table),
             missing=tuple(word for word in MISSING if word not in self._called_missing),
         )
 
-    @property
-    def _stated(self) -> Use:
-        """What becomes of a column that states each image's split and was not given."""
-        if self.lacks_train or self.split_column is not None or self.split_file is not None:
+    def _stated(self, split: str) -> Use:
+        """What becomes of a column that states each image's split and was not given for a split's table."""
+        if self.lacks_train or self.split_column is False or self.split_file is not None:
             return "left"
-        return "taken" if self.tables["val"] is None and self.tables["test"] is None else "refused"
+        if split != "train":
+            return "refused"
+        return "left" if self.split_column else "taken"
 
     @property
     def _divides(self) -> str | None:
@@ -364,7 +374,8 @@ class Manifest(DividedData):
         return IndexedImages(paths, np.full(len(paths), IGNORE))
 
     def _labels(self, split: str) -> TableLabels:
-        return TableLabels(self._file(split), self.root / self.tables[split], self._divides is not None)
+        is_divided = split == "train" and self._divides is not None
+        return TableLabels(self._file(split), self.root / self.tables[split], is_divided)
 
     def _numbers(self, split: str) -> np.ndarray:
         """Return the class of each name in a table."""

@@ -27,7 +27,7 @@ from datamodules.reading import folder_names as names
     ],
 )
 def test_words_of_a_name(name, words):
-    assert sorted(names._words(name)) == sorted(words)
+    assert sorted(names.words_of(name)) == sorted(words)
 
 
 @pytest.mark.parametrize(
