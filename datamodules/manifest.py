@@ -1,6 +1,7 @@
 """Images listed in tables: one row per image, with its path and its label or labels."""
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from datamodules.reading.class_map import (
     is_hidden,
     read_class_map,
 )
-from datamodules.reading.divided_data import DividedData
+from datamodules.reading.divided_data import DividedData, Stated
 from datamodules.reading.drawn_split import TEST, TRAIN, VAL
 from datamodules.reading.image_index import IndexedImages
 from datamodules.reading.joined_words import doubtful
@@ -181,39 +182,79 @@ class Manifest(DividedData):
         if self.lacks_train:
             return
         kept = array_cache.load(self._file("train"))
-        rows = np.arange(len(self.train_set))
-        if self._divides is not None:
-            splits = kept["splits"]
-            rows = np.flatnonzero(splits == TRAIN)
-            whole, parts = self.train_set, [np.flatnonzero(splits == split) for split in (VAL, TEST)]
-            self.train_set = Subset(whole, rows)
-            stated = [Subset(whole, part) if len(part) else None for part in parts]
-            self.val_set, self.test_set = stated[0] or self.val_set, stated[1] or self.test_set
-            self._check_groups(splits)
+        splits = kept["splits"] if self._divides is not None else None
+        self._check_groups(splits)
+        if splits is not None:
+            self._divide_by_column(splits, kept["digests"])
         else:
-            self._check_groups()
-        lacking = self.val_set is None, self.test_set is None
-        if self.wants_divided(lacking) or (self.group_column is not None and lacking[0]):
-            self._divide(rows, lacking)
-        elif lacking[0]:
-            self.hold_out(kept["digests"][rows])  # an image that stands in two rows stays in one split
+            self._draw(np.arange(len(self.train_set)), kept["digests"])
         if stage == "fit" and self.test_set is None:
             self._say("split    no test set; --data.test_fraction 0.15 draws one, and --data.test TABLE names one")
 
-    def _divide(self, rows: np.ndarray, lacking: tuple[bool, bool]) -> None:
+    def _divide_by_column(self, splits: np.ndarray, digests: np.ndarray) -> None:
+        """Take validation and test images from the rows that state them; the rest goes as in the run so far."""
+        whole = self.train_set
+        every = np.arange(len(whole))
+        stated = Stated(list(map(str, whole.keys)), self._texts(every), splits)
+        found = self.kept_splits(self.root / self.tables["train"], stated, self._groups(every))
+        own = self.val_set, self.test_set
+        parts = [np.flatnonzero(splits == split) for split in (TRAIN, VAL, TEST)]
+        self.train_set = Subset(whole, parts[TRAIN])
+        self.val_set, self.test_set = (
+            Subset(whole, part) if len(part) else one for part, one in zip(parts[VAL:], own, strict=True)
+        )
+        self._draw(parts[TRAIN], digests, stated, found)
+
+    def _draw(
+        self, rows: np.ndarray, digests: np.ndarray, stated: Stated | None = None, found: np.ndarray | None = None
+    ) -> None:
+        """Draw what is lacking from the training images, which are these rows of their table.
+
+        Args:
+            rows: those.
+            digests: a number for the path of each row.
+            stated: all images of the table, where a column states their splits.
+            found: the splits of these in the run so far.
+        """
+        lacking = self.val_set is None, self.test_set is None
+        is_drawn = (lacking[1] and bool(self.test_fraction)) or (self.group_column is not None and lacking[0])
+        if is_drawn or (stated is None and self.wants_divided(lacking)):
+            self._divide(rows, lacking, stated, found)
+        elif lacking[0]:
+            self.hold_out(digests[rows])  # an image that stands in two rows stays in one split
+        if stated is not None and not is_drawn:
+            splits = stated.splits.copy()
+            if lacking[0] and self.val_set is not None:
+                splits[rows[np.flatnonzero(np.isin(rows, rows[self.val_set.indices]))]] = VAL
+            self.keep_stated(stated._replace(splits=splits))
+
+    def _divide(
+        self, rows: np.ndarray, lacking: tuple[bool, bool], stated: Stated | None, found: np.ndarray | None
+    ) -> None:
         """Divide the training images, which are these rows of their table."""
-        images = self.train_set
-        labels = [
-            np.flatnonzero(images[row][1]) if self.multi_label else [images.labels[row]] for row in range(len(rows))
-        ]
+        labels = self._labels_of(rows)
         counts = Counter(int(label) for some in labels for label in some)
         rarest = [min((counts[int(label)], int(label)) for label in some)[1] if len(some) else -1 for some in labels]
-        names = [self.separator.join(self.class_names[label] for label in some) for some in labels]
-        groups = None
-        if self.group_column is not None:
-            found = MappedStrings(self._file("train"), "groups")
-            groups = [found[int(row)] for row in rows]
-        self.divide(rarest, names, groups, lacking, grouped_by=self.group_column or "")
+        others = None if stated is None else stated.without(rows)
+        drawn = None if found is None else found[rows]
+        by = self.group_column or ""
+        self.divide(rarest, self._texts(rows), self._groups(rows), lacking, grouped_by=by, stated=others, kept=drawn)
+
+    def _labels_of(self, rows: np.ndarray) -> list[Sequence[int]]:
+        """Return the classes of some images of the training table."""
+        images = self.train_set.source if isinstance(self.train_set, Subset) else self.train_set
+        return [np.flatnonzero(images[row][1]) if self.multi_label else [images.labels[row]] for row in rows]
+
+    def _texts(self, rows: np.ndarray) -> list[str]:
+        """Return the names of the classes of some images of the training table, as one text each."""
+        known = self.class_names
+        return [self.separator.join(known[label] for label in some if label >= 0) for some in self._labels_of(rows)]
+
+    def _groups(self, rows: np.ndarray) -> list[str] | None:
+        if self.group_column is None:
+            return None
+        found = MappedStrings(self._file("train"), "groups")
+        return [found[int(row)] for row in rows]
 
     def _check_apart(self) -> None:
         """Refuse an image that two of the tables have, but for test images without labels, which serve predict."""
