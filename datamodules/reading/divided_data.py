@@ -203,7 +203,8 @@ class DividedData(ImageDataModule):
             if stated.splits[row] != TRAIN or found[row] not in may_be_drawn:
                 now, then = NAMES[stated.splits[row]], NAMES[found[row]]
                 raise InputError(
-                    f"{source} has {stated.files[row]} in {now} in row {row + 1}, and {own} has it in {then}; put it back, or begin a new run"
+                    f"{source} has {stated.files[row]} in {now} in row {row + 1}, and {own} has it in {then}; put it "
+                    "back, or begin a new run"
                 )
         return found
 

@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, combinations
 from pathlib import Path
@@ -11,14 +10,17 @@ from typing import NamedTuple
 
 from datamodules.reading import folder_names
 from datamodules.reading.image_files import is_image
+from datamodules.reading.label_text import spelled_twice
 from datamodules.reading.splits import SPLIT_OF
 from vit_lightning.data.images import is_hidden
 from vit_lightning.errors import InputError, listing
 
 DEEPEST = 16
 """Folders around those of classes that are looked into, since links may lead round."""
-WORD = re.compile("[A-Za-z]+")
-"""How a name begins that says a class."""
+NUMBERED = (r"(.*[^ ._()-])[ ._(-]+[0-9]+[)]?", r"(.*[^0-9 ._()-])[0-9]+")
+"""Names of images that say their class before a number: american_bulldog_100, or cat7."""
+PLAIN = re.compile(r"""[^,"'\\\n/]+""")
+"""Names that a table of commas can hold as they are."""
 ONE_EACH = "ImageFolder reads a folder for each class, as train/cat/1.jpg"
 IF_CLASSES = "if they are the classes, list all classes in --data.class_map"
 
@@ -125,15 +127,20 @@ def beside_images(root: Path, folder: Path, others: Sequence[str]) -> str:
 def classes_in_names(folder: Path) -> str:
     """Say how to read images whose names begin with their classes, as cat.0.jpg does; nothing where they do not."""
     names = [name for name in (os.listdir(folder) if folder.is_dir() else ()) if is_image(name)]
-    words = Counter(found[0] for name in names if (found := WORD.match(name)) and found[0] != os.path.splitext(name)[0])
-    if not 1 < len(words) <= len(names) // 2 or words.total() < len(names):
+    endings = sorted({os.path.splitext(name)[1] for name in names})
+    form = next((form for form in NUMBERED if all(re.fullmatch(form, os.path.splitext(name)[0]) for name in names)), "")
+    found = [re.fullmatch(form, os.path.splitext(name)[0]) for name in names] if form else []
+    classes = sorted({match[1] for match in found if match})
+    if not 1 < len(classes) <= len(names) // 2 or not all(map(PLAIN.fullmatch, names)):
         return ""
-    some = " and ".join(sorted(words)[:2])
+    if pair := spelled_twice(classes):
+        return f"; the names of its images begin with {pair[0]} and {pair[1]}, which may be one class; rename these"
     table, place = (shlex.quote(str(path)) for path in (folder.with_name(f"{folder.name}.csv"), folder))
+    ending = "|".join(ending.removeprefix(".") for ending in endings)
     return (
-        f"; the names of its images begin with {some}: if these are classes, write a table by (echo path,label; ls "
-        rf"{place} | sed -E 's/^([A-Za-z]+).*/&,\1/') > {table}, and give --data Manifest --data.train {table} "
-        f"--data.image_folder {place}"
+        f"; the names of its images begin with {' and '.join(classes[:2])}: if these are classes, write a table by "
+        rf"(echo path,label; ls {place} | LC_ALL=C sed -nE 's/^{form}[.]({ending})$/&,\1/p') > {table}, and give "
+        f"--data Manifest --data.train {table} --data.image_folder {place}"
     )
 
 
