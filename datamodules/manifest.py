@@ -1,7 +1,5 @@
 """Images listed in tables: one row per image, with its path and its label or labels."""
 
-from collections import Counter
-from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -17,28 +15,26 @@ from datamodules.reading.class_map import (
     is_hidden,
     read_class_map,
 )
-from datamodules.reading.divided_data import DividedData, Stated
-from datamodules.reading.drawn_split import TEST, TRAIN, VAL
+from datamodules.reading.divided_table import DividedTable
 from datamodules.reading.image_index import IndexedImages
 from datamodules.reading.joined_words import doubtful
 from datamodules.reading.label_text import MISSING, check_told
+from datamodules.reading.listed_images import say_hidden, single_labels, unlabelled
 from datamodules.reading.multihot import MultiHot
+from datamodules.reading.other_tables import other_tables
 from datamodules.reading.shared_sequences import Ragged
-from datamodules.reading.splits import SPLITS
-from datamodules.reading.stated_split import Use
 from datamodules.reading.table_content import TableForm, content
 from datamodules.reading.table_labels import TableLabels
 from datamodules.reading.table_paths import Paths
 from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.sampling import IGNORE
-from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 
 VERSION = "manifest 10"
 TRAIN_TABLE = Path("train.csv")
 
 
-class Manifest(DividedData):
+class Manifest(DividedTable):
     """Your own images listed in tables with a header: CSV, TSV, JSON lines or Parquet.
 
         path,label
@@ -168,7 +164,8 @@ class Manifest(DividedData):
             raise InputError(
                 f"{self.root / TRAIN_TABLE} is missing, and a fit needs training images; give --data.train"
             )
-        self._name_other_tables()
+        for said in [] if self.lacks_train else other_tables(self.root, self.tables):
+            self.notice(said)
         if self._divides and self._divides != self.split_column:
             self._say(f"{self.tables['train']} has the column {self._divides}, which is taken for --data.split_column")
         for split, table in self.tables.items():
@@ -190,71 +187,6 @@ class Manifest(DividedData):
             self._draw(np.arange(len(self.train_set)), kept["digests"])
         if stage == "fit" and self.test_set is None:
             self._say("split    no test set; --data.test_fraction 0.15 draws one, and --data.test TABLE names one")
-
-    def _divide_by_column(self, splits: np.ndarray, digests: np.ndarray) -> None:
-        """Take validation and test images from the rows that state them; the rest goes as in the run so far."""
-        whole = self.train_set
-        every = np.arange(len(whole))
-        stated = Stated(list(map(str, whole.keys)), self._texts(every), splits)
-        found = self.kept_splits(self.root / self.tables["train"], stated, self._groups(every))
-        own = self.val_set, self.test_set
-        parts = [np.flatnonzero(splits == split) for split in (TRAIN, VAL, TEST)]
-        self.train_set = Subset(whole, parts[TRAIN])
-        self.val_set, self.test_set = (
-            Subset(whole, part) if len(part) else one for part, one in zip(parts[VAL:], own, strict=True)
-        )
-        self._draw(parts[TRAIN], digests, stated, found)
-
-    def _draw(
-        self, rows: np.ndarray, digests: np.ndarray, stated: Stated | None = None, found: np.ndarray | None = None
-    ) -> None:
-        """Draw what is lacking from the training images, which are these rows of their table.
-
-        Args:
-            rows: those.
-            digests: a number for the path of each row.
-            stated: all images of the table, where a column states their splits.
-            found: the splits of these in the run so far.
-        """
-        lacking = self.val_set is None, self.test_set is None
-        is_drawn = (lacking[1] and bool(self.test_fraction)) or (self.group_column is not None and lacking[0])
-        if is_drawn or (stated is None and self.wants_divided(lacking)):
-            self._divide(rows, lacking, stated, found)
-        elif lacking[0]:
-            self.hold_out(digests[rows])  # an image that stands in two rows stays in one split
-        if stated is not None and not is_drawn:
-            splits = stated.splits.copy()
-            if lacking[0] and self.val_set is not None:
-                splits[rows[np.flatnonzero(np.isin(rows, rows[self.val_set.indices]))]] = VAL
-            self.keep_stated(stated._replace(splits=splits))
-
-    def _divide(
-        self, rows: np.ndarray, lacking: tuple[bool, bool], stated: Stated | None, found: np.ndarray | None
-    ) -> None:
-        """Divide the training images, which are these rows of their table."""
-        labels = self._labels_of(rows)
-        counts = Counter(int(label) for some in labels for label in some)
-        rarest = [min((counts[int(label)], int(label)) for label in some)[1] if len(some) else -1 for some in labels]
-        others = None if stated is None else stated.without(rows)
-        drawn = None if found is None else found[rows]
-        by = self.group_column or ""
-        self.divide(rarest, self._texts(rows), self._groups(rows), lacking, grouped_by=by, stated=others, kept=drawn)
-
-    def _labels_of(self, rows: np.ndarray) -> list[Sequence[int]]:
-        """Return the classes of some images of the training table."""
-        images = self.train_set.source if isinstance(self.train_set, Subset) else self.train_set
-        return [np.flatnonzero(images[row][1]) if self.multi_label else [images.labels[row]] for row in rows]
-
-    def _texts(self, rows: np.ndarray) -> list[str]:
-        """Return the names of the classes of some images of the training table, as one text each."""
-        known = self.class_names
-        return [self.separator.join(known[label] for label in some if label >= 0) for some in self._labels_of(rows)]
-
-    def _groups(self, rows: np.ndarray) -> list[str] | None:
-        if self.group_column is None:
-            return None
-        found = MappedStrings(self._file("train"), "groups")
-        return [found[int(row)] for row in rows]
 
     def _check_apart(self) -> None:
         """Refuse an image that two of the tables have, but for test images without labels, which serve predict."""
@@ -281,38 +213,6 @@ class Manifest(DividedData):
             given = self.image_folder if isinstance(self.image_folder, list | tuple) else [self.image_folder]
             folders = [self.root / folder for folder in given]
         return Paths(self._file(split), folders)
-
-    def _check_groups(self, splits: np.ndarray | None = None) -> None:
-        """Refuse a group with images in two splits that the tables give."""
-        if self.group_column is None:
-            return
-        found = []
-        for split, table in self.tables.items():
-            if table is not None:
-                groups = list(MappedStrings(self._file(split), "groups"))
-                found.append(table_repeats.Grouped(split, self.root / table, range(len(groups)), groups))
-        if splits is not None:
-            whole = found[0]
-            parts = [(name, np.flatnonzero(splits == split).tolist()) for split, name in enumerate(SPLITS)]
-            found[:1] = [
-                table_repeats.Grouped(name, whole.table, rows, [whole.groups[row] for row in rows])
-                for name, rows in parts
-            ]
-        table_repeats.check_groups(found, self.group_column)
-
-    def _name_other_tables(self) -> None:
-        """Say which tables lie beside that of the training images and are not asked for."""
-        if self.lacks_train:
-            return
-        train = self.root / self.tables["train"]
-        ending = train.name.partition(".")[2]
-        for split in ("val", "test"):
-            beside = [train.with_name(f"{name}.{ending}") for name in SPLITS[split]]
-            if train.parent != self.root:
-                beside += [train.parent.parent / name / train.name for name in SPLITS[split]]
-            there = [table for table in beside if table != train and table.is_file()]
-            if there and self.tables[split] is None:
-                self.notice(f"{there[0]} is not read; give --data.{split} {there[0]} if it holds {split} images")
 
     def _file(self, split: str) -> Path:
         """Return the file that keeps the content of a split's table, which is read if need be."""
@@ -344,19 +244,6 @@ class Manifest(DividedData):
             missing=tuple(word for word in MISSING if word not in self._called_missing),
         )
 
-    def _stated(self, split: str) -> Use:
-        """What becomes of a column that states each image's split and was not given for a split's table."""
-        if self.lacks_train or self.split_column is False or self.split_file is not None:
-            return "left"
-        if split != "train":
-            return "refused"
-        return "left" if self.split_column else "taken"
-
-    @property
-    def _divides(self) -> str | None:
-        """The column with each image's split, given or found."""
-        return None if self.lacks_train else next(iter(MappedStrings(self._file("train"), "split_column")), None)
-
     @cached_property
     def _called_missing(self) -> frozenset[str]:
         """The names of the class map, in small letters: a class may be called none."""
@@ -374,45 +261,21 @@ class Manifest(DividedData):
             self.report(InputError(fault))
         names = list(MappedStrings(file, "names"))
         if not names:
-            return self._unlabelled(
-                paths, table, needs_labels, "labels" if arrays["has_labels"] else "column of labels"
-            )
+            return unlabelled(paths, table, needs_labels, "labels" if arrays["has_labels"] else "column of labels")
         numbers = self._numbers(split)
         if self.multi_label and split == "train" and not arrays["one_hot"]:
             check_told(str(table), names, rows.ends, self.num_classes)
         if not np.array_equal(numbers, np.arange(len(numbers))):
             rows = Ragged(numbers[rows.values], rows.ends)
         if not self.multi_label:
-            return IndexedImages(paths, self._single(rows, table, needs_labels))
+            return IndexedImages(paths, single_labels(rows, table, needs_labels))
         images = IndexedImages(paths, np.zeros(len(paths), np.int8))
         hidden = arrays["hidden"]
         if IGNORE in numbers:  # -1, which the table has as a name
             row_of = np.repeat(np.arange(len(rows)), np.diff(rows.ends.astype(np.int64)))
             hidden = hidden | np.isin(np.arange(len(rows)), row_of[rows.values == IGNORE])
-        self._check_hidden(int(hidden.sum()), len(hidden), table, needs_labels)
+        say_hidden(int(hidden.sum()), len(hidden), table, needs_labels)
         return MultiHot(images, rows, range(len(rows)), self.num_classes, hidden if hidden.any() else None)
-
-    def _single(self, rows: Ragged, table: Path, needs_labels: bool) -> np.ndarray:
-        """Return one label per row, IGNORE where that of a test image is hidden."""
-        if len(rows.values) == len(rows) and (rows.values >= 0).all():
-            return rows.values
-        labels = np.full(len(rows), IGNORE, dtype=np.int32)
-        labels[np.diff(rows.ends) == 1] = rows.values
-        self._check_hidden(int((labels == IGNORE).sum()), len(labels), table, needs_labels)
-        return labels
-
-    def _check_hidden(self, hidden: int, count: int, table: Path, needs_labels: bool) -> None:
-        """Say how many labels are hidden, and refuse to test without any."""
-        if hidden == count and needs_labels:
-            raise InputError(f"{table} has no labels, which test needs; predict does without them")
-        if hidden:
-            rank_zero_info(f"{hidden} of the {count} labels in {table.name} are hidden: they do not count")
-
-    def _unlabelled(self, paths: Paths, table: Path, needs_labels: bool, what: str) -> IndexedImages:
-        if needs_labels:
-            raise InputError(f"{table} has no {what}, which test needs; predict does without it")
-        rank_zero_info(f"{table} has no {what}: its images serve predict alone")
-        return IndexedImages(paths, np.full(len(paths), IGNORE))
 
     def _labels(self, split: str) -> TableLabels:
         is_divided = split == "train" and self._divides is not None
