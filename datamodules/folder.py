@@ -170,6 +170,8 @@ class ImageFolder(DividedData):
             said := folder_layouts.taken_together(train, classes or self._class_folders(train), self._listed)
         ):
             self.notice(said)
+        if found and (said := folder_layouts.aside(train, classes or self._class_folders(train), self._listed)):
+            self.notice(said)
         if is_flat:
             for name in sorted(set(others) - set(classes)):
                 self.notice(f"{self.root / name} holds no images and is left out")

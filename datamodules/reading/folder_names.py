@@ -73,9 +73,14 @@ def parts_of_a_set(names: Sequence[str]) -> Sequence[str]:
     return _pair(words)
 
 
-def side_beside(names: Sequence[str]) -> str | None:
-    """Return a name of what lies beside images, among those of classes; None if there is none."""
-    return next(filter(is_plain_side, names), None) if len(names) > 1 else None
+def sides_beside(names: Sequence[str]) -> list[str]:
+    """Return the names of what lies beside images, among those of classes."""
+    return list(filter(is_plain_side, names)) if len(names) > 1 else []
+
+
+def may_be_kinds(names: Sequence[str]) -> bool:
+    """Tell whether folders called as parts of a set may as well be kinds of images, as rgb and thermal are."""
+    return any("rgb" in words_of(name) for name in names) and not any(map(is_plain_side, names))
 
 
 def split_alone(name: str) -> str | None:
