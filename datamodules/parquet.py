@@ -23,7 +23,7 @@ from datamodules.reading.parquet_labels import (
 from datamodules.reading.parquet_rows import Rows, number_of_rows, open_table
 from datamodules.reading.shared_sequences import Ragged
 from datamodules.reading.splits import SPLITS, check_counted, split_files
-from datamodules.reading.stated_split import Use, check_flag, split_words
+from datamodules.reading.stated_split import LEFT_ALONE, Use, check_flag, split_words
 from datamodules.reading.table_columns import only_column
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.image_set import ImageSet
@@ -61,8 +61,8 @@ class Parquet(ImageDataModule):
         class_map: file with one class per line, JSON or .csv, in the order of the labels; unset: those of the training
             files.
         val_fraction: share of the training images held out for validation if there is no val file; 0: none.
-        split_column: column of the training files with each image's split: train, val or test; unset: the only one that
-            names splits alone; false: none. It names no split that has files of its own.
+        split_column: column of the training files with each image's split: train, val or test, of which none has
+            files of its own; unset: a column that names splits is an error; false: none.
         split_names: splits of other words in that column, as {PublicTest: val}.
     """
 
@@ -150,8 +150,14 @@ class Parquet(ImageDataModule):
         for notice in notices:
             self.notice(notice)
         if column is not None:
-            rank_zero_info(f"{self._files[split][0]} has the column {column}, which is taken for --data.split_column")
-        return column
+            splits = parquet_splits.splits_of(self._files[split], column, (), self.split_words)
+            shown = " and ".join(name for number, name in enumerate(SPLITS) if number in splits)
+            raise InputError(
+                f"{self._files[split][0]} has the column {column!r}, which names the splits {shown}; write the rows of "
+                "each to files of their own, as train.parquet and test.parquet, or give --data.split_column "
+                f"{column}; {LEFT_ALONE}"
+            )
+        return None
 
     def _divide(self, column: str) -> np.ndarray:
         """Divide the training files by a column; return the rows that train."""

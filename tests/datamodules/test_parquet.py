@@ -444,13 +444,13 @@ def test_a_column_of_splits_divides_the_training_files(tmp_path):
         ready(tmp_path)
     with pytest.raises(InputError, match=r"has in row 7 of the column 'set' the split 'Usual', expected one of train,"):
         ready(tmp_path, split_column="set")
-    data = ready(tmp_path, split_names={"Usual": "train"})
+    data = ready(tmp_path, split_column="set", split_names={"Usual": "train"})
     assert [len(part) for part in (data.train_set, data.val_set, data.test_set)] == [6, 2, 2]
     assert len(ready(tmp_path, split_column=False, val_fraction=0.0).train_set) == 8
     with pytest.raises(InputError, match="names the splits train and val and test, beside tables of other splits; put"):
-        ready(tmp_path, split_names={"Usual": "test"})
+        ready(tmp_path, split_column="set", split_names={"Usual": "test"})
     (tmp_path / "test.parquet").unlink()
-    data = ready(tmp_path, split_names={"Usual": "test"})
+    data = ready(tmp_path, split_column="set", split_names={"Usual": "test"})
     assert [len(part) for part in (data.train_set, data.val_set, data.test_set)] == [4, 2, 2]
     with pytest.raises(InputError, match="has no column 'fold' but image, label, set"):
         ready(tmp_path, split_column="fold")
@@ -459,9 +459,14 @@ def test_a_column_of_splits_divides_the_training_files(tmp_path):
 def test_a_class_that_no_training_row_of_a_column_has(tmp_path):
     write_splits(tmp_path / "train.parquet", ["train", "test"] * 3)
     with pytest.raises(InputError, match=r"train\.parquet:1 has the label 'b', which the training rows lack"):
-        ready(tmp_path)
+        ready(tmp_path, split_column="set")
     (tmp_path / "classes.txt").write_text("a\nb\n")
-    assert ready(tmp_path, class_map=tmp_path / "classes.txt", val_fraction=0.0).test_set.labels.tolist() == [1] * 3
+    assert (
+        ready(
+            tmp_path, split_column="set", class_map=tmp_path / "classes.txt", val_fraction=0.0
+        ).test_set.labels.tolist()
+        == [1] * 3
+    )
 
 
 def test_a_path_in_two_splits_of_a_column_is_an_error(tmp_path):
@@ -470,4 +475,4 @@ def test_a_path_in_two_splits_of_a_column_is_an_error(tmp_path):
     table = {"image": ["0.png", "1.png", "0.png"], "label": ["a", "b", "a"], "set": ["train", "train", "val"]}
     parquet.write_table(pa.table(table), tmp_path / "train.parquet")
     with pytest.raises(InputError, match=r"has in row 1 the train image 0\.png, which .* has in row 3 as a val"):
-        ready(tmp_path)
+        ready(tmp_path, split_column="set")
