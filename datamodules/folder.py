@@ -77,7 +77,7 @@ class ImageFolder(DividedData):
     @cached_property
     def class_names(self) -> list[str]:
         if self.class_map is not None and not self._renamed:
-            return read_class_map(self.class_map)
+            return list(self._listed)
         train = self._folders.get("train") or next(iter(self._folders.values()), None)
         names = self._classes_in(train) if train else []
         if not names:
@@ -108,7 +108,13 @@ class ImageFolder(DividedData):
     @cached_property
     def _listed(self) -> Collection[str]:
         """Folders that class_map lists, which are classes whatever they are called."""
-        return () if self.class_map is None else self._renamed or read_class_map(self.class_map)
+        return () if self.class_map is None else self._renamed or read_class_map(self.class_map, self._all_folders())
+
+    def _all_folders(self) -> set[str] | None:
+        """The names of all folders in root and in those of the splits; None where there are none."""
+        places = [self.root, *split_folders(self.root)[0].values()]
+        found = {name for place in places if place.is_dir() for name in self._class_folders(place)}
+        return found or None
 
     def _refuse_one_class(self) -> None:
         """Say that classes lie in root itself, but too few."""
@@ -163,6 +169,8 @@ class ImageFolder(DividedData):
         if found and (
             said := folder_layouts.taken_together(train, classes or self._class_folders(train), self._listed)
         ):
+            self.notice(said)
+        if found and (said := folder_layouts.aside(train, classes or self._class_folders(train), self._listed)):
             self.notice(said)
         if is_flat:
             for name in sorted(set(others) - set(classes)):

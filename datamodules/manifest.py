@@ -1,13 +1,12 @@
 """Images listed in tables: one row per image, with its path and its label or labels."""
 
-from collections import Counter
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules.reading import array_cache, table_links, table_repeats
+from datamodules.reading import array_cache, stated_split, table_links, table_repeats
 from datamodules.reading.array_cache import MappedStrings
 from datamodules.reading.class_map import (
     WrongLabelsError,
@@ -16,28 +15,26 @@ from datamodules.reading.class_map import (
     is_hidden,
     read_class_map,
 )
-from datamodules.reading.divided_data import DividedData
-from datamodules.reading.drawn_split import TEST, TRAIN, VAL
+from datamodules.reading.divided_table import DividedTable
 from datamodules.reading.image_index import IndexedImages
 from datamodules.reading.joined_words import doubtful
 from datamodules.reading.label_text import MISSING, check_told
+from datamodules.reading.listed_images import say_hidden, single_labels, unlabelled
 from datamodules.reading.multihot import MultiHot
+from datamodules.reading.other_tables import other_tables
 from datamodules.reading.shared_sequences import Ragged
-from datamodules.reading.splits import SPLITS
-from datamodules.reading.stated_split import Use
 from datamodules.reading.table_content import TableForm, content
 from datamodules.reading.table_labels import TableLabels
 from datamodules.reading.table_paths import Paths
 from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.sampling import IGNORE
-from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 
-VERSION = "manifest 9"
+VERSION = "manifest 10"
 TRAIN_TABLE = Path("train.csv")
 
 
-class Manifest(DividedData):
+class Manifest(DividedTable):
     """Your own images listed in tables with a header: CSV, TSV, JSON lines or Parquet.
 
         path,label
@@ -67,7 +64,8 @@ class Manifest(DividedData):
         label_column: column with the labels, or one for each class that holds 0 or 1, as [cat, dog]; unset: label, else
             the only one of labels, fine_label and choice.
         split_column: column of the training table with each image's split: train, val or test; unset: the only one that
-            names splits alone, if there is no table of another split.
+            names splits alone; false: none. It names no split that has a table of its own.
+        split_names: splits of other words in that column, as {PublicTest: val}.
         group_column: column that says which images stay together.
         image_folder: folder that the paths in the tables start from, or a list of those in which each is looked for;
             unset: root, or the table's own.
@@ -88,7 +86,8 @@ class Manifest(DividedData):
         test: Path | None = None,
         path_column: str | list[str] | None = None,
         label_column: str | list[str] | None = None,
-        split_column: str | None = None,
+        split_column: bool | str | None = None,
+        split_names: dict[str, str] | None = None,
         group_column: str | None = None,
         image_folder: str | list[str] | None = None,
         image_prefix: str = "",
@@ -106,6 +105,8 @@ class Manifest(DividedData):
             self.tables["train"] = None
         self.columns = path_column, label_column
         self.split_column = split_column
+        self.split_names = split_names
+        stated_split.split_words(split_names)
         self.group_column = group_column
         self.image_folder = image_folder
         self.image_prefix = image_prefix
@@ -116,10 +117,9 @@ class Manifest(DividedData):
         self.cache = cache
         if self.lacks_train and not (val or test):
             raise InputError("--data.train null leaves no table; give --data.test")
-        if self.lacks_train and split_column is not None:
+        stated_split.check_flag(split_column)
+        if self.lacks_train and split_column:
             raise InputError(f"--data.split_column {split_column} divides the training table; give --data.train")
-        if split_column is not None and (val or test):
-            raise InputError(f"--data.split_column {split_column} divides the table; drop --data.val and --data.test")
 
     def _is_there(self, table: Path) -> bool:
         return (Path(self.root or "") / table).exists()
@@ -164,9 +164,13 @@ class Manifest(DividedData):
             raise InputError(
                 f"{self.root / TRAIN_TABLE} is missing, and a fit needs training images; give --data.train"
             )
-        self._name_other_tables()
-        if self._divides != self.split_column:
+        for said in [] if self.lacks_train else other_tables(self.root, self.tables):
+            self.notice(said)
+        if self._divides and self._divides != self.split_column:
             self._say(f"{self.tables['train']} has the column {self._divides}, which is taken for --data.split_column")
+        for split, table in self.tables.items():
+            for notice in MappedStrings(self._file(split), "notices") if table is not None else ():
+                self.notice(notice)
         self._check_meaning()
         self.train_set = self._read("train")
         self.val_set = self._read("val")
@@ -175,38 +179,14 @@ class Manifest(DividedData):
         if self.lacks_train:
             return
         kept = array_cache.load(self._file("train"))
-        rows = np.arange(len(self.train_set))
-        if self._divides is not None:
-            splits = kept["splits"]
-            rows = np.flatnonzero(splits == TRAIN)
-            whole, parts = self.train_set, [np.flatnonzero(splits == split) for split in (VAL, TEST)]
-            self.train_set = Subset(whole, rows)
-            self.val_set, self.test_set = (Subset(whole, part) if len(part) else None for part in parts)
-            self._check_groups(splits)
+        splits = kept["splits"] if self._divides is not None else None
+        self._check_groups(splits)
+        if splits is not None:
+            self._divide_by_column(splits, kept["digests"])
         else:
-            self._check_groups()
-        lacking = self.val_set is None, self.test_set is None
-        if self.wants_divided(lacking) or (self.group_column is not None and lacking[0]):
-            self._divide(rows, lacking)
-        elif lacking[0]:
-            self.hold_out(kept["digests"][rows])  # an image that stands in two rows stays in one split
+            self._draw(np.arange(len(self.train_set)), kept["digests"])
         if stage == "fit" and self.test_set is None:
             self._say("split    no test set; --data.test_fraction 0.15 draws one, and --data.test TABLE names one")
-
-    def _divide(self, rows: np.ndarray, lacking: tuple[bool, bool]) -> None:
-        """Divide the training images, which are these rows of their table."""
-        images = self.train_set
-        labels = [
-            np.flatnonzero(images[row][1]) if self.multi_label else [images.labels[row]] for row in range(len(rows))
-        ]
-        counts = Counter(int(label) for some in labels for label in some)
-        rarest = [min((counts[int(label)], int(label)) for label in some)[1] if len(some) else -1 for some in labels]
-        names = [self.separator.join(self.class_names[label] for label in some) for some in labels]
-        groups = None
-        if self.group_column is not None:
-            found = MappedStrings(self._file("train"), "groups")
-            groups = [found[int(row)] for row in rows]
-        self.divide(rarest, names, groups, lacking, grouped_by=self.group_column or "")
 
     def _check_apart(self) -> None:
         """Refuse an image that two of the tables have, but for test images without labels, which serve predict."""
@@ -234,38 +214,6 @@ class Manifest(DividedData):
             folders = [self.root / folder for folder in given]
         return Paths(self._file(split), folders)
 
-    def _check_groups(self, splits: np.ndarray | None = None) -> None:
-        """Refuse a group with images in two splits that the tables give."""
-        if self.group_column is None:
-            return
-        found = []
-        for split, table in self.tables.items():
-            if table is not None:
-                groups = list(MappedStrings(self._file(split), "groups"))
-                found.append(table_repeats.Grouped(split, self.root / table, range(len(groups)), groups))
-        if splits is not None:
-            whole = found[0]
-            parts = [(name, np.flatnonzero(splits == split).tolist()) for split, name in enumerate(SPLITS)]
-            found = [
-                table_repeats.Grouped(name, whole.table, rows, [whole.groups[row] for row in rows])
-                for name, rows in parts
-            ]
-        table_repeats.check_groups(found, self.group_column)
-
-    def _name_other_tables(self) -> None:
-        """Say which tables lie beside that of the training images and are not asked for."""
-        if self.lacks_train:
-            return
-        train = self.root / self.tables["train"]
-        ending = train.name.partition(".")[2]
-        for split in ("val", "test"):
-            beside = [train.with_name(f"{name}.{ending}") for name in SPLITS[split]]
-            if train.parent != self.root:
-                beside += [train.parent.parent / name / train.name for name in SPLITS[split]]
-            there = [table for table in beside if table != train and table.is_file()]
-            if there and self.tables[split] is None:
-                self.notice(f"{there[0]} is not read; give --data.{split} {there[0]} if it holds {split} images")
-
     def _file(self, split: str) -> Path:
         """Return the file that keeps the content of a split's table, which is read if need be."""
         table = (self.root / self.tables[split]).resolve()
@@ -283,28 +231,18 @@ class Manifest(DividedData):
         """Return how the table of a split is read."""
         return TableForm(
             columns=self.columns,
-            split=self.split_column if split == "train" else None,
+            split=(self.split_column or None) if split == "train" else None,
             group=self.group_column,
             prefix=self.image_prefix,
             ending=self.image_ending,
             multi_label=self.multi_label,
             separator=self.separator if self.multi_label else ";",
             of=split,
-            stated=self._stated,
+            stated=self._stated(split),
+            words=tuple(sorted((self.split_names or {}).items())),
+            beside=tuple(other for other, table in self.tables.items() if split == "train" != other and table),
             missing=tuple(word for word in MISSING if word not in self._called_missing),
         )
-
-    @property
-    def _stated(self) -> Use:
-        """What becomes of a column that states each image's split and was not given."""
-        if self.lacks_train or self.split_column is not None or self.split_file is not None:
-            return "left"
-        return "taken" if self.tables["val"] is None and self.tables["test"] is None else "refused"
-
-    @property
-    def _divides(self) -> str | None:
-        """The column with each image's split, given or found."""
-        return None if self.lacks_train else next(iter(MappedStrings(self._file("train"), "split_column")), None)
 
     @cached_property
     def _called_missing(self) -> frozenset[str]:
@@ -323,48 +261,25 @@ class Manifest(DividedData):
             self.report(InputError(fault))
         names = list(MappedStrings(file, "names"))
         if not names:
-            return self._unlabelled(
-                paths, table, needs_labels, "labels" if arrays["has_labels"] else "column of labels"
-            )
+            return unlabelled(paths, table, needs_labels, "labels" if arrays["has_labels"] else "column of labels")
         numbers = self._numbers(split)
         if self.multi_label and split == "train" and not arrays["one_hot"]:
             check_told(str(table), names, rows.ends, self.num_classes)
         if not np.array_equal(numbers, np.arange(len(numbers))):
             rows = Ragged(numbers[rows.values], rows.ends)
         if not self.multi_label:
-            return IndexedImages(paths, self._single(rows, table, needs_labels))
+            return IndexedImages(paths, single_labels(rows, table, needs_labels))
         images = IndexedImages(paths, np.zeros(len(paths), np.int8))
         hidden = arrays["hidden"]
         if IGNORE in numbers:  # -1, which the table has as a name
             row_of = np.repeat(np.arange(len(rows)), np.diff(rows.ends.astype(np.int64)))
             hidden = hidden | np.isin(np.arange(len(rows)), row_of[rows.values == IGNORE])
-        self._check_hidden(int(hidden.sum()), len(hidden), table, needs_labels)
+        say_hidden(int(hidden.sum()), len(hidden), table, needs_labels)
         return MultiHot(images, rows, range(len(rows)), self.num_classes, hidden if hidden.any() else None)
 
-    def _single(self, rows: Ragged, table: Path, needs_labels: bool) -> np.ndarray:
-        """Return one label per row, IGNORE where that of a test image is hidden."""
-        if len(rows.values) == len(rows) and (rows.values >= 0).all():
-            return rows.values
-        labels = np.full(len(rows), IGNORE, dtype=np.int32)
-        labels[np.diff(rows.ends) == 1] = rows.values
-        self._check_hidden(int((labels == IGNORE).sum()), len(labels), table, needs_labels)
-        return labels
-
-    def _check_hidden(self, hidden: int, count: int, table: Path, needs_labels: bool) -> None:
-        """Say how many labels are hidden, and refuse to test without any."""
-        if hidden == count and needs_labels:
-            raise InputError(f"{table} has no labels, which test needs; predict does without them")
-        if hidden:
-            rank_zero_info(f"{hidden} of the {count} labels in {table.name} are hidden: they do not count")
-
-    def _unlabelled(self, paths: Paths, table: Path, needs_labels: bool, what: str) -> IndexedImages:
-        if needs_labels:
-            raise InputError(f"{table} has no {what}, which test needs; predict does without it")
-        rank_zero_info(f"{table} has no {what}: its images serve predict alone")
-        return IndexedImages(paths, np.full(len(paths), IGNORE))
-
     def _labels(self, split: str) -> TableLabels:
-        return TableLabels(self._file(split), self.root / self.tables[split], self._divides is not None)
+        is_divided = split == "train" and self._divides is not None
+        return TableLabels(self._file(split), self.root / self.tables[split], is_divided)
 
     def _numbers(self, split: str) -> np.ndarray:
         """Return the class of each name in a table."""

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules.reading import arrow_folders, parquet_paths
+from datamodules.reading import arrow_folders, parquet_paths, parquet_splits
 from datamodules.reading.class_map import check_meaning, read_class_map
+from datamodules.reading.drawn_split import TRAIN
 from datamodules.reading.label_text import check_told, is_whole
 from datamodules.reading.multihot import MultiHot
 from datamodules.reading.parquet_labels import (
@@ -21,13 +22,13 @@ from datamodules.reading.parquet_labels import (
 )
 from datamodules.reading.parquet_rows import Rows, number_of_rows, open_table
 from datamodules.reading.shared_sequences import Ragged
-from datamodules.reading.splits import check_counted, split_files
-from datamodules.reading.stated_split import check_rows
+from datamodules.reading.splits import SPLITS, check_counted, split_files
+from datamodules.reading.stated_split import LEFT_ALONE, Use, check_flag, split_words
 from datamodules.reading.table_columns import only_column
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.sampling import IGNORE
-from vit_lightning.data.subsets import check_share, hold_out
+from vit_lightning.data.subsets import Subset, check_share, hold_out
 from vit_lightning.errors import InputError
 from vit_lightning.files import check_data_root
 
@@ -60,6 +61,9 @@ class Parquet(ImageDataModule):
         class_map: file with one class per line, JSON or .csv, in the order of the labels; unset: those of the training
             files.
         val_fraction: share of the training images held out for validation if there is no val file; 0: none.
+        split_column: column of the training files with each image's split: train, val or test, of which none has
+            files of its own; unset: a column that names splits is an error; false: none.
+        split_names: splits of other words in that column, as {PublicTest: val}.
     """
 
     def __init__(
@@ -70,6 +74,8 @@ class Parquet(ImageDataModule):
         multi_label: bool = False,
         class_map: Path | None = None,
         val_fraction: float = 0.1,
+        split_column: bool | str | None = None,
+        split_names: dict[str, str] | None = None,
         **kwargs,
     ) -> None:
         super().__init__(root=root, **kwargs)
@@ -78,6 +84,9 @@ class Parquet(ImageDataModule):
         self.multi_label = multi_label
         self.class_map = class_map
         self.val_fraction = check_share(val_fraction)
+        self.split_column = split_column
+        self.split_words = split_words(split_names)
+        check_flag(split_column)
         self._listed: dict[str, parquet_paths.Listed] = {}
 
     @property
@@ -120,14 +129,59 @@ class Parquet(ImageDataModule):
         self.test_set = self._read("test", needs_labels=stage == "test")
         if self.class_map is None:
             self._check_meaning()
-        for files in self._files.values():
-            check_rows(files, (self._image, self._label))
+        columns = {split: self._stated_column(split) for split in self._files}
+        groups = self._listed["train"].copies() if self.train_set is not None else None
+        if (column := columns.get("train")) is not None:
+            rows = self._divide(column)
+            groups = None if groups is None else groups[rows]
         if self._listed:
             parquet_paths.check(list(self._listed.values()))
-        if self.val_set is None and self.train_set is not None:
-            groups = self._listed["train"].copies()  # an image that stands in two rows stays in one split
+        if self.val_set is None and self.train_set is not None:  # an image that stands in two rows stays in one split
             self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction, groups=groups)
         self._listed.clear()
+
+    def _stated_column(self, split: str) -> str | None:
+        """Return the column that states each image's split; say what else there is to it."""
+        if split == "train" and isinstance(self.split_column, str):
+            return self.split_column
+        use: Use = "left" if self.split_column is False else "taken" if split == "train" else "refused"
+        known = self._image, self._label
+        column, notices = parquet_splits.stated_column(self._files[split], known, split, use, self.split_words)
+        for notice in notices:
+            self.notice(notice)
+        if column is not None:
+            splits = parquet_splits.splits_of(self._files[split], column, (), self.split_words)
+            shown = " and ".join(name for number, name in enumerate(SPLITS) if number in splits)
+            raise InputError(
+                f"{self._files[split][0]} has the column {column!r}, which names the splits {shown}; write the rows of "
+                "each to files of their own, as train.parquet and test.parquet, or give --data.split_column "
+                f"{column}; {LEFT_ALONE}"
+            )
+        return None
+
+    def _divide(self, column: str) -> np.ndarray:
+        """Divide the training files by a column; return the rows that train."""
+        beside = self._files.keys() - {"train"}
+        splits = parquet_splits.splits_of(self._files["train"], column, beside, self.split_words)
+        whole, listed = self.train_set, self._listed.pop("train")
+        self._check_trained(listed.rows, splits)
+        for number, split in enumerate(SPLITS):
+            if len(rows := np.flatnonzero(splits == number)):
+                setattr(self, f"{split}_set", Subset(whole, rows))
+                self._listed[split] = listed.part(split, rows)
+        return np.flatnonzero(splits == TRAIN)
+
+    def _check_trained(self, rows: Rows, splits: np.ndarray) -> None:
+        """Refuse an image of a class that no training row has, where these name the classes."""
+        if self.multi_label or self.class_map is not None or not self._training:
+            return
+        labels = rows.labels
+        unknown = np.flatnonzero(~np.isin(labels, labels[splits == TRAIN]))
+        if len(unknown):
+            raise InputError(
+                f"{rows.keys[int(unknown[0])]} has the label {self.class_names[labels[unknown[0]]]!r:.60}, which the "
+                "training rows lack; give --data.class_map with all classes"
+            )
 
     @cached_property
     def _files(self) -> dict[str, list[Path]]:

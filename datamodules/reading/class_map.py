@@ -56,12 +56,14 @@ def read_lines(path: str | Path) -> list[str]:
     return [line.strip() for line in text_lines(_read_text(path)) if line.strip()]
 
 
-def read_class_map(path: Path) -> list[str]:
+def read_class_map(path: Path, folders: Collection[str] | None = None) -> list[str]:
     """Return the names in the file behind --data.class_map, in the order of the labels.
 
     Args:
         path: text with one name per line; JSON: a list of names, an object from names to numbers, or one from numbers
             to names; or .csv or .tsv: a column of names and one of numbers, with a header or without.
+        folders: names of the classes that the data have, where no number stands for one; a first line such as "labels"
+            that is none of them is a header. None: not known.
 
     Raises:
         InputError: it cannot be read, names a class twice, or may be meant otherwise.
@@ -74,7 +76,7 @@ def read_class_map(path: Path) -> list[str]:
         if kind in DELIMITERS:
             names = names_in_table(text, DELIMITERS[kind])
         else:
-            names = names_in_json(text) if kind == ".json" else names_in_lines(text)
+            names = names_in_json(text) if kind == ".json" else names_in_lines(text, folders)
         names = list(map(_checked_name, names))
         if twice := [name for name, count in Counter(names).items() if count > 1]:
             raise ValueError(f"it has the name {twice[0]!r} twice; give each class a name of its own")

@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from datamodules.reading import strict_json
 from datamodules.reading.label_text import text_lines
@@ -26,8 +26,12 @@ WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W_a-zA-Z]+")
 COMMENTS = ("#", "//", "/*", ";", "%", "--", "<!--")
 
 
-def names_in_lines(text: str) -> list[str]:
-    """Return the names of a text, one a line.
+def names_in_lines(text: str, known: Collection[str] | None = None) -> list[str]:
+    """Return the names of a text, one a line, without a header.
+
+    Args:
+        text: what the file holds.
+        known: all names that the data have; None: they are not known, and a header may be a name.
 
     Raises:
         ValueError: a line may be meant otherwise.
@@ -44,15 +48,17 @@ def names_in_lines(text: str) -> list[str]:
             f"its line {found or lines[0]!r:.60} holds a number and a name; write the names alone in the order of "
             "their numbers, or both as .csv or .json"
         )
-    _check_lines(lines)
+    has_header = known is not None and bool(lines) and _is_header(lines[0], HEADERS) and lines[0] not in known
+    lines = lines[has_header:]
+    _check_lines(lines, known or ())
     return lines
 
 
-def _check_lines(lines: Sequence[str]) -> None:
+def _check_lines(lines: Sequence[str], known: Collection[str]) -> None:
     """Refuse what is no line with a name: a comment, a header, an item of a list."""
     if comment := next((line for line in lines if line.startswith(COMMENTS)), None):
         raise ValueError(f"its line {comment!r:.60} may be a comment; remove it, or save a list of names as .json")
-    if lines and _is_header(lines[0], HEADERS):
+    if lines and _is_header(lines[0], HEADERS) and lines[0] not in known:
         raise ValueError(f"its first line {lines[0]!r} may be a header; remove it, or save a list of names as .json")
     is_item = all(line.startswith(("- ", "* ")) for line in lines)
     is_quoted = all(re.fullmatch(r"""(["']).*\1,?""", line) for line in lines)

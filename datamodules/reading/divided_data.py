@@ -3,7 +3,7 @@
 import posixpath
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
@@ -23,6 +23,21 @@ DRAWN = 0.15
 LISTED = 12
 """Classes whose images in each split are said."""
 SETTINGS = ("val_fraction", "test_fraction", "split_seed")
+
+
+class Stated(NamedTuple):
+    """Images that the data themselves put into a split."""
+
+    files: list[str]
+    names: list[str]
+    """What the table of a run says about each beside its split."""
+    splits: np.ndarray
+    """TRAIN, VAL or TEST for each."""
+
+    def without(self, rows: np.ndarray) -> "Stated":
+        """Return all images but those of some rows."""
+        left = np.setdiff1d(np.arange(len(self.files)), rows)
+        return Stated([self.files[row] for row in left], [self.names[row] for row in left], self.splits[left])
 
 
 class DividedData(ImageDataModule):
@@ -90,6 +105,8 @@ class DividedData(ImageDataModule):
         lacking: tuple[bool, bool] = (True, True),
         is_whole: bool = False,
         grouped_by: str = "",
+        stated: Stated | None = None,
+        kept: np.ndarray | None = None,
     ) -> None:
         """Divide the training set by the run's table, by that of --data.split_file, or by drawing.
 
@@ -100,22 +117,27 @@ class DividedData(ImageDataModule):
             lacking: whether validation and test images are drawn.
             is_whole: whether the images come without any split, which decides what unset fractions mean.
             grouped_by: what the groups are, in messages.
+            stated: images that the data put into a split, which are kept beside those that are drawn.
+            kept: the run's split of each image, where the run's table has more images than these; None: read it.
         """
         images = self.train_set
         if images is None:
             return
         files = [str(key) for key in keys_of(images)]
-        table = self._table()
-        if self._is_other(table, files):
+        table = self._table() if stated is None or kept is not None or self.split_file is not None else None
+        if stated is None and self._is_other(table, files):
             self.train_set, self.val_set, self.test_set = None, self.val_set or images, self.test_set or images
             why = f", of which {table} lists none" if table else ""
             self._say(f"split    none: all {len(images)} images of {self.root} are scored{why}")
             return
-        if table is not None:
+        shares: tuple[float | None, float | None]
+        if table is not None and kept is not None:
+            splits, shares, origin = kept, (None, None), f"from {table}"
+        elif table is not None:
             splits, left_out = drawn_split.by_table(
                 table, files, str(self.root), self.split_file is None, names, groups
             )
-            shares: tuple[float | None, float | None] = (None, None)
+            shares = None, None
             origin = f"from {table}"
             self._name_ignored(table)
             if left_out:
@@ -140,7 +162,10 @@ class DividedData(ImageDataModule):
         listed = [file for file, kept in zip(files, here, strict=True) if kept]
         self._keep(drawn_split.digest(listed, splits[here].tolist()), counts, *shares)
         said = [name for name, kept in zip(names, here, strict=True) if kept]
-        origin += self._write(table, listed, said, splits[here])
+        more = Stated([], [], np.empty(0, np.int8)) if stated is None else stated
+        origin += self._write(
+            table, listed + more.files, said + more.names, np.concatenate([splits[here], more.splits])
+        )
         self._say(f"split    {counts[0]} training, {counts[1]} validation and {counts[2]} test images, {origin}")
         if groups:
             self._say_classes(np.asarray(classes), splits)
@@ -148,6 +173,40 @@ class DividedData(ImageDataModule):
         self.train_set = parts[TRAIN]
         self.val_set = parts[VAL] or self.val_set
         self.test_set = parts[TEST] or self.test_set
+
+    def keep_stated(self, stated: Stated) -> None:
+        """Keep splits that the data state in the run folder while a run begins."""
+        self._write(self._table(), stated.files, stated.names, stated.splits)
+
+    def kept_splits(self, source: Path, stated: Stated, groups: Sequence[str] | None = None) -> np.ndarray | None:
+        """Return the run's split of each image whose split the data state, None if the run has kept none of them.
+
+        Args:
+            source: the table that states the splits.
+            stated: its images.
+            groups: a name per image; images of one name stay together; None: each stands for itself.
+
+        Raises:
+            InputError: naming an image that the table has in another split than the run's.
+        """
+        own = None if self.split_file is not None else self._table()
+        if own is None or self._is_other(own, stated.files):
+            return None
+        listed = drawn_split.read(own)
+        rows = [row for row, file in enumerate(stated.files) if file in listed or stated.splits[row] == TRAIN]
+        files, names = ([some[row] for row in rows] for some in (stated.files, stated.names))
+        some = None if groups is None else [groups[row] for row in rows]
+        found = stated.splits.copy()
+        found[rows], _ = drawn_split.by_table(own, files, str(source), True, names, some)
+        may_be_drawn = {VAL, TEST} - {*stated.splits.tolist()}
+        for row in np.flatnonzero(found != stated.splits).tolist():
+            if stated.splits[row] != TRAIN or found[row] not in may_be_drawn:
+                now, then = NAMES[stated.splits[row]], NAMES[found[row]]
+                raise InputError(
+                    f"{source} has {stated.files[row]} in {now} in row {row + 1}, and {own} has it in {then}; put it "
+                    "back, or begin a new run"
+                )
+        return found
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a split that was made here is known by, for a checkpoint."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from datamodules.reading.damaged_files import read_whole, reading
 from datamodules.reading.label_text import whole_number
-from datamodules.reading.splits import KNOWN, SPLIT_OF, SPLITS
+from datamodules.reading.splits import CELLS, KNOWN, SPLITS
 from vit_lightning.errors import InputError
 from vit_lightning.files import FORMULA, spreadsheet_cell, write_atomically
 
@@ -155,15 +155,21 @@ def used_in(arrays: Mapping[str, np.ndarray], *splits: int) -> np.ndarray:
     return np.unique(arrays["labels.values"][np.isin(split_of, splits)])
 
 
-def split_number(name: str, where: str) -> int:
+def split_number(name: str, where: str, words: Mapping[str, str] = CELLS, fix: str = "") -> int:
     """Return which split a name stands for.
 
+    Args:
+        name: what stands in a cell.
+        where: how the sentence of an error begins.
+        words: the split of each word, in small letters.
+        fix: how that sentence ends.
+
     Raises:
-        InputError: it stands for none; the sentence begins with `where`.
+        InputError: it stands for none.
     """
-    split = SPLIT_OF.get(name.strip().lower())
+    split = words.get(name.strip().lower())
     if split is None:
-        raise InputError(f"{where} the split {name!r}, expected one of {KNOWN}")
+        raise InputError(f"{where} the split {name!r:.60}, expected one of {KNOWN}{fix}")
     return NAMES.index(split)
 
 

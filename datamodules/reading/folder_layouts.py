@@ -3,22 +3,26 @@
 import os
 import re
 import shlex
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, combinations
 from pathlib import Path
 from typing import NamedTuple
 
 from datamodules.reading import folder_names
-from datamodules.reading.image_files import is_image
+from datamodules.reading.image_files import files_below, is_image
+from datamodules.reading.label_text import spelled_twice
 from datamodules.reading.splits import SPLIT_OF
 from vit_lightning.data.images import is_hidden
 from vit_lightning.errors import InputError, listing
 
 DEEPEST = 16
 """Folders around those of classes that are looked into, since links may lead round."""
-WORD = re.compile("[A-Za-z]+")
-"""How a name begins that says a class."""
+NUMBERED = (r"(.*[^ ._()-])[ ._(-]+[0-9]+[)]?", r"(.*[^0-9 ._()-])[0-9]+")
+"""Names of images that say their class before a number: american_bulldog_100, or cat7."""
+PLAIN = re.compile(r"""[^,"'\\\n/]+""")
+"""Names that a table of commas can hold as they are."""
+SHARED = 10
+"""One image of so many may be called as one of another class by chance."""
 ONE_EACH = "ImageFolder reads a folder for each class, as train/cat/1.jpg"
 IF_CLASSES = "if they are the classes, list all classes in --data.class_map"
 
@@ -112,6 +116,42 @@ def taken_together(folder: Path, classes: Sequence[str], known: Collection[str] 
     )
 
 
+def aside(folder: Path, classes: Sequence[str], known: Collection[str] = ()) -> str | None:
+    """Say which class is called as what belongs to images is, and is read since its images belong to no others.
+
+    Args:
+        folder: what holds the classes.
+        classes: their names.
+        known: names of classes that the user gave.
+    """
+    if set(classes) <= set(known):
+        return None
+    named = folder_names.parts_of_a_set(classes)
+    sides = named[1:] or folder_names.sides_beside(classes)
+    if not sides:
+        return None
+    return (
+        f"{folder / sides[0]} is called as what belongs to images is, and is read as a class, since its images are "
+        f"called otherwise than those beside it; if it is no class, move it out of {folder}; if it is one, list all "
+        "classes in --data.class_map"
+    )
+
+
+def _are_apart(folder: Path, side: str, classes: Sequence[str]) -> bool:
+    """Tell whether hardly any image in a folder is called as one in the others is, or has its number."""
+    marks = {name: {_mark(file) for file in files_below(folder, name) if is_image(file)} for name in classes}
+    others = set().union(*(found for name, found in marks.items() if name != side))
+    return bool(marks[side]) and SHARED * len(marks[side] & others) < len(marks[side])
+
+
+def _mark(file: str) -> str:
+    """Return what an image and its mask have in common: the numbers in their names, else the words."""
+    stem = os.path.splitext(os.path.basename(file))[0].lower()
+    return " ".join(str(int(number)) for number in re.findall("[0-9]+", stem)) or " ".join(
+        word for word in folder_names.words_of(stem) if not folder_names.is_side(word)
+    )
+
+
 def beside_images(root: Path, folder: Path, others: Sequence[str]) -> str:
     """Say what a folder may be that has a split's name, holds images itself, and lies beside other folders."""
     if folder == root or not others:
@@ -125,15 +165,20 @@ def beside_images(root: Path, folder: Path, others: Sequence[str]) -> str:
 def classes_in_names(folder: Path) -> str:
     """Say how to read images whose names begin with their classes, as cat.0.jpg does; nothing where they do not."""
     names = [name for name in (os.listdir(folder) if folder.is_dir() else ()) if is_image(name)]
-    words = Counter(found[0] for name in names if (found := WORD.match(name)) and found[0] != os.path.splitext(name)[0])
-    if not 1 < len(words) <= len(names) // 2 or words.total() < len(names):
+    endings = sorted({os.path.splitext(name)[1] for name in names})
+    form = next((form for form in NUMBERED if all(re.fullmatch(form, os.path.splitext(name)[0]) for name in names)), "")
+    found = [re.fullmatch(form, os.path.splitext(name)[0]) for name in names] if form else []
+    classes = sorted({match[1] for match in found if match})
+    if not 1 < len(classes) <= len(names) // 2 or not all(map(PLAIN.fullmatch, names)):
         return ""
-    some = " and ".join(sorted(words)[:2])
+    if pair := spelled_twice(classes):
+        return f"; the names of its images begin with {pair[0]} and {pair[1]}, which may be one class; rename these"
     table, place = (shlex.quote(str(path)) for path in (folder.with_name(f"{folder.name}.csv"), folder))
+    ending = "|".join(ending.removeprefix(".") for ending in endings)
     return (
-        f"; the names of its images begin with {some}: if these are classes, write a table by (echo path,label; ls "
-        rf"{place} | sed -E 's/^([A-Za-z]+).*/&,\1/') > {table}, and give --data Manifest --data.train {table} "
-        f"--data.image_folder {place}"
+        f"; the names of its images begin with {' and '.join(classes[:2])}: if these are classes, write a table by "
+        rf"(echo path,label; ls {place} | LC_ALL=C sed -nE 's/^{form}[.]({ending})$/&,\1/p') > {table}, and give "
+        f"--data Manifest --data.train {table} --data.image_folder {place}"
     )
 
 
@@ -154,12 +199,14 @@ def _check_names(folder: Path, classes: Sequence[str], is_flat: bool) -> None:
         raise InputError(
             f"{folder} holds the folder {classes[0]}, which is a split's; give --data.root {folder}; {IF_CLASSES}"
         )
-    if named := folder_names.parts_of_a_set(classes):
+    named = folder_names.parts_of_a_set(classes)
+    if named and not (folder_names.may_be_kinds(named) and _are_apart(folder, named[1], classes)):
         raise InputError(
             f"{folder} holds the folders {named[0]} and {named[1]}, which are called as parts of a set are, not as "
             f"classes; {ONE_EACH}; for labels in a table give --data Manifest; {IF_CLASSES}"
         )
-    if side := folder_names.side_beside(classes):
+    sides = folder_names.sides_beside(classes)
+    if side := next((side for side in sides if not _are_apart(folder, side, classes)), None):
         raise InputError(
             f"{folder} holds the folder {side}, which is called as what belongs to images is, not as a class; move it "
             f"out of {folder}; if it is a class, list all classes in --data.class_map"

@@ -8,19 +8,9 @@ lies beside images, have such a word and equal words beside it.
 import re
 from collections.abc import Sequence
 
-from datamodules.reading.splits import SPLIT_OF
+from datamodules.reading.splits import SHORT, SPLIT_OF
 
-OTHER_SPLITS = {
-    "tr": "train",
-    "va": "val",
-    "ts": "test",
-    "te": "test",
-    "eval": "test",
-    "evaluation": "test",
-    "holdout": "test",
-    "heldout": "test",
-}
-SPLIT_WORDS = SPLIT_OF | OTHER_SPLITS
+SPLIT_WORDS = SPLIT_OF | SHORT
 PART_WORDS = frozenset(
     {"fold", "split", "set", "subset", "partition", "dataset", "batch", "chunk", "shard", "part", "session"}
 )
@@ -68,7 +58,7 @@ FUSED = ("training", "train", "testing", "test", "validation", "valid", "val", "
 
 def parts_of_a_set(names: Sequence[str]) -> Sequence[str]:
     """Return two of some folders' names that are called as parts of a set are, none if they are no such names."""
-    words = {name: _words(name) for name in names}
+    words = {name: words_of(name) for name in names}
     parts = [name for name in names if _has_part(words[name])]
     asides = [name for name in names if name not in parts and is_side(name)]
     others = [name for name in names if name not in parts and (is_side(name) or _is_of(name, BYSTANDERS))]
@@ -83,14 +73,19 @@ def parts_of_a_set(names: Sequence[str]) -> Sequence[str]:
     return _pair(words)
 
 
-def side_beside(names: Sequence[str]) -> str | None:
-    """Return a name of what lies beside images, among those of classes; None if there is none."""
-    return next(filter(is_plain_side, names), None) if len(names) > 1 else None
+def sides_beside(names: Sequence[str]) -> list[str]:
+    """Return the names of what lies beside images, among those of classes."""
+    return list(filter(is_plain_side, names)) if len(names) > 1 else []
+
+
+def may_be_kinds(names: Sequence[str]) -> bool:
+    """Tell whether folders called as parts of a set may as well be kinds of images, as rgb and thermal are."""
+    return any("rgb" in words_of(name) for name in names) and not any(map(is_plain_side, names))
 
 
 def split_alone(name: str) -> str | None:
     """Return the split that a name stands for without saying anything else, None if it does not."""
-    words = _words(name)
+    words = words_of(name)
     return None if _stem(words) else next((SPLIT_WORDS[word] for word in words if word in SPLIT_WORDS), None)
 
 
@@ -101,7 +96,7 @@ def is_side(name: str) -> bool:
 
 def is_plain_side(name: str) -> bool:
     """Tell whether a name is that of what lies beside images, and hardly of a class."""
-    return _is_of(name, PLAIN_SIDES) or _words(name) == ["ground", "truth"]
+    return _is_of(name, PLAIN_SIDES) or words_of(name) == ["ground", "truth"]
 
 
 def is_image_word(name: str) -> bool:
@@ -115,11 +110,11 @@ def may_be_class(name: str) -> bool:
 
 
 def _is_of(name: str, known: frozenset[str]) -> bool:
-    words = [word for word in _words(name) if not word.isdigit()]
+    words = [word for word in words_of(name) if not word.isdigit()]
     return bool(words) and set(words) <= known
 
 
-def _words(name: str) -> list[str]:
+def words_of(name: str) -> list[str]:
     """Return the words of a name, in small letters."""
     found: list[str] = []
     for letters in LETTERS.findall(name):

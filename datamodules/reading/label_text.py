@@ -23,6 +23,8 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]*))(?:\.0*)?")
 """Whole numbers in their usual form, which other tools also write as 3.0."""
 CONSTRUCTED = re.compile(r"(array|frozenset|set|tuple|list)\(.*\)", re.DOTALL)
+TUPLE = re.compile(r"\([^()]*[,;|][^()]*\)|\(\s*\d+(\s+\d+)+\s*\)")
+"""What may be a tuple without quotation marks, which (none) is not."""
 MISSING = ("nan", "<na>", "na", "n/a", "#n/a", "null", "none", "nat")
 """How pandas, NumPy, R, spreadsheets and databases write what is missing, in small letters."""
 BETWEEN_LABELS = (",", ";", "|", "\uff0c", "\uff1b", "\uff5c", "\u3001")
@@ -138,7 +140,7 @@ def nested(text: str) -> list[Any] | dict[Any, Any] | None:
             return found
         if isinstance(found, tuple | set):
             return sorted(found, key=repr) if isinstance(found, set) else list(found)
-    if around == "()":
+    if around == "()" and not TUPLE.fullmatch(text):
         return None
     raise ValueError(
         f'the label {text!r:.60}, a list or an object in a form that is not read; write ["cat", "dog"], '
@@ -233,11 +235,12 @@ def spelled_twice(names: Collection[str]) -> tuple[str, str] | None:
 
 
 def joined(names: Collection[str], separators: Iterable[str]) -> tuple[str, str] | None:
-    """Return the first name that is made of others, and what stands between them, as "cat,dog" beside cat and dog."""
+    """Return the first name that is made of others, and what stands between them, as "cat,dog" beside cat and Dog."""
+    known = {name.casefold() for name in names}
     for separator in separators:
         for name in sorted(name for name in names if separator in name):
-            parts = {part.strip() for part in name.split(separator)} - {""}
-            if len(parts) > 1 and parts <= set(names):
+            parts = {part.strip().casefold() for part in name.split(separator)} - {""}
+            if len(parts) > 1 and parts <= known:
                 return name, separator
     return None
 
@@ -252,9 +255,10 @@ def partly_joined(names: Collection[str], is_never_divided: bool = False) -> tup
         is_never_divided: whether images may have several labels and none has; then a part that two names share, as of
             "cat|dog" and "cat|owl", is such a part too, and so is one beside a comma.
     """
-    known = set(names)
+    known = {name.casefold() for name in names}
     for sign in (*BARS, *BETWEEN_LABELS) if is_never_divided else BARS:
-        parts = {name: set(name.split(sign)) - {""} for name in known if sign in name and f"{sign} " not in name}
+        divided = (name for name in names if sign in name and f"{sign} " not in name)
+        parts = {name: set(name.casefold().split(sign)) - {""} for name in divided}
         parts = {name: some for name, some in sorted(parts.items()) if len(some) > 1}
         counts = Counter(part for some in parts.values() for part in some)
         for name, some in parts.items():

@@ -2,6 +2,7 @@
 
 import posixpath
 from collections.abc import Iterator, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +37,15 @@ class Listed:
         self.said = said[self.numbers]
         folders = np.array([digest(str(rows.files[file].parent)) for file, _ in rows.groups], np.uint64)
         self.folders = folders[np.searchsorted(rows.starts, self.numbers, side="right") - 1]
+
+    def part(self, split: str, rows: np.ndarray) -> "Listed":
+        """Return those of some rows, which are another split."""
+        found = copy(self)
+        kept = np.isin(self.numbers, rows)
+        found.split = split
+        found.numbers, found.digests = self.numbers[kept], self.digests[kept]
+        found.said, found.folders = self.said[kept], self.folders[kept]
+        return found
 
     def copies(self) -> np.ndarray | None:
         """Return a number per image of the split, the same for those of one path; None where each has its own."""

@@ -10,9 +10,15 @@ from vit_lightning.errors import InputError
 SPLITS = {
     "train": ("train", "training"),
     "val": ("val", "valid", "validation", "dev"),
-    "test": ("test", "testing"),
+    "test": ("test", "testing", "eval", "evaluation"),
 }
 SPLIT_OF = {name: split for split, names in SPLITS.items() for name in names}
+SHORT = {"tr": "train", "va": "val", "ts": "test", "te": "test", "holdout": "test", "heldout": "test"}
+"""Words that are splits beside others alone, as in a column: a folder tr may hold Turkish."""
+BOTH = {"trainval": "train", "restval": "train"}
+"""Words in tables for validation images that train: COCO's of Karpathy and Pascal VOC's."""
+CELLS = SPLIT_OF | SHORT | BOTH
+"""The split that a cell of a table stands for."""
 COUNTED = re.compile(r"(.+)-(\d+)-of-(\d+)")
 """Names of files that say how many there are."""
 COPY = re.compile(r"[ _-]*(\(\d+\)|copy|old|backup|bak|new)$", re.IGNORECASE)

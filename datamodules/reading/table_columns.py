@@ -1,6 +1,6 @@
 """Which columns of a table hold paths and labels, and what their cells say."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ from datamodules.reading import table_rows
 from datamodules.reading.coco import Annotated
 from datamodules.reading.column_names import LABEL_COLUMNS, PATH_COLUMNS, UNLABELLED_COLUMNS
 from datamodules.reading.label_text import MISSING, LabelKinds, nested, plain_text, refuse_vector, whole_number
-from datamodules.reading.splits import SPLIT_OF
+from datamodules.reading.splits import CELLS
 from vit_lightning.errors import InputError
 
 YES_OR_NO = {
@@ -104,6 +104,7 @@ def read(
     separator: str,
     may_lack_labels: bool = False,
     missing: Collection[str] = MISSING,
+    words: Mapping[str, str] = CELLS,
 ) -> Iterator[TableRow]:
     """Yield what each row says.
 
@@ -114,6 +115,7 @@ def read(
         separator: what stands between several labels in text.
         may_lack_labels: whether labels may be missing, as those of test images are.
         missing: words that stand for a missing label, in small letters.
+        words: the split that each word stands for, in small letters.
 
     Raises:
         InputError: naming the first row whose path, labels, split or group cannot be.
@@ -129,7 +131,7 @@ def read(
         try:
             split, group = _further(columns, cells[ends:])
             lacks_labels = columns.unlabelled is not None and _is_set(cells[-1], columns.unlabelled)
-            is_hidden = may_lack_labels or SPLIT_OF.get(split.lower()) == "test"
+            is_hidden = may_lack_labels or words.get(split.lower()) == "test"
             given = cells[count:ends]
             if lacks_labels and not is_hidden:
                 raise ValueError(f"1 in the column {columns.unlabelled!r}, which is no class; remove the row, which is")
@@ -166,7 +168,8 @@ def _further(columns: Columns, cells: Sequence[Any]) -> tuple[str, str]:
     for name, cell in zip(names, cells, strict=False):
         text = "" if cell is None or cell != cell else whole_number(str(cell).strip())
         if not text or text.lower() in MISSING:
-            raise ValueError(f"nothing in the column {name!r}")
+            fix = ["write its split, or give --data.split_column false"] if name == columns.split else []
+            raise ValueError(f"nothing in the column {name!r}", *fix)
         texts[name] = text
     return texts.get(columns.split or "", ""), texts.get(columns.group or "", "")
 

@@ -1,6 +1,7 @@
 """What a table of images says, in arrays that all processes share."""
 
 from array import array
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,8 @@ from datamodules.reading.drawn_split import split_number
 from datamodules.reading.image_files import without_prefix
 from datamodules.reading.label_text import is_whole
 from datamodules.reading.shared_sequences import Ragged, Strings
-from datamodules.reading.stated_split import Use, stated_split
+from datamodules.reading.splits import BOTH
+from datamodules.reading.stated_split import Use, beside, split_words, stated_split, trained_words
 from vit_lightning.errors import InputError
 
 Columns = str | Sequence[str] | None
@@ -34,6 +36,8 @@ class TableForm:
         of: the split of the table as a whole; labels of test images may be missing.
         stated: what becomes of a column that states each image's split and was not given.
         missing: words that stand for a missing label, in small letters.
+        words: other words of such a column and the split of each.
+        beside: splits that have tables of their own.
     """
 
     columns: tuple[Columns, Columns]
@@ -46,6 +50,8 @@ class TableForm:
     of: str
     stated: Use
     missing: tuple[str, ...]
+    words: tuple[tuple[str, str], ...] = ()
+    beside: tuple[str, ...] = ()
 
     @property
     def is_test(self) -> bool:
@@ -64,21 +70,26 @@ def content(table: Path, form: TableForm) -> dict[str, np.ndarray | Strings | Ra
         InputError: naming the first row that cannot be, or two rows of one image that differ.
     """
     columns = table_columns.choose(table, *form.columns, form.split, form.group, may_lack_labels=form.is_test)
+    words, notices, trained = split_words(dict(form.words)), list[str](), Counter[str]()
     if columns.split is None:
         known = *columns.paths, *columns.labels, columns.group, columns.unlabelled
-        columns = columns._replace(split=stated_split(table, known, form.of, form.stated))
+        column, notices = stated_split(table, known, form.of, form.stated, words)
+        columns = columns._replace(split=column)
     numbers: dict[str, int] = {name: number for number, name in enumerate(columns.labels if columns.one_hot else ())}
     labels, ends = array("i"), array("q", [0])
     splits, groups, hidden = array("b"), list[str](), array("b")
     rows = table_repeats.Rows()
 
     def paths() -> Iterator[str]:
-        for row in table_columns.read(table, columns, form.multi_label, form.separator, form.is_test, form.missing):
+        read = table_columns.read(table, columns, form.multi_label, form.separator, form.is_test, form.missing, words)
+        for number, row in enumerate(read, start=1):
             labels.extend(numbers.setdefault(name, len(numbers)) for name in row.labels)
             ends.append(len(labels))
             hidden.append(row.is_hidden)
             if columns.split:
-                splits.append(split_number(row.split, f"{table} has for {row.path}"))
+                fix = f", in row {number}; --data.split_names '{{{row.split:.60}: test}}' says its split"
+                splits.append(split_number(row.split, f"{table} has for {row.path}", words, fix))
+                trained.update({row.split.lower()} & BOTH.keys())
             if columns.group:
                 groups.append(row.group)
             path = form.path(row.path)
@@ -88,6 +99,12 @@ def content(table: Path, form: TableForm) -> dict[str, np.ndarray | Strings | Ra
     kept = Strings(paths())
     if not len(kept) or (columns.labels and not numbers and not form.is_test):
         raise InputError(f"{table} has {len(kept)} rows and no label in any")
+    if columns.split:
+        stated = [SPLIT_NAMES[split] for split in np.unique(np.array(splits, np.int8))]
+        if {*stated} & {*form.beside}:
+            raise InputError(beside(str(table), columns.split, stated))
+        if trained and not notices:
+            notices.append(trained_words(str(table), columns.split, trained))
     names = sorted(numbers)
     place = np.empty(len(names), dtype=np.int32)
     place[[numbers[name] for name in names]] = np.arange(len(names))
@@ -104,6 +121,7 @@ def content(table: Path, form: TableForm) -> dict[str, np.ndarray | Strings | Ra
         "labels": classes,
         "splits": np.array(splits, dtype=np.int8),
         "split_column": Strings([columns.split] if columns.split else []),
+        "notices": Strings(notices),
         "groups": Strings(groups),
         "hidden": np.array(hidden, dtype=bool),
         "has_labels": np.array([bool(columns.labels)]),

@@ -5,11 +5,14 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
+import pyarrow
 import pytest
 from PIL import Image
+from pyarrow import parquet
 
 from datamodules.folder import ImageFolder
 from datamodules.manifest import Manifest
+from datamodules.parquet import Parquet
 from datamodules.reading.image_files import ImageFiles
 from datamodules.reading.shared_sequences import Strings
 from vit_lightning.augment import Augment
@@ -520,6 +523,62 @@ def test_images_whose_names_begin_with_their_classes(tmp_path):
         file.rename(file.with_name(f"{file.name.split('.')[1]}.png"))
     with pytest.raises(InputError, match=r"give --data\.root$"):
         ImageFolder(root=tmp_path, image_size=8).setup("fit")
+
+
+@pytest.mark.parametrize(
+    ("names", "classes"),
+    [
+        ("american_bulldog_{} american_pit_bull_terrier_{}", ["american_bulldog", "american_pit_bull_terrier"]),
+        ("n01440764_1{} n02102040_1{}", ["n01440764", "n02102040"]),
+        ("cat{} dog{}", ["cat", "dog"]),
+        ("cat-({}) sea-lion-({})", ["cat", "sea-lion"]),
+        ("set.1.cat_{} set.2.cat_{}", ["set.1.cat", "set.2.cat"]),
+        ("b\u00e4r_{} katze_{}", ["b\u00e4r", "katze"]),
+        ("Cat_{} cat_{}", "which may be one class"),
+        ("cat,tabby_{} dog_{}", ""),
+        ("cat_{} {}", ""),
+    ],
+)
+def test_the_whole_beginning_of_a_name_is_the_class(tmp_path, names, classes):
+    for number in range(8):
+        put(tmp_path / f"train/{names.split()[number % 2].format(number + 2)}.png", number)
+    (tmp_path / "train/notes_1.txt").touch()
+    with pytest.raises(InputError) as caught:
+        ImageFolder(root=tmp_path, image_size=8).setup("fit")
+    found = re.search(r"write a table by (.*), and give --data Manifest --data.train (\S+) ", str(caught.value))
+    if isinstance(classes, str):
+        assert found is None and classes in str(caught.value)
+        return
+    subprocess.run(found[1], shell=True, check=True)
+    data = Manifest(root=tmp_path, train=Path(found[2]), image_folder=tmp_path / "train", cache=tmp_path / ".cache")
+    data.setup("fit")
+    assert data.class_names == classes and len(data.train_set) + len(data.val_set) == 8
+
+
+@pytest.mark.parametrize("header", ["labels", "class", "ClassName"])
+def test_a_header_of_a_class_map_of_folders(tmp_path, header):
+    for number, name in enumerate(("owl", "cat")):
+        put(tmp_path / f"set/train/{name}/0.jpg", number)
+    (tmp_path / "names.txt").write_text(f"{header}\nowl\ncat\n")
+    options = {"class_map": tmp_path / "names.txt", "val_fraction": 0.0}
+    assert ready(tmp_path / "set", **options).class_names == ["owl", "cat"]
+    put(tmp_path / f"set/train/{header}/0.jpg", 3)
+    assert ready(tmp_path / "set", **options).class_names == [header, "owl", "cat"]
+
+
+@pytest.mark.parametrize("form", ["{}/cat/0.png", "{}.parquet"])
+def test_what_is_called_eval_is_tested(tmp_path, form):
+    if form.endswith("parquet"):
+        for split in ("train", "eval"):
+            table = {"image": [b"0", b"1"], "label": ["cat", "dog"]}
+            parquet.write_table(pyarrow.table(table), tmp_path / f"{split}.parquet")
+        data = Parquet(root=tmp_path, image_size=8, val_fraction=0.0)
+        data.setup("fit")
+    else:
+        for number, place in enumerate(("train/cat", "train/dog", "eval/cat", "eval/dog")):
+            put(tmp_path / place / "0.png", number)
+        data = ready(tmp_path, val_fraction=0.0)
+    assert (len(data.train_set), data.val_set, len(data.test_set)) == (2, None, 2)
 
 
 @pytest.mark.parametrize(("also", "how"), [("train", "is"), (".", "holds"), ("train/cat", "lies in")])

@@ -60,7 +60,9 @@ def test_a_column_of_splits(root):
         ready(root, split_column="fold")
     with pytest.raises(InputError, match=r"has no column 'part' but path, label, fold; give --data\.split_column"):
         ready(root, split_column="part")
-    with pytest.raises(InputError, match=r"--data\.split_column fold divides the table; drop --data\.val"):
+    write(root / "train.csv", "path,label,fold", ["0.png,a,train", "1.png,b,val"])
+    write(root / "val.csv", "path,label", ["2.png,a"])
+    with pytest.raises(InputError, match="'fold', which names the splits train and val, beside tables of other"):
         ready(root, split_column="fold", val="val.csv")
 
 
@@ -325,6 +327,56 @@ def test_beside_a_table_of_splits_a_column_that_states_them_is_left_alone(root, 
     write(named, "file,split", [f"{n}.png,{'val' if n < 2 else 'train'}" for n in range(8)])
     found = keys(ready(root, split_file=named))
     assert found == [[f"{n}.png" for n in range(2, 8)], ["0.png", "1.png"], []]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("cell", ["PublicTest", None])
+def test_a_value_of_no_split_in_a_column_of_splits(root, cell, ending):
+    rows = [
+        {"path": f"{n}.png", "label": "ab"[n % 2], "Usage": cell if n == 5 else "test" if n > 5 else "Training"}
+        for n in range(8)
+    ]
+    if ending == "csv":
+        write(root / "all.csv", "path,label,Usage", [",".join(str(x or "") for x in row.values()) for row in rows])
+    else:
+        parquet.write_table(pyarrow.Table.from_pylist(rows), root / "all.parquet")
+    with pytest.raises(InputError, match=r"all\.\w+ has .*'Usage'.*--data\.split_column false") as told:
+        ready(root, train=f"all.{ending}")
+    assert "row 6" in str(told.value)
+    assert len(ready(root, train=f"all.{ending}", split_column=False, val_fraction=0.0).train_set) == 8
+    if cell:
+        data = ready(root, train=f"all.{ending}", split_names={cell: "val"})
+        assert [len(part) for part in keys(data)] == [5, 1, 2]
+        with pytest.raises(InputError, match=r"for 5\.png the split 'PublicTest', expected .*, in row 6; --data\."):
+            ready(root, train=f"all.{ending}", split_column="Usage")
+
+
+@pytest.mark.parametrize("given", [None, "set"])
+def test_a_column_of_splits_beside_a_table_of_another_split(root, given):
+    splits = ["train"] * 4 + ["val"] * 2
+    rows = [f"{n}.png,{'ab'[n % 2]},{split},{n}" for n, split in enumerate(splits)]
+    write(root / "train.csv", "path,label,set,patient", rows)
+    write(root / "test.csv", "path,label,set,patient", ["9.png,a,test,9", "8.png,-1,test,8"])
+    data = ready(root, test="test.csv", split_column=given)
+    assert keys(data) == [[f"{n}.png" for n in range(4)], ["4.png", "5.png"], ["9.png", "8.png"]]
+    ready(root, test="test.csv", split_column=given, group_column="patient")
+    write(root / "test.csv", "path,label,set,patient", ["9.png,a,test,9", "8.png,b,test,4"])
+    said = r"patient have val and test images, such as '4' in row 5 of \S+train\.csv \(val\) and row 2 of \S+test"
+    with pytest.raises(InputError, match=said):
+        ready(root, test="test.csv", split_column=given, group_column="patient")
+    write(root / "test.csv", "path,label,set,patient", ["9.png,a,test,9", "8.png,b,train,8"])
+    with pytest.raises(InputError, match=r"test\.csv has the column 'set', which names the splits test and train, b"):
+        ready(root, test="test.csv", split_column=given)
+    assert len(ready(root, test="test.csv", split_column=False).train_set) == 5
+
+
+def test_words_for_images_that_train_although_they_may_validate_are_said(root):
+    splits = ["trainval"] * 4 + ["test"] * 2
+    write(root / "train.csv", "path,label,set", [f"{n}.png,{'ab'[n % 2]},{split}" for n, split in enumerate(splits)])
+    for options in ({}, {"split_column": "set"}):
+        data = ready(root, **options, val_fraction=0.0)
+        assert [len(part) for part in keys(data)] == [4, 0, 2]
+        assert data.notices == [f"{root / 'train.csv'} has in the column 'set' trainval in 4 rows, which train as well"]
 
 
 def test_columns_that_state_one_split_or_something_else_are_left_alone(root):

@@ -428,3 +428,51 @@ def test_other_data_need_no_training_files(tmp_path):
     assert data.class_names == ["dog", "cat"] and data.test_set.labels.tolist() == [1, 0, 1] and data.train_set is None
     with pytest.raises(InputError, match=r"holds no train\*\.parquet"):
         ready(tmp_path)
+
+
+def write_splits(path, splits, labels="ab"):
+    shades = range(len(splits))
+    table = {"image": [picture(n) for n in shades], "label": [labels[n % 2] for n in shades], "set": splits}
+    parquet.write_table(pa.table(table), path, row_group_size=3)
+
+
+def test_a_column_of_splits_divides_the_training_files(tmp_path):
+    write_splits(tmp_path / "train.parquet", ["train"] * 4 + ["val"] * 2 + ["Usual"] * 2)
+    write(tmp_path / "test.parquet", ["a", "b"])
+    said = r"train\.parquet has in row 7 'Usual' in the column 'set', which names .*--data\.split_column false leaves"
+    with pytest.raises(InputError, match=said):
+        ready(tmp_path)
+    with pytest.raises(InputError, match=r"has in row 7 of the column 'set' the split 'Usual', expected one of train,"):
+        ready(tmp_path, split_column="set")
+    data = ready(tmp_path, split_column="set", split_names={"Usual": "train"})
+    assert [len(part) for part in (data.train_set, data.val_set, data.test_set)] == [6, 2, 2]
+    assert len(ready(tmp_path, split_column=False, val_fraction=0.0).train_set) == 8
+    with pytest.raises(InputError, match="names the splits train and val and test, beside tables of other splits; put"):
+        ready(tmp_path, split_column="set", split_names={"Usual": "test"})
+    (tmp_path / "test.parquet").unlink()
+    data = ready(tmp_path, split_column="set", split_names={"Usual": "test"})
+    assert [len(part) for part in (data.train_set, data.val_set, data.test_set)] == [4, 2, 2]
+    with pytest.raises(InputError, match="has no column 'fold' but image, label, set"):
+        ready(tmp_path, split_column="fold")
+
+
+def test_a_class_that_no_training_row_of_a_column_has(tmp_path):
+    write_splits(tmp_path / "train.parquet", ["train", "test"] * 3)
+    with pytest.raises(InputError, match=r"train\.parquet:1 has the label 'b', which the training rows lack"):
+        ready(tmp_path, split_column="set")
+    (tmp_path / "classes.txt").write_text("a\nb\n")
+    assert (
+        ready(
+            tmp_path, split_column="set", class_map=tmp_path / "classes.txt", val_fraction=0.0
+        ).test_set.labels.tolist()
+        == [1] * 3
+    )
+
+
+def test_a_path_in_two_splits_of_a_column_is_an_error(tmp_path):
+    (tmp_path / "0.png").write_bytes(picture(1))
+    (tmp_path / "1.png").write_bytes(picture(2))
+    table = {"image": ["0.png", "1.png", "0.png"], "label": ["a", "b", "a"], "set": ["train", "train", "val"]}
+    parquet.write_table(pa.table(table), tmp_path / "train.parquet")
+    with pytest.raises(InputError, match=r"has in row 1 the train image 0\.png, which .* has in row 3 as a val"):
+        ready(tmp_path, split_column="set")

@@ -204,7 +204,7 @@ def test_one_form_of_several_splits(splits, form):
 
 @given(st.lists(st.text("abcdefgh ", min_size=2).map(str.strip), min_size=2, unique=True))
 def test_names_without_such_words_are_classes(names):
-    assert not parts_of_a_set(names) and not folder_names.side_beside(names)
+    assert not parts_of_a_set(names) and not folder_names.sides_beside(names)
 
 
 def images(folder: Path, *names: str) -> Path:
@@ -234,7 +234,6 @@ def test_classes_that_begin_the_names_of_images(tmp_path, names, said):
     if said:
         table, place = f"'{folder}.csv'", f"'{folder}'"
         assert f"> {table}, and give --data Manifest --data.train {table} --data.image_folder {place}" in found
-        assert f"ls {place} | sed -E 's/^([A-Za-z]+).*/&,\\1/'" in found
     assert classes_in_names(tmp_path / "none") == ""
 
 
@@ -260,3 +259,38 @@ def test_a_folder_of_images_beside_others_may_be_a_class(tmp_path):
     said = beside_images(tmp_path, tmp_path / "test", ["dog", "ant"])
     assert "test holds no folders and lies beside dog" in said and "as train/test and train/dog" in said
     assert beside_images(tmp_path, tmp_path, ["dog"]) == beside_images(tmp_path, tmp_path / "test", []) == ""
+
+
+@pytest.mark.parametrize(
+    ("tree", "side"),
+    [
+        ("gloves hats masks", "masks"),
+        ("banners thumbnails", "thumbnails"),
+        ("train/boxes train/labels train/tags", "labels"),
+        ("rgb thermal", "thermal"),
+        ("hats labels masks", "labels"),
+    ],
+)
+@pytest.mark.parametrize("form", ["{}_{}", "{}_mask_{}", "{}{}"])
+def test_classes_called_as_what_belongs_to_images_is(app, tmp_path, tree, side, form):
+    """Images that none of the others belongs to are a class, which the run names; else they are refused."""
+    for number, place in enumerate(tree.split()):
+        for copy in range(4):
+            put(tmp_path / "set" / place / f"{form.format('shot', 10 * number + copy)}.png", 10 * number + copy)
+    data = read(tmp_path / "set")
+    assert len(data.class_names) == len(tree.split())
+    assert f"{side} is called as what belongs to images is, and is read as a class" in "".join(data.notices)
+    for copy in range(4):
+        put(tmp_path / "set" / tree.split()[0] / f"picture{10 * tree.split().index(tree.split()[-1]) + copy}.png", 9)
+        put(tmp_path / "set" / tree.split()[0] / f"picture{copy + 10}.png", 9)
+    with pytest.raises(InputError, match=r"called as (what belongs|parts of a set)"):
+        read(tmp_path / "set")
+
+
+def test_doctor_warns_of_a_class_called_as_masks(app, tmp_path):
+    for number, place in enumerate(("gloves", "hats", "masks")):
+        for copy in range(4):
+            put(tmp_path / "set" / place / f"{10 * number + copy}.png", 10 * number + copy)
+    words = ("--data", "ImageFolder", "--data.root", tmp_path / "set", "--data.image_size", 8, "--data.batch_size", 2)
+    done = app("doctor", *words, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
+    assert "masks is called as what belongs to images is, and is read as a class" in done.out + done.err

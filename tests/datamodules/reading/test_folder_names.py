@@ -27,7 +27,7 @@ from datamodules.reading import folder_names as names
     ],
 )
 def test_words_of_a_name(name, words):
-    assert sorted(names._words(name)) == sorted(words)
+    assert sorted(names.words_of(name)) == sorted(words)
 
 
 @pytest.mark.parametrize(
@@ -104,5 +104,5 @@ def test_what_lies_beside_images(name, side, plain, image, may_be_class):
 
 
 def test_a_side_is_named_beside_others_alone():
-    assert names.side_beside(["cat", "masks", "labels"]) == "masks"
-    assert names.side_beside(["masks"]) is None and names.side_beside(["cat", "mask"]) is None
+    assert names.sides_beside(["cat", "masks", "labels"]) == ["masks", "labels"]
+    assert names.sides_beside(["masks"]) == [] == names.sides_beside(["cat", "mask"])

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datamodules.reading import label_text as text
+from datamodules.reading.joined_words import joined_words
 from vit_lightning.errors import InputError
 
 CAFE = "caf\u00e9"
@@ -99,6 +100,9 @@ def test_kinds_of_labels_do_not_mix(values, refused):
         ('{"a": 1}', {"a": 1}),
         ("[]", []),
         ("(tabby)", None),
+        ("(left) eye; (right)", None),
+        ("(0)", None),
+        ("(0, 2)", [0, 2]),
         ("cat", None),
         ("[cat] dog", None),
         ("array of pixels", None),
@@ -110,7 +114,16 @@ def test_lists_in_text(written, found):
 
 @pytest.mark.parametrize(
     "written",
-    ["['cat' 'dog']", "[cat, dog]", "array(['cat'])", "frozenset({1})", "tuple([1])", "{cat}", "[1, 2"[:-1] + "]x]"],
+    [
+        "['cat' 'dog']",
+        "[cat, dog]",
+        "array(['cat'])",
+        "frozenset({1})",
+        "(cat, dog)",
+        "(0 2)",
+        "{cat}",
+        "[1, 2"[:-1] + "]x]",
+    ],
 )
 def test_lists_in_a_form_that_is_not_read(written):
     with pytest.raises(ValueError, match="a list or an object in a form that is not read"):
@@ -212,16 +225,23 @@ def test_an_alphabet_has_ten_letters_in_both_sizes(letters, found):
         (["cat", "cat,"], None),
         (["cat", "cat,cat"], None),
         (["a", "b", "a;b", "a,b"], ("a,b", ",")),
+        (["Scab", "rust", "scab,rust"], ("scab,rust", ",")),
     ],
 )
 def test_names_made_of_others(names, found):
     assert text.joined(names, (",", ";")) == found
 
 
+def test_words_in_other_letters_are_labels_of_their_own():
+    assert joined_words(["Scab", "rust", "scab rust"]) == ("scab rust", " ")
+    assert joined_words(["Scab", "rust", "scab spot"]) is None
+
+
 @pytest.mark.parametrize(
     ("names", "found", "never"),
     [
         (["cat", "cat|dog"], ("cat|dog", "|"), ("cat|dog", "|")),
+        (["Cat", "cat|dog"], ("cat|dog", "|"), ("cat|dog", "|")),
         (["cat", "cat,dog"], None, ("cat,dog", ",")),
         (["cat|dog", "cat|owl"], None, ("cat|dog", "|")),
         (["cat|dog", "emu|owl"], None, None),

@@ -27,7 +27,7 @@ def test_each_split_has_the_names_that_are_in_use():
     assert SPLITS == {
         "train": ("train", "training"),
         "val": ("val", "valid", "validation", "dev"),
-        "test": ("test", "testing"),
+        "test": ("test", "testing", "eval", "evaluation"),
     }
 
 

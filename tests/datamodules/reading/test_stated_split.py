@@ -1,44 +1,90 @@
-"""Which columns state a split, from their cells alone."""
+"""Columns that state each row's split, by their names and values."""
 
 import pytest
 
-from datamodules.reading.stated_split import splitting, stated_split
+from datamodules.reading.splits import CELLS
+from datamodules.reading.stated_split import decide, read, split_words, stated_split
 from vit_lightning.errors import InputError
 
 
+def found(name: str, cells: list, split: str = "train", use: str = "taken", **words):
+    return decide("t.csv", read([(cell,) for cell in cells], [name], CELLS | words), split, use)
+
+
+@pytest.mark.parametrize("name", ["split", "Usage", "data set", "subset", "fold", "phase", "dataSplit"])
+@pytest.mark.parametrize("cell", ["PublicTest", "query", "", None, 3])
+def test_a_value_that_names_no_split_is_named_with_its_row(name, cell):
+    text = "" if cell is None else str(cell)
+    said = rf"t\.csv has in row 3 '{text}' in the column '{name}', which names the splits .*--data\.split_column false"
+    for cells in (["train"] * 2 + [cell, cell] + ["train"], ["train", "test", cell, "test"]):
+        if text or "test" not in cells:  # whoever reads the column names what is blank
+            with pytest.raises(InputError, match=said):
+                found(name, cells)
+            assert found(name, cells, **{text.lower(): "val"})
+
+
+def test_words_of_the_field_and_given_ones_are_splits():
+    assert found("split", ["trainval", "test"]).column == "split"
+    assert found("split", ["train", "val", "restval", "restval"]).notices == [
+        "t.csv has in the column 'split' restval in 2 rows, which train as well"
+    ]
+    assert found("usage", ["Training", "PublicTest"], publictest="val").column == "usage"
+    assert split_words({"PublicTest": "val"})["publictest"] == "val" == split_words(None)["dev"]
+    with pytest.raises(InputError, match=r"--data\.split_names a: 'b' is no split, expected one of train, val, test"):
+        split_words({"a": "b"})
+
+
 @pytest.mark.parametrize(
-    ("cells", "split", "found"),
+    ("name", "cells"),
     [
-        (["train", "test", "train"], "train", ["train", "test"]),
-        (["test", "train"], "train", ["test", "train"]),
-        ([" Valid ", "TRAIN"], "train", ["val", "train"]),
-        (["train", "train"], "train", None),  # one split alone says nothing
-        (["val", "test"], "train", None),  # it lacks the table's own
-        (["val", "test"], "test", ["val", "test"]),
-        (["train", "test"], "val", ["train", "test"]),
-        (["train", "", None, "test"], "train", ["train", "test"]),
-        (["train", "test", "ant"], "train", None),
-        (["train", "test", 3], "train", None),
-        ([], "train", None),
+        ("vehicle", ["train", "train", "bus"]),
+        ("vehicle", ["train", None, "train", None]),
+        ("state", ["valid", "valid", "test", "broken"]),
+        ("split", ["a", "b", "c"]),
+        ("fold", [0, 1, 2, 3]),
+        ("split", ["train", "train"]),
+        ("set", [None, None]),
     ],
 )
-def test_a_column_names_a_split_and_another_one_and_nothing_else(cells, split, found):
-    rows = [(cell, "ant") for cell in cells]
-    assert splitting(rows, ["part", "label"], split) == ({"part": found} if found else {})
+def test_other_columns_are_left_alone(name, cells):
+    assert found(name, cells) == (None, [])
+
+
+def test_a_column_that_may_state_splits_is_said():
+    column, notices = found("set", ["Lego", "train", "bus", "bus"])
+    assert column is None and "has in row 1 'Lego' in the column 'set', which names the splits train" in notices[0]
+    with pytest.raises(InputError, match="in row 1 '1' in the column 'fold', which names the splits test elsewhere"):
+        found("fold", ["1", "2", "3", "4", "test"])
+
+
+@pytest.mark.parametrize(
+    ("cells", "split", "is_one"),
+    [
+        (["test", "train"], "train", True),
+        ([" Valid ", "TRAIN"], "train", True),
+        (["val", "test"], "train", False),  # it lacks the table's own
+        (["val", "test"], "test", True),
+        (["train", "test"], "val", True),
+        (["train", "", None, "test"], "train", True),
+        ([], "train", False),
+    ],
+)
+def test_a_column_names_a_split_and_another_one(cells, split, is_one):
+    assert found("part", cells, split).column == ("part" if is_one else None)
 
 
 def test_a_column_that_is_none_hides_no_other():
     rows = [("ant", "train"), ("train", "test")]
-    assert splitting(rows, ["label", "part"], "train") == {"part": ["train", "test"]}
+    assert decide("t.csv", read(rows, ["label", "part"]), "train", "taken").column == "part"
 
 
 @pytest.mark.parametrize(
-    ("known", "use", "found"), [((), "taken", "part"), (("part",), "taken", None), ((None,), "left", None)]
+    ("known", "use", "column"), [((), "taken", "part"), (("part",), "taken", None), ((None,), "left", None)]
 )
-def test_columns_that_hold_something_else_are_not_read(tmp_path, known, use, found):
+def test_columns_that_hold_something_else_are_not_read(tmp_path, known, use, column):
     table = tmp_path / "train.csv"
     table.write_text("path,label,part\n0.png,a,train\n1.png,b,test\n")
-    assert stated_split(table, ["path", "label", *known], "train", use) == found
+    assert stated_split(table, ["path", "label", *known], "train", use).column == column
 
 
 def test_several_columns_and_one_beside_other_tables_are_refused(tmp_path):

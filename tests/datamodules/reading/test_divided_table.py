@@ -1,0 +1,60 @@
+"""Splits that a column of a table states: kept in the run folder, and held against the table afterwards."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from datamodules.manifest import Manifest
+from tests.datamodules.test_manifest_split import keys, manifest, ready, root, write  # noqa: F401
+from vit_lightning.errors import InputError
+
+
+def run(folder: Path, verb: str = "fit", **options) -> Manifest:
+    """Set up data as a run does whose folder is there."""
+    data = manifest(folder, **options)
+    data.run_folder = folder.parent / "run"
+    data.run_folder.mkdir(exist_ok=True)
+    data.trainer = SimpleNamespace(state=SimpleNamespace(fn=verb), is_global_zero=True)
+    data.prepare_data()
+    data.setup(verb)
+    return data
+
+
+DRAWS = {
+    "val is drawn": (["train"] * 12 + ["test"] * 4, {}),
+    "nothing is drawn": (["train"] * 8 + ["val"] * 4 + ["test"] * 4, {}),
+    "test is drawn": (["train"] * 12 + ["val"] * 4, {"test_fraction": 0.25}),
+    "both by patient": (["train"] * 12 + ["test"] * 4, {"group_column": "patient", "val_fraction": 0.3}),
+}
+
+
+@pytest.mark.parametrize(("splits", "options"), DRAWS.values(), ids=DRAWS)
+def test_splits_of_a_column_are_kept_and_a_moved_row_is_an_error(root, splits, options):  # noqa: F811
+    def table(splits: list[str]) -> None:
+        rows = [f"{n}.png,{'ab'[n % 2]},{split},{n // 2}" for n, split in enumerate(splits)]
+        write(root / "train.csv", "path,label,set,patient", rows)
+
+    table(splits)
+    before = run(root, **options)
+    kept = (root.parent / "run/split.csv").read_text().splitlines()
+    assert len(kept) == 17 and {line.split(",")[2] for line in kept[1:]} == {"train", "val", "test"}
+    for verb in ("fit", "test", "validate"):
+        again = run(root, verb, **options)
+        assert keys(again) == keys(before)
+        again.load_state_dict(before.state_dict())
+    assert (root.parent / "run/split.csv").read_text().splitlines() == kept
+    moved = int(keys(before)[0][0].removesuffix(".png"))
+    for row, split in ((moved, splits[-1]), (moved ^ 1, splits[-1]), (15, "train"), (14, "train")):
+        table([split if row in (place, place ^ 1) else old for place, old in enumerate(splits)])
+        for verb in ("fit", "test"):
+            with pytest.raises(
+                InputError, match=r"train\.csv has \d+\.png in \w+ in row \d+, and .*split\.csv has it in"
+            ):
+                run(root, verb, **options)
+    table(splits)
+    assert keys(manifest_of_file(root, **options)) == keys(before)
+
+
+def manifest_of_file(folder: Path, **options) -> Manifest:
+    return ready(folder, split_file=folder.parent / "run/split.csv", **options)
