@@ -241,7 +241,7 @@ def test_a_folder_that_is_no_split_is_named(tree, caplog):
         data = ready(tree)
     assert data.notices == [
         f"{tree} has the folder holdout, which is no split and is left out (1 such); "
-        "splits are called train, training, val, valid, validation, dev, test, testing"
+        "splits are called train, training, val, valid, validation, dev, test, testing, eval, evaluation"
     ]
     assert data.notices[0] in caplog.text
 
