@@ -129,7 +129,9 @@ def collect(folder: Path) -> Run:
     if is_held(folder):
         run.notes.append("The run still trains: this is what it has come to so far.")
     run.configs = [
-        config for path in folders.configs(folder) if (config := _read(run, path, lambda path: read_mapping(path, "")))
+        config
+        for path in folders.configs(folder)
+        if (config := _read(run, path, lambda path: read_mapping(path, "the run's")))
     ]
     if not run.configs:
         run.notes.append("There is no config.yaml that could be read, so the settings of the run are not known.")

@@ -207,13 +207,13 @@ def ancestry(run: Run) -> tuple[str, list[str]]:
     source = run.part("model").get("weights")
     if not source:
         return "The run began from scratch.", []
-    place = Path(str(run.environment.get("folder") or ""), str(source)).expanduser()
-    parent = place if folders.is_run(place) else folders.folder_of(place)
-    configs = folders.configs(parent) if parent else []
-    if not configs:
-        return f"The run began with the weights {source}, of no run whose settings are at hand.", []
     try:
-        old = read_mapping(configs[-1], "")
-    except InputError as error:
+        place = Path(str(run.environment.get("folder") or ""), str(source)).expanduser()
+        parent = place if folders.is_run(place) else folders.folder_of(place)
+        configs = folders.configs(parent) if parent else []
+        if not configs:
+            return f"The run began with the weights {source}, of no run whose settings are at hand.", []
+        old = read_mapping(configs[-1], "the parent's")
+    except (OSError, ValueError, RuntimeError) as error:  # no path, one that is too long, or a damaged file
         return f"The run began with the weights {source}, whose settings cannot be read: {error}.", []
     return f"The run began with the weights of {near(configs[-1].parent)}.", list(differences(old, run.config).values())
