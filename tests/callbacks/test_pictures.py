@@ -89,3 +89,10 @@ def test_below_each_image_lies_what_its_rollout_leaves_of_it():
     below = found[8 + GAP :, :8].astype(int)
     assert (below[:, 0] < 60).all() and (below[:, 7] > 140).all()
     assert np.array_equal(rollout_sheet(images / 255, maps), found)
+
+
+def test_nothing_more_is_drawn_once_drawing_has_taken_its_share(app, monkeypatch):
+    monkeypatch.setattr("vit_lightning.callbacks.pictures.SHARE", 0.0)  # as if the first drawing had taken all of it
+    done = app(*FIT, "--trainer.max_epochs", 3)
+    assert done.code == 0, done.err
+    assert [one.step for one in board().Images("val/rollout")] == [8]

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,8 @@ from vit_lightning.yaml_files import read_mapping
 METRICS = "metrics.csv"
 SCORED = ("test", "test.mean", "validate", "validate.mean")
 """How files of scores are called, those that say most of a run first."""
+LARGEST = 1e100
+"""Of a metric; what is larger, and what is no number, is no point of a curve that could be drawn."""
 Point = tuple[int, float]
 Read = TypeVar("Read")
 
@@ -183,7 +184,7 @@ def _is(count: int) -> str:
 
 
 def _curves(path: Path) -> tuple[dict[str, list[Point]], int]:
-    """Return the finite values of each metric by step, and how many rows are none."""
+    """Return the values of each metric by step, and how many rows are none."""
     curves: dict[str, list[Point]] = {}
     damaged = 0
     for row in _rows(path):
@@ -194,7 +195,7 @@ def _curves(path: Path) -> tuple[dict[str, list[Point]], int]:
             damaged += 1
             continue
         for name, value in values.items():
-            if math.isfinite(value):
+            if abs(value) < LARGEST:
                 curves.setdefault(name, []).append((step, value))
     for points in curves.values():
         points.sort(key=lambda point: point[0])

@@ -59,7 +59,12 @@ def different_settings(runs: Sequence[Run]) -> list[Row]:
     settings = []
     for run in runs:
         told = flat({part: run.config[part] for part in PARTS if part in run.config})
-        settings.append({name.replace("init_args.", ""): str(value) for name, value in told.items()})
+        settings.append({name.replace("init_args.", ""): _typed(value) for name, value in told.items()})
     names = sorted({name for one in settings for name in one})
     rows = [Row(name, [Cell(one.get(name, "")) for one in settings]) for name in names]
     return [row for row in rows if len({cell.said for cell in row.cells}) > 1][:MOST_ROWS]
+
+
+def _typed(value: bool | float | str) -> str:
+    """Return a setting as one types it."""
+    return str(value).lower() if isinstance(value, bool) else "unset" if value == "None" else str(value)

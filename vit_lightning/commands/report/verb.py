@@ -25,7 +25,8 @@ def report(runs: list[str], out: Path | None = None, images: bool = True, open: 
     Args:
         runs: Run folders, one or several.
         out: File to write; unset: report.html in the folder of the run, of several runs in the current one.
-        images: Whether the data and the net of a run are opened, for its mistakes and what the net looks at.
+        images: Whether the data and the net of a run are opened, for its mistakes and what the net looks at. Its config
+            names classes, whose code runs: give false for a run that you do not trust.
         open: Whether the page is opened in a browser.
     """
     path = write_report([Path(word) for word in runs], out, images)
