@@ -86,7 +86,7 @@ def test_the_style_is_the_only_thing_that_the_policy_lets_in(written, no_curves)
     assert rules["default-src"] == "'none'" and rules["img-src"] == "data:"
     digest = base64.b64encode(hashlib.sha256(found.style.encode()).digest()).decode()
     assert rules["style-src"] == f"'sha256-{digest}'"
-    assert "prefers-color-scheme: dark" in found.style and "@media print" in found.style
+    assert "@media screen and (prefers-color-scheme: dark)" in found.style and "@media print" in found.style
 
 
 @pytest.mark.parametrize("name", HOSTILE)
