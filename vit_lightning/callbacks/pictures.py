@@ -32,7 +32,7 @@ MOST_ENTRIES = 2**25
 GAP = 2
 """Pixels between them."""
 SHARE = 0.01
-"""Share of the run's time that drawing may take."""
+"""Share of the run's time that drawing may take, half of it for each kind of picture."""
 
 
 class TrainingPictures(Callback):
@@ -41,18 +41,18 @@ class TrainingPictures(Callback):
     The sheet holds the first batch as it reaches the net, after the augmentation on the device and mixing; a run shows
     it once. val/rollout shows some images of the first validation batch, the same ones every time, and below each the
     image times its attention rollout; not where a strategy has parted the net. The confusion matrix of each validation
-    stands there where --model.scores names it and matplotlib is installed. Both are drawn as long as drawing takes less
-    than 1 % of the time. train/gradient_norm is the norm before clipping, from
+    stands there where --model.scores names it and matplotlib is installed. Each is drawn as long as drawing it takes
+    less than 0.5 % of the time. train/gradient_norm is the norm before clipping, from
     the norms that FiniteGuard takes anyway. It is read from the device in the steps in which the loss is.
     """
 
     def __init__(self) -> None:
         self._began = time.monotonic()
-        self._spent = 0.0
+        self._spent: dict[str, float] = {}
         self._watched: Tensor | None = None
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._began, self._spent = time.monotonic(), 0.0
+        self._began, self._spent = time.monotonic(), {}
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         if trainer.global_step or batch_idx or not isinstance(batch, tuple | list) or not _boards(trainer):
@@ -87,12 +87,11 @@ class TrainingPictures(Callback):
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.sanity_checking or not _boards(trainer):
             return
-        began = time.monotonic()
-        if self._spent > SHARE * (began - self._began):
-            return
-        self._show_rollout(trainer, pl_module)
-        self._show_confusion(trainer, pl_module)
-        self._spent += time.monotonic() - began
+        for show in (self._show_rollout, self._show_confusion):
+            began, spent = time.monotonic(), self._spent.get(show.__name__, 0.0)
+            if spent <= SHARE / 2 * (began - self._began):
+                show(trainer, pl_module)
+                self._spent[show.__name__] = spent + time.monotonic() - began
 
     def _show_rollout(self, trainer: Trainer, model: LightningModule) -> None:
         """A net that is parted over processes answers only where all of them ask it."""

@@ -129,6 +129,15 @@ def test_pictures_of_a_log_that_is_cut_are_read_up_to_there(tmp_path):
     assert last_images(tmp_path / "none", ("val/rollout",)) == {}
 
 
+def test_a_folder_whose_name_is_no_utf8_has_its_pictures_too(tmp_path):
+    from torch.utils.tensorboard import SummaryWriter
+
+    with SummaryWriter(str(tmp_path / "log")) as writer:
+        writer.add_image("val/rollout", torch_image(1), 1)
+    folder = (tmp_path / "log").rename(tmp_path / "caf\udcff")
+    assert last_images(folder, ("val/rollout",))["val/rollout"].step == 1
+
+
 def torch_image(step: int):
     import torch
 

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import NamedTuple
 
+from vit_lightning.files import in_utf8
+
 
 class BoardImage(NamedTuple):
     """A picture as it was logged."""
@@ -23,8 +25,11 @@ def last_images(folder: Path, names: tuple[str, ...]) -> dict[str, BoardImage]:
 
     found: dict[str, BoardImage] = {}
     wanted = [name.encode() for name in names]
-    for path in sorted(folder.glob("*tfevents*")):
-        for record in RawEventFileLoader(str(path)).Load():
+    with in_utf8(folder) as place:
+        records = (
+            record for path in sorted(place.glob("*tfevents*")) for record in RawEventFileLoader(str(path)).Load()
+        )
+        for record in records:
             if not any(name in record for name in wanted):  # most are numbers, which take long to parse
                 continue
             event = Event.FromString(record)
