@@ -34,14 +34,14 @@ def test_metrics_stand_with_those_of_their_unit(make_run):
 
 def test_a_figure_is_svg_whose_colours_follow_the_theme(make_run):
     runs = [collect(make_run(f"pets/{number}")) for number in range(2)]
-    pictures = draw_runs(runs, ["a < b", "$c$"])
+    pictures = draw_runs(runs, ["_a < b", "$c$"])
     head, _, content = pictures[0].source.partition(",")
     text = base64.b64decode(content).decode()
     assert head == "data:image/svg+xml;base64" and not any(colour in text for colour in THEME)
     assert "@media (prefers-color-scheme:dark)" in text and "stroke: var(--a)" in text and "stroke: var(--b)" in text
     assert text.count("--ink:") == 2
     words = " ".join(ElementTree.fromstring(text).itertext())
-    assert "a < b" in words and "$c$" in words and "optimiser step" in words
+    assert "_a < b" in words and "$c$" in words and "optimiser step" in words
     assert pictures[0].title == "Training loss"
 
 
@@ -49,6 +49,16 @@ def test_runs_beyond_the_colours_have_other_dashes(make_run):
     runs = [collect(make_run(f"pets/{number}")) for number in range(8)]
     text = base64.b64decode(draw_runs(runs, [run.name for run in runs])[0].source.partition(",")[2]).decode()
     assert text.count("stroke-dasharray") >= 2
+
+
+def test_many_runs_have_one_small_figure(make_run):
+    run = collect(make_run())
+    run.curves = {"train/loss": [(step, 1 / (step + 1)) for step in range(2000)]}
+    names = [f"run <{number}>" for number in range(100)]
+    (picture,) = draw_runs([run] * 100, names)
+    text = base64.b64decode(picture.source.partition(",")[2]).decode()
+    assert len(text) < 300_000 and "and 84 more" in text and "run &lt;15&gt;" in text and "run &lt;16&gt;" not in text
+    assert picture.alt.endswith("; and 92 more lines.")
 
 
 def test_what_is_too_large_to_draw_is_no_point(make_run):

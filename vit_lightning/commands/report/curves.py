@@ -29,6 +29,10 @@ INK, RULE, *LINES = THEME
 DASHES = ("-", "--", ":", "-.")
 MOST_POINTS = 300
 """Of a line; of more, the mean of each stretch is drawn."""
+MOST_IN_A_FIGURE, FEWEST_POINTS = 4_000, 40
+"""Points of all lines of a figure, and how many a line of many keeps."""
+MOST_NAMED = 16
+"""Lines that a legend names."""
 SIZE = 4.8, 3.1
 """Inches, in which letters of 11 points can be read on a phone."""
 
@@ -110,8 +114,9 @@ def _draw(panel: Panel, lines: Mapping[str, Sequence[Point]], is_named: bool = F
     with styled(), _letters():
         figure = Figure(figsize=SIZE, layout="constrained")
         axes = figure.subplots()
+        most = min(MOST_POINTS, max(FEWEST_POINTS, MOST_IN_A_FIGURE // len(lines)))
         for place, (name, points) in enumerate(lines.items()):
-            steps, values = zip(*thinned([(step + 1, value) for step, value in points]), strict=True)
+            steps, values = zip(*thinned([(step + 1, value) for step, value in points], most), strict=True)
             few = len(steps) <= 30
             axes.plot(
                 steps,
@@ -121,7 +126,7 @@ def _draw(panel: Panel, lines: Mapping[str, Sequence[Point]], is_named: bool = F
                 linewidth=1.6,
                 marker="o" if few else None,
                 markersize=3.5,
-                label=printable(name, 32),
+                label=_legend(name) if place < MOST_NAMED else "_",
             )
         axes.set(xlabel="optimiser step", ylabel=panel.unit)
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
@@ -130,19 +135,25 @@ def _draw(panel: Panel, lines: Mapping[str, Sequence[Point]], is_named: bool = F
             axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=None))
         axes.grid(color=RULE, alpha=0.35, linewidth=0.6)
         if is_named or len(lines) > 1:
-            axes.legend(fontsize=9 if len(lines) <= 6 else 7, ncols=1 if len(lines) <= 12 else 2)
+            more = f"and {len(lines) - MOST_NAMED} more" if len(lines) > MOST_NAMED else None
+            axes.legend(fontsize=9 if len(lines) <= 6 else 7, ncols=1 if len(lines) <= 8 else 2, title=more)
         source = svg(figure)
     return Picture(panel.title, source, _alt(panel, lines))
 
 
-def thinned(points: Sequence[Point]) -> list[Point]:
-    """Return at most 300 points: the means of stretches of equal length, and the last one as it is."""
-    if len(points) <= MOST_POINTS:
+def _legend(name: str) -> str:
+    """Return a name as a legend shows it, which leaves out those that begin with an underscore."""
+    return f" {printable(name, 32)}" if name.startswith("_") else printable(name, 32)
+
+
+def thinned(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
+    """Return at most so many points: the means of stretches of equal length, and the last one as it is."""
+    if len(points) <= most:
         return list(points)
     import numpy as np
 
     rows = np.asarray(points[:-1], float)
-    parts = np.array_split(rows, MOST_POINTS - 1)
+    parts = np.array_split(rows, most - 1)
     return [(round(float(part[:, 0].mean())), float(part[:, 1].mean())) for part in parts] + [points[-1]]
 
 
