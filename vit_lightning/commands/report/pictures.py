@@ -82,6 +82,8 @@ def _open(run: Run, found: Pictures) -> None:
     predictor = _tried(found, "net", lambda: examples.net_of(run))
     if predictor is not None and not found.net:
         found.net = _tried(found, "net", lambda: examples.learned(predictor.net)) or []
+        if not found.net:
+            found.notes.setdefault("net", "The net is no ViT: it has no patches to look at.")
     if run.mistakes:
         found.examples = _tried(found, "examples", lambda: examples.examples(run, predictor)) or []
 
