@@ -44,6 +44,23 @@ def test_one_flag_turns_it_off(app):
     assert "train/gradient_norm" not in Path("runs/default/0/metrics.csv").read_text()
 
 
+def test_a_run_does_not_end_for_want_of_a_picture(app, monkeypatch):
+    def fail(images, maps):
+        raise RuntimeError("no room")
+
+    monkeypatch.setattr("vit_lightning.callbacks.pictures.rollout_sheet", fail)
+    with pytest.warns(UserWarning, match=r"is left out from now on \(no room\)") as warned:
+        done = app(*FIT, "--trainer.max_epochs", 2)
+    assert done.code == 0 and sum("no room" in str(one.message) for one in warned) == 1
+    assert set(board().Tags()["images"]) == {"train/images"}
+
+
+@pytest.mark.parametrize(("patches", "side"), [(1, 8), (1, 1), (2, 2), (8, 8), (1, 224)])
+def test_a_grid_of_any_size_has_a_rollout(patches, side):
+    found = rollout_sheet(torch.zeros(1, 1, side, side), torch.rand(1, patches, patches))
+    assert found.shape == (2 * side + GAP, side, 3)
+
+
 @pytest.mark.parametrize("channels", [1, 2, 3, 5])
 def test_a_sheet_holds_every_image_in_its_place(channels):
     images = torch.arange(5, dtype=torch.uint8)[:, None, None, None].expand(5, channels, 4, 6)

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.strategies import ModelParallelStrategy
+from lightning.pytorch.utilities import rank_zero_warn
 from PIL import Image
 from torch import Tensor
 
@@ -90,8 +91,12 @@ class TrainingPictures(Callback):
         for show in (self._show_rollout, self._show_confusion):
             began, spent = time.monotonic(), self._spent.get(show.__name__, 0.0)
             if spent <= SHARE / 2 * (began - self._began):
-                show(trainer, pl_module)
-                self._spent[show.__name__] = spent + time.monotonic() - began
+                try:
+                    show(trainer, pl_module)
+                    self._spent[show.__name__] = spent + time.monotonic() - began
+                except Exception as error:  # a run does not end for want of a picture
+                    rank_zero_warn(f"a picture for TensorBoard is left out from now on ({error})")
+                    self._spent[show.__name__] = math.inf
 
     def _show_rollout(self, trainer: Trainer, model: LightningModule) -> None:
         """A net that is parted over processes answers only where all of them ask it."""
