@@ -59,6 +59,14 @@ def test_weights_of_no_run_have_no_settings(make_run, source):
     assert about.startswith(f"The run began with the weights {source}") and changed == []
 
 
+@pytest.mark.parametrize(
+    ("size", "said"), [(32, "32 px"), ([32, 32], "32 px"), ([32, 48], "32 x 48 px"), ([{}], "{} px")]
+)
+def test_a_size_is_said_once(make_run, size, said):
+    rows = dict(wording.recipe(collect(make_run(data__init_args={"image_size": size}))))
+    assert rows["image size"] == said
+
+
 def test_a_resumed_run_is_compared_with_its_part_before(make_run):
     folder = make_run()
     config = yaml.safe_load((folder / "config.yaml").read_text())

@@ -141,8 +141,8 @@ def _listed(settings: Mapping[str, Any], names: tuple[str, ...]) -> str:
 
 
 def _size(size: Any) -> str:
-    sides = size if isinstance(size, list) else [size, size]
-    return str(sides[0]) if len(set(sides)) == 1 else " x ".join(map(str, sides))
+    sides = [str(side) for side in (size if isinstance(size, list) else [size])]
+    return sides[0] if len(set(sides)) == 1 else " x ".join(sides)
 
 
 def _text(value: Any) -> str:
