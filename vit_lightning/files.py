@@ -169,6 +169,11 @@ def spreadsheet_cell(value: object) -> str:
     return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
 
 
+def typed_cell(text: str) -> str:
+    """Return what `spreadsheet_cell` was given, without the apostrophe that it put there."""
+    return text[1:] if text.startswith("'") and FORMULA.match(text) else text
+
+
 def _is_device(path: Path) -> bool:
     """Whether a path is a device or a pipe, which is written in place: a file would take its name."""
     return path.exists() and not path.is_file()

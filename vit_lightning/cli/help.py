@@ -28,6 +28,7 @@ OUR_SENTENCES = {
     "name": ("Experiment that the run belongs to; unset: the name of the first -c file", None),
     "at_least": ("Least scores, such as '{top1: 0.9}', below which fit, validate or test fails; unset: none", None),
     "pictures": ("Show a fit's first images and gradient norm, and the confusion matrix, in TensorBoard", "true"),
+    "report": ("Write report.html into a fit's folder at its end, as the verb report does", "false"),
     "ckpt_path": (
         "Checkpoint to resume or to score, in place of --model.weights: a path, or the word last or best",
         None,
@@ -202,7 +203,7 @@ def _of_run(name: str, owners: dict[str, dict[str, Flag]]) -> Flag:
 def _metavar(verb: str, flag: Flag) -> str:
     if verb in named("run"):
         return f"--{flag.name} VALUE"
-    return "PLANS ..." if flag.name == "plans" else flag.name.upper()
+    return flag.name.upper() + " ..." * (flag.name in ("plans", "runs"))
 
 
 def _label(verb: str, flag: Flag) -> str:

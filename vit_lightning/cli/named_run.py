@@ -53,7 +53,7 @@ def named_run(line: CommandLine) -> NamedRun | None:
         return NamedRun(folders.folder_of(path), path, is_folder=False)
     if not folders.is_run(path):
         raise InputError(
-            f"{line.verb} {word}: {_not_a_run(path)}; give a run folder, such as runs/digits/0, or a checkpoint"
+            f"{line.verb} {word}: {folders.not_a_run(path)}; give a run folder, such as runs/digits/0, or a checkpoint"
         )
     if wanted not in (None, "last", "best"):
         raise InputError(f"{word} and --ckpt_path {wanted} both name a checkpoint; give one of them, or last, or best")
@@ -85,19 +85,6 @@ def take_members(line: CommandLine) -> list[str]:
     further = [*words, *typed]
     line.arguments = [argument for argument in line.arguments if not any(argument is one for one in further)]
     return [str(argument.value) for argument in further]
-
-
-def _not_a_run(path: Path) -> str:
-    if not path.exists():
-        return "no such file or folder"
-    if not path.is_dir():
-        return "neither a folder nor a regular file"
-    runs = sorted(
-        (entry for entry in path.iterdir() if folders.is_run(entry)), key=lambda run: (len(run.name), run.name)
-    )
-    if runs:
-        return f"the folder of an experiment, whose newest run is {runs[-1]}"
-    return "a folder without config.yaml and checkpoints"
 
 
 def take_files(line: CommandLine) -> None:

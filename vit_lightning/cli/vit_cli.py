@@ -43,6 +43,7 @@ from vit_lightning.cli.run_data import is_own, source_of
 from vit_lightning.cli.run_words import read_words, take_settings
 from vit_lightning.cli.verb_trainer import OWN_VERBS, VerbTrainer
 from vit_lightning.cli.warnings_filter import silence
+from vit_lightning.commands.report.verb import check_installed, report_on
 from vit_lightning.contracts import KnowsRun
 from vit_lightning.errors import InputError
 from vit_lightning.runs import folders
@@ -112,6 +113,7 @@ class ViTCLI(LightningCLI):
         parser.add_argument("--name", type=str | None, default=None, help=OUR_SENTENCES["name"][0])
         parser.add_argument("--at_least", type=dict[str, float] | None, default=None, help=OUR_SENTENCES["at_least"][0])
         parser.add_argument("--pictures", type=bool, default=True, help=OUR_SENTENCES["pictures"][0])
+        parser.add_argument("--report", type=bool, default=False, help=OUR_SENTENCES["report"][0])
         for name in DATA_FACTS:
             parser.link_arguments(f"data.{name}", f"model.init_args.{name}", apply_on="instantiate")
 
@@ -188,6 +190,8 @@ class ViTCLI(LightningCLI):
                 f"{self.subcommand} needs a trained net; give --ckpt_path last, best or a file, --model.weights FILE, "
                 f"or a run: {self.subcommand} runs/digits/0"
             )
+        if self.subcommand == "fit" and config.report:
+            check_installed()
         if self.trained:
             take_net(config.model.init_args, self.trained)
         if self.trained and "weights" in config.model.init_args:
@@ -275,12 +279,14 @@ class ViTCLI(LightningCLI):
         return [MetricsCSV(self.folder, resume_step=step), *tensorboards(self.folder, step), *own]
 
     def after_fit(self) -> None:
-        """A run that made no step has failed."""
+        """A run that made no step has failed; any other is reported on, if that is asked for."""
         if self.trainer.global_step == 0:
             raise InputError(
                 "the run made no optimiser step; raise --trainer.max_epochs, --trainer.max_steps or "
                 "--trainer.limit_train_batches"
             )
+        if self._get(self.config, "report") and self.folder and self.trainer.is_global_zero:
+            report_on(self.folder)
 
 
 def _as_list(value: Any) -> list[Any]:

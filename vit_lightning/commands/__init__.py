@@ -28,6 +28,7 @@ VERBS = (
     Verb("prepare", "run", "write any data's images, resized, as shards for --data Shards"),
     Verb("convert", "file", "turn weights of one public layout into another"),
     Verb("sweep", "file", "run all combinations of a plan's settings, and make tables and figures of them"),
+    Verb("report", "file", "write one HTML page of what a run did, or of how several runs compare"),
     Verb("export", "file", "turn a checkpoint into ONNX, torch.export, safetensors or a Hugging Face folder"),
 )
 LIGHTNING_VERBS = ("fit", "validate", "test")

@@ -11,6 +11,7 @@
         new.ckpt        only where a run was killed between two renames                 runs/checkpoints.py
         best.ckpt       the best by the model's monitor                                 Lightning's ModelCheckpoint
       test.json         scores of the last test; validate.json, of the last validation  callbacks/score_file.py
+      report.html       all of this in one page                                         commands/report
       inspection/       figures of what its net looks at, and their arrays              commands/inspect
       test.mean.json    scores of this net and others together                          callbacks/score_file.py
       test.*.csv        scores by class, confusion and mistakes                         callbacks/class_tables.py
@@ -166,6 +167,18 @@ def checkpoint_of(folder: Path, name: str) -> Path | None:
 def is_run(folder: Path) -> bool:
     """Whether a folder is that of a run."""
     return folder.is_dir() and ((folder / CHECKPOINTS).is_dir() or bool(configs(folder)))
+
+
+def not_a_run(path: Path) -> str:
+    """Say what a path is that is no run folder."""
+    if not path.exists():
+        return "no such file or folder"
+    if not path.is_dir():
+        return "neither a folder nor a regular file"
+    runs = sorted((entry for entry in path.iterdir() if is_run(entry)), key=lambda run: (len(run.name), run.name))
+    if runs:
+        return f"the folder of an experiment, whose newest run is {runs[-1]}"
+    return "a folder without config.yaml and checkpoints"
 
 
 def trained_checkpoint(folder: Path, name: str | None = None) -> Path:

@@ -1,6 +1,7 @@
 """One process at a time writes into a run folder."""
 
 import errno
+import fcntl
 import os
 import platform
 import re
@@ -48,6 +49,23 @@ def locked(folder: Path) -> Iterator[None]:
     finally:
         if _held.pop(place, None):
             lock.release()
+
+
+def is_held(folder: Path) -> bool:
+    """Whether another process trains in a run folder; False where nobody can tell."""
+    if folder.resolve() in _held:
+        return False
+    try:
+        descriptor = os.open(folder / LOCK, os.O_RDONLY | os.O_NONBLOCK)  # FileLock would empty the file
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno in (errno.EWOULDBLOCK, errno.EACCES)
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def check_held() -> None:

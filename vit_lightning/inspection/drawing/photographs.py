@@ -51,14 +51,18 @@ def stretched(values: np.ndarray, size: Sequence[int]) -> np.ndarray:
     low, high = np.percentile(found, [100 * TAIL, 100 * (1 - TAIL)])
     clipped = torch.from_numpy((found.clip(low, high) - low) / max(high - low, 1e-12)).float()[None, None]
     large = interpolate(clipped, size=tuple(size[:2]), mode="bilinear", align_corners=False)
-    blurred = gaussian_blur(large, *_kernel(size[0] / found.shape[0], size[1] / found.shape[1]))
+    blurred = gaussian_blur(large, *_kernel(found.shape, size[:2]))
     return blurred[0, 0].numpy()
 
 
-def _kernel(*patch: float) -> tuple[list[int], list[float]]:
-    """Returns size and deviation of a blur along x and y, for a patch of (y, x) pixels; a size is odd."""
-    deviations = [max(side / 2, 0.1) for side in reversed(patch)]
-    return [2 * int(2 * deviation) + 1 for deviation in deviations], deviations
+def _kernel(patches: Sequence[int], size: Sequence[int]) -> tuple[list[int], list[float]]:
+    """Returns size and deviation of a blur along x and y, for `(y, x)` patches in so many pixels; a size is odd."""
+    sizes, deviations = [], []
+    for count, side in zip(reversed(patches), reversed(size), strict=True):
+        deviation = max(side / count / 2, 0.1)
+        sizes.append(2 * min(int(2 * deviation), side - 1) + 1)  # an image is mirrored at its edge once
+        deviations.append(deviation)
+    return sizes, deviations
 
 
 def rollouts(photographs: Sequence[Photograph]) -> "Figure":

@@ -1,0 +1,121 @@
+"""What a report says of a run in words."""
+
+import json
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from vit_lightning.commands.report import comparison, wording
+from vit_lightning.commands.report.collect import Run, collect
+from vit_lightning.commands.report.page import page_of_run
+
+
+def test_the_score_of_the_test_speaks_for_a_run(make_run):
+    folder = make_run()
+    run = collect(folder)
+    assert wording.main_score(run).said == "80.00 %"
+    (folder / "test.json").unlink()
+    assert wording.main_score(collect(folder)).of == "last validation"
+
+
+def test_scores_of_other_data_are_named_and_speak_for_nothing(make_run):
+    folder = make_run()
+    (folder / "test.json").rename(folder / "test-2.json")
+    run = collect(folder)
+    assert [row.of for row in wording.score_rows(run)][:2] == ["test (test-2.json), 30 images"] * 2
+    assert wording.main_score(run).of == "last validation"
+
+
+def test_cost_stands_beside_its_estimate(make_run):
+    run = collect(make_run())
+    run.curves |= {
+        "cost/exaflops": [(20, 2.0)],
+        "cost/estimated_exaflops": [(20, 1.5)],
+        "cost/memory_gib": [(20, 3.0)],
+        "cost/estimated_memory_gib": [(20, 2.5)],
+    }
+    assert dict(wording.cost(run))["compute"] == "2 exaFLOPs (estimated 1.5)"
+    assert dict(wording.cost(run))["peak memory"] == "3 GiB"  # that of a process, which the estimate is not of
+    run.environment["device"] = "cuda:0"
+    assert dict(wording.cost(run))["peak memory"] == "3 GiB (estimated 2.5)"
+
+
+def test_a_run_is_compared_with_the_run_of_its_weights(make_run):
+    parent = make_run("base/0")
+    (parent / "checkpoints" / "best.ckpt").touch()
+    for source in (parent, parent / "checkpoints" / "best.ckpt"):
+        child = collect(make_run(f"tuned/{source.name}", model__init_args__weights=str(source), seed_everything=5))
+        about, changed = wording.ancestry(child)
+        assert about.startswith("The run began with the weights of ") and about.endswith("base/0.")
+        assert "seed_everything: 3 -> 5" in changed
+        assert "fine-tuned on Synthetic" in wording.sentence(child)
+
+
+@pytest.mark.parametrize("source", ["hf://owner/net", "x" * 5000, "a\0b", "~nobody/net.npz"])
+def test_weights_of_no_run_have_no_settings(make_run, source):
+    about, changed = wording.ancestry(collect(make_run(model__init_args__weights=source)))
+    assert about.startswith(f"The run began with the weights {source}") and changed == []
+
+
+@pytest.mark.parametrize(
+    ("size", "said"), [(32, "32 px"), ([32, 32], "32 px"), ([32, 48], "32 x 48 px"), ([{}], "{} px")]
+)
+def test_a_size_is_said_once(make_run, size, said):
+    rows = dict(wording.recipe(collect(make_run(data__init_args={"image_size": size}))))
+    assert rows["image size"] == said
+
+
+def test_a_resumed_run_is_compared_with_its_part_before(make_run):
+    folder = make_run()
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    config["trainer"]["max_epochs"] = 9
+    (folder / "config.resume-1.yaml").write_text(yaml.safe_dump(config))
+    assert wording.ancestry(collect(folder))[1] == ["trainer.max_epochs: 2 -> 9"]
+
+
+def test_runs_of_one_name_are_told_apart_by_their_folders(make_run, tmp_path):
+    runs = [collect(make_run("a/pets/0")), collect(make_run("b/pets/0"))]
+    assert comparison.names_of(runs) == [str(run.folder) for run in runs]
+
+
+def test_the_lower_loss_is_the_better_one(make_run):
+    runs = [collect(make_run("pets/0")), collect(make_run("pets/1"))]
+    runs[1].scores["test"]["scores"]["test/loss"] = 0.1
+    (loss,) = [row for row in comparison.scores(runs) if row.name == "test loss"]
+    assert [cell.is_best for cell in loss.cells] == [False, True]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+PARTS = (
+    "model",
+    "data",
+    "trainer",
+    "net",
+    "optim",
+    "schedule",
+    "augment",
+    "weights",
+    "batch_size",
+    "image_size",
+    "lora",
+)
+
+
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_no_config_ends_a_report(tmp_path_factory, data):
+    names = st.sampled_from(("class_path", "init_args", *PARTS, "max_epochs", "precision"))
+    parts = st.dictionaries(names, JSON, max_size=4) | JSON
+    config = data.draw(st.dictionaries(st.sampled_from(PARTS[:3]), parts, max_size=3))
+    facts = data.draw(st.dictionaries(st.sampled_from(("device", "versions", "command", "folder")), JSON))
+    run = Run(tmp_path_factory.getbasetemp() / "a" / "0", [config], json.loads(json.dumps(facts)))
+    run.scores = {"test": data.draw(st.dictionaries(st.sampled_from(("scores", "images")), JSON))}
+    assert page_of_run(run, with_images=False)
+    comparison.different_settings([run, run])
+    comparison.scores([run, run])

@@ -1,0 +1,219 @@
+"""What a report says of a run in words and rows: what it is, its recipe, its cost, its scores, its parent."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from vit_lightning.commands.report.collect import Run, as_dict
+from vit_lightning.errors import InputError
+from vit_lightning.evaluation.scores import MAIN_METRICS, best_value, score_of
+from vit_lightning.models.variants import described
+from vit_lightning.runs import folders
+from vit_lightning.runs.differences import differences
+from vit_lightning.terminal import counted, duration, near, number, percentage
+from vit_lightning.yaml_files import read_mapping
+
+Rows = list[tuple[str, str]]
+SETS = {"test": "test", "val": "validation"}
+MODELS = {"MaskedPatch": "masked patch prediction"}
+
+
+class ScoreRow(NamedTuple):
+    """A score, said."""
+
+    of: str
+    """Which images it is of."""
+    name: str
+    said: str
+    value: float
+    metric: str
+
+
+def sentence(run: Run) -> str:
+    """Return what a run is, in one line."""
+    net, data = net_of(run), run.class_of("data") or "unknown data"
+    doing = _doing(run)
+    size = run.part("data").get("image_size")
+    pixels = f" at {_size(size)} px" if size else ""
+    scored = main_score(run)
+    result = f": {scored.of.partition(',')[0]} {scored.name} {scored.said}" if scored else ""
+    hours = run.last("cost/device_hours")
+    spent = f" in {duration(3600 * hours)} of device time" if hours else ""
+    return f"{net} {doing} on {data}{pixels}{result} after {counted(run.steps, 'optimiser step', grouped=True)}{spent}."
+
+
+def net_of(run: Run) -> str:
+    """Return the variant, and the fields that it has otherwise."""
+    net = as_dict(run.part("model").get("net"))
+    try:
+        return described(str(net["variant"]), {name: value for name, value in net.items() if value is not None})
+    except (InputError, KeyError):
+        return str(net.get("variant") or "A net")
+
+
+def _doing(run: Run) -> str:
+    model = run.part("model")
+    if kind := MODELS.get(run.class_of("model")):
+        return f"pre-trained by {kind}"
+    return "fine-tuned" if model.get("weights") else "trained from scratch"
+
+
+def main_score(run: Run) -> ScoreRow | None:
+    """Return the score that speaks for a run."""
+    rows = {row.metric: row for row in reversed(score_rows(run))}
+    return next((rows[metric] for metric in MAIN_METRICS if metric in rows), None)
+
+
+def score_rows(run: Run) -> list[ScoreRow]:
+    """Return the scores of all files of scores, then the best and the last of validation."""
+    rows = []
+    for stem, facts in run.scores.items():
+        images = facts.get("images")
+        beside = f", {counted(images, 'image', grouped=True)}" if isinstance(images, int) else ""
+        for metric, value in as_dict(facts.get("scores")).items():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                of = SETS.get(metric.partition("/")[0], metric.partition("/")[0])
+                of = of if stem in ("test", "validate") else f"{of} ({stem}.json)"
+                rows.append(_row(f"{of}{beside}", metric, value, metric if stem in ("test", "validate") else ""))
+    values = {name: [value for _, value in points] for name, points in run.curves.items() if name.startswith("val/")}
+    rows += [_row("best validation", name, best_value(name, found), f"best {name}") for name, found in values.items()]
+    return rows + [_row("last validation", name, found[-1], name) for name, found in values.items()]
+
+
+def _row(of: str, metric: str, value: float, key: str) -> ScoreRow:
+    score = score_of(metric)
+    name = score.label if score else metric.partition("/")[2]
+    return ScoreRow(of, name, score.said(value) if score else number(value), float(value), key)
+
+
+def recipe(run: Run) -> Rows:
+    """Return what a person asks first of how a net was trained."""
+    model, data, trainer = run.part("model"), run.part("data"), run.part("trainer")
+    optim, schedule = as_dict(model.get("optim")), as_dict(model.get("schedule"))
+    augment = as_dict(data.get("augment"))
+    rows = [
+        ("net", net_of(run)),
+        ("weights", str(model.get("weights") or "from scratch")),
+        ("trained", _trained(model)),
+        ("data", " ".join(filter(None, [run.class_of("data"), str(data.get("root") or "")]))),
+        ("image size", f"{_size(data.get('image_size'))} px" if data.get("image_size") else ""),
+        ("batch", _batch(run)),
+        ("length", _length(trainer)),
+        ("optimiser", _listed(optim, ("name", "lr", "weight_decay", "momentum", "betas", "layer_decay"))),
+        ("schedule", _listed(schedule, ("decay", "warmup_steps", "end_lr", "cooldown_steps"))),
+        ("loss", _listed(model, ("loss", "label_smoothing", "focal_gamma", "class_weights"))),
+        ("augmentation", _listed(augment, tuple(augment))),
+        ("gradient clipping", _text(trainer.get("gradient_clip_val"))),
+        ("averaging", _listed(as_dict(model.get("averaging")), ("decay",))),
+        ("precision", _text(trainer.get("precision") or "the device's default") if trainer else ""),
+        ("seed", _text(run.config.get("seed_everything"))),
+    ]
+    return [(name, said) for name, said in rows if said]
+
+
+def _trained(model: Mapping[str, Any]) -> str:
+    rank = as_dict(model.get("lora")).get("rank")
+    if rank:
+        return f"low-rank updates of rank {rank}"
+    return "the head" if model.get("freeze_trunk") else "the biases" if model.get("bias_only") else "all parameters"
+
+
+def _batch(run: Run) -> str:
+    size, accumulated = run.part("data").get("batch_size"), run.part("trainer").get("accumulate_grad_batches")
+    beside = f", {accumulated} accumulated" if isinstance(accumulated, int) and accumulated > 1 else ""
+    return f"{size} per device{beside}" if size else ""
+
+
+def _length(trainer: Mapping[str, Any]) -> str:
+    parts = []
+    for name, what in (("max_epochs", "epoch"), ("max_steps", "optimiser step")):
+        most = trainer.get(name)
+        if isinstance(most, int) and most > 0:
+            parts.append(counted(most, what, grouped=True))
+    return ", ".join(parts)
+
+
+def _listed(settings: Mapping[str, Any], names: tuple[str, ...]) -> str:
+    """Return settings that are on."""
+    off = (None, False, 0, 0.0, "none")
+    return ", ".join(f"{name} {_text(settings[name])}" for name in names if settings.get(name) not in off)
+
+
+def _size(size: Any) -> str:
+    sides = [str(side) for side in (size if isinstance(size, list) else [size])]
+    return sides[0] if len(set(sides)) == 1 else " x ".join(sides)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "" if value is None else str(value)
+
+
+def cost(run: Run) -> Rows:
+    """Return what a run has cost, beside what was estimated before it."""
+    on_gpu = str(run.environment.get("device")).startswith("cuda")
+
+    def said(metric: str, unit: str) -> str:
+        value, estimated = run.last(f"cost/{metric}"), run.last(f"cost/estimated_{metric}")
+        if metric == "memory_gib" and not on_gpu:  # that of a process holds all that it has loaded
+            estimated = None
+        if value is None:
+            return ""
+        return f"{value:.3g}{unit}" + (f" (estimated {estimated:.3g})" if estimated is not None else "")
+
+    def typical(metric: str) -> float | None:
+        return median(value for _, value in run.curves[metric]) if run.curves.get(metric) else None
+
+    speed, mfu, wait = (typical(f"perf/{name}") for name in ("images_per_s", "mfu", "data_wait"))
+    rows = [
+        ("compute", said("exaflops", " exaFLOPs")),
+        ("device time", said("device_hours", " h")),
+        ("peak memory", said("memory_gib", " GiB") or _gib(run.last("perf/memory_gib"))),
+        ("energy", said("energy_kwh", " kWh")),
+        ("speed", f"{number(speed)} images/s (median)" if speed is not None else ""),
+        ("share of the device's peak", f"{percentage(mfu, 1)} MFU (median)" if mfu is not None else ""),
+        ("waiting for data", f"{percentage(wait, 1)} of the time (median)" if wait is not None else ""),
+    ]
+    return [(name, text) for name, text in rows if text]
+
+
+def _gib(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g} GiB"
+
+
+def environment(run: Run) -> Rows:
+    """Return where a run ran."""
+    facts = run.environment
+    commit = str(facts.get("git_commit") or "")
+    rows = [
+        ("device", _text(facts.get("device"))),
+        ("platform", _text(facts.get("platform"))),
+        ("processors", _text(facts.get("cpus"))),
+        ("command", " ".join(map(str, facts["command"])) if isinstance(facts.get("command"), list) else ""),
+        ("commit", f"{commit}{' with changes' * bool(facts.get('git_dirty'))}" if commit else ""),
+        ("SLURM job", _text(facts.get("slurm_job"))),
+        *((name, str(version)) for name, version in as_dict(facts.get("versions")).items() if version),
+    ]
+    return [(name, text) for name, text in rows if text]
+
+
+def ancestry(run: Run) -> tuple[str, list[str]]:
+    """Return what a run began with, in words, and how its settings differ from those of that run."""
+    if len(run.configs) > 1:
+        found = differences(run.configs[-2], run.configs[-1])
+        return "The run was resumed; its last part differs from the one before.", list(found.values())
+    source = run.part("model").get("weights")
+    if not source:
+        return "The run began from scratch.", []
+    try:
+        place = Path(str(run.environment.get("folder") or ""), str(source)).expanduser()
+        parent = place if folders.is_run(place) else folders.folder_of(place)
+        configs = folders.configs(parent) if parent else []
+        if not configs:
+            return f"The run began with the weights {source}, of no run whose settings are at hand.", []
+        old = read_mapping(configs[-1], "the parent's")
+    except (OSError, ValueError, RuntimeError) as error:  # no path, one that is too long, or a damaged file
+        return f"The run began with the weights {source}, whose settings cannot be read: {error}.", []
+    return f"The run began with the weights of {near(configs[-1].parent)}.", list(differences(old, run.config).values())
