@@ -3,12 +3,14 @@
 import math
 from contextlib import nullcontext
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 import torch
 import torch.nn.functional as F
 
 from vit_lightning.classifier import Classifier
+from vit_lightning.data import ImageDataModule
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig
 from vit_lightning.training.optim import Optim, Schedule
@@ -327,6 +329,8 @@ def test_softmax_smooths_no_finished_target_and_gives_each_loss():
         (["0", "1"], ["0", "1"], True, "the data has 2 classes, the checkpoint 3"),
         (["ant", "bee", "cat"], ["ant", "bee", "cat"], False, "class 0 is 'ant' in the data but '0' in the checkpoint"),
         (["0", "1", "2"], ["0", "1", "2"], False, ""),
+        ([], [], True, ""),
+        ([], [], False, ""),
     ],
 )
 def test_numbers_in_a_checkpoint_stand_for_the_names_that_its_set_carried(
@@ -336,14 +340,36 @@ def test_numbers_in_a_checkpoint_stand_for_the_names_that_its_set_carried(
     seen = {"class_names": {0: ["ant"], 1: ["bee"], 2: ["cat"]}} if carried else {}
     with pytest.raises(InputError, match=said) if said else nullcontext():
         model.on_load_checkpoint({"class_names": ["0", "1", "2"], "seen_labels": seen})
+    if not said:  # Classifier.load_from_checkpoint has neither data nor a trainer
+        assert model.class_names == (names or (["ant", "bee", "cat"] if carried else ["0", "1", "2"]))
 
 
-def test_numbers_beside_names_are_said_to_be_taken_by_number(monkeypatch):
-    kept = {"images": 1, "names": None, "labels": torch.zeros(1).long(), "all_names": "", "all_labels": ""}
-    seen = {"train_set": {**kept, "contents": {}}}
-    model = loaded(monkeypatch, ["0", "1", "2"], ["cat", "bee", "ant"])
-    with pytest.warns(UserWarning, match="by numbers, and the data cat, bee, ant: they are taken by number"):
-        model.on_load_checkpoint({"class_names": ["0", "1", "2"], "seen_labels": seen})
+class Unstated(ImageDataModule):
+    """Data whose sets may carry names of their classes."""
+
+    num_classes = 3
+
+    def setup(self, stage: str) -> None:
+        pass
+
+
+class Stated(Unstated):
+    """Data that states them."""
+
+    class_names: ClassVar = ["cat", "bee", "ant"]
+
+
+@pytest.mark.parametrize("data", [Unstated(image_size=8), Stated(image_size=8), SimpleNamespace()])
+def test_numbers_beside_names_that_a_set_carries_are_said_to_be_taken_by_number(monkeypatch, data):
+    """Those that a datamodule states, or another library's, are other classes."""
+    model = loaded(monkeypatch, ["cat", "bee", "ant"], ["cat", "bee", "ant"])
+    model._trainer = SimpleNamespace(datamodule=data, state=SimpleNamespace(fn=None))
+    said = "class 0 is 'cat' in the data but '0' in the checkpoint"
+    expected = pytest.raises(InputError, match=said)
+    if type(data) is Unstated:
+        expected = pytest.warns(UserWarning, match="by numbers, and the data cat, bee, ant: they are taken by number")
+    with expected:
+        model.on_load_checkpoint({"class_names": ["0", "1", "2"]})
 
 
 def loaded(monkeypatch, names, data_names):

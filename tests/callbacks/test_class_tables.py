@@ -187,6 +187,16 @@ def test_how_files_begin_is_asked_once(tmp_path, monkeypatch):
     assert asked == [tmp_path] and (tmp_path / "test-2.classes.csv").is_file()
 
 
+def test_the_picture_shows_shares_of_the_true_class_a_row_each(monkeypatch):
+    axes = pytest.importorskip("matplotlib.axes").Axes
+    imshow = axes.imshow
+    shown: list[np.ndarray] = []
+    monkeypatch.setattr(axes, "imshow", lambda self, drawn, **how: shown.append(drawn) or imshow(self, drawn, **how))
+    picture = class_tables.confusion_picture(summed().confusion, NAMES)
+    assert picture.startswith(b"\x89PNG")
+    np.testing.assert_allclose(shown, [[[1 / 3, 0, 2 / 3], [0, 0, 0], [0, 0, 1]]])
+
+
 def test_long_names_are_cut_in_the_picture():
     assert class_tables._short("a" * 24) == "a" * 24
     assert class_tables._short("b" * 25) == "b" * 21 + "..."

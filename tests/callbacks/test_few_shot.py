@@ -2,16 +2,20 @@
 
 import csv
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
 from datamodules.digits import Digits
-from vit_lightning.callbacks import FewShot
+from vit_lightning.callbacks import FewShot, few_shot
 from vit_lightning.classifier import Classifier
 from vit_lightning.data.image_set import labels_of
+from vit_lightning.data.sampling import BROKEN, IGNORE
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation import fewshot
+from vit_lightning.evaluation.features import FeatureSet
 
 FIT = ("fit", "--data", "Digits", "--data.image_size", 8, "--model.net.variant", "mu/8", "--data.batch_size", 100)
 FIT += ("--trainer.accelerator", "cpu", "--trainer.max_epochs", 2)
@@ -60,6 +64,23 @@ def test_it_is_off_by_itself_and_changes_no_weight(app):
     states = [torch.load(f"runs/default/{run}/checkpoints/last.ckpt", weights_only=True) for run in (0, 1)]
     for name, tensor in states[0]["state_dict"].items():
         assert torch.equal(tensor, states[1]["state_dict"][name]), name
+
+
+def test_images_without_a_label_count_nothing(monkeypatch):
+    """Nor do those that could not be read, of the training images as of those that validate."""
+    eye = 10 * torch.eye(4)
+    train = FeatureSet(eye[[0, 1, 1]], torch.tensor([0, 1, BROKEN]))
+    val = FeatureSet(eye[[0, 1, 2, 3]], torch.tensor([0, 1, IGNORE, BROKEN]))
+    monkeypatch.setattr(few_shot, "_features", lambda trainer, model, loader: loader)
+    callback, model = FewShot([1]), Classifier({"variant": "mu/8"}, num_classes=2, image_size=8)
+    callback._chosen, callback._loaders, callback._images = {(1, 0): np.arange(3)}, (train, val), None
+    found: dict[str, float] = {}
+    monkeypatch.setattr(model, "log", lambda name, value, **how: found.update({name: float(value)}))
+    trainer = SimpleNamespace(state=SimpleNamespace(fn="fit"), sanity_checking=False)
+    trainer.datamodule = SimpleNamespace(val_set=None, num_classes=2)
+    trainer.strategy = SimpleNamespace(broadcast=lambda value: value)
+    callback.on_validation_epoch_end(trainer, model)
+    assert found == {"val/fewshot1": 1}
 
 
 def test_two_processes_log_what_one_does(app, together):

@@ -161,6 +161,26 @@ def test_rows_that_would_be_others_begin_anew(tmp_path, fact, value):
     assert digest() == digest() != digest(**{fact: value})
 
 
+def test_rows_of_other_columns_begin_anew(monkeypatch):
+    """So many classes of each image, of these nets, in this form."""
+    trainer = SimpleNamespace(precision="32-true", datamodule=SimpleNamespace())
+
+    def digest(top: int | None, *members: str) -> str:
+        answering = SimpleNamespace(members=SimpleNamespace(paths=list(members)))
+        return _digest(trainer, SimpleNamespace(hparams={}, answering=answering), None, top)
+
+    found = [
+        digest(5),
+        digest(1),
+        digest(None),
+        digest(5, "a.ckpt"),
+        digest(5, "b.ckpt"),
+        digest(5, "a.ckpt", "b.ckpt"),
+    ]
+    monkeypatch.setattr("vit_lightning.callbacks.predictions.ROWS", "another form")
+    assert len({*found, digest(5)}) == len(found) + 1
+
+
 def test_another_spelling_of_the_same_place_goes_on(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("net.ckpt").touch()

@@ -149,7 +149,10 @@ def test_macs_of_the_giants(variant, expected):
     [
         {},
         {"pool": "map", "registers": 3, "representation": 20},
+        {"pool": "map", "swiglu": True},
+        {"pool": "token_and_gap", "swiglu": True, "representation": 20},
         {"pool": "gap", "attention": "axial"},
+        {"pool": "gap", "attention": "axial", "swiglu": True},
         {"pool": "gap", "attention": "axial", "position": "relative"},
         {"position": "relative", "channels": 5},
         {"stride": 2},

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import balanced_accuracy_score, confusion_matrix, f1_score, precision_recall_fscore_support
 
-from vit_lightning.evaluation.confusion import ClassCounts, Confusion
+from vit_lightning.evaluation.confusion import ClassCounts, Confusion, Mistakes
 
 ANSWERS = st.integers(2, 7).flatmap(
     lambda classes: st.tuples(
@@ -64,3 +64,11 @@ def test_many_classes_need_no_square():
 def test_no_image_has_no_score():
     counts = ClassCounts(*np.zeros((3, 4), np.int64))
     assert np.isnan([counts.mean_class_accuracy, counts.macro_f1, counts.micro_f1]).all()
+
+
+@given(st.lists(st.sampled_from([0.25, 0.5, 0.75]), min_size=20, max_size=200))
+def test_of_mistakes_of_one_confidence_the_first_images_come_first(confidence):
+    """Of many: numpy's default sorts few as they come."""
+    true, number = np.zeros(len(confidence), np.int64), np.arange(len(confidence))
+    found = Mistakes.of(number, true, true + 1, np.array(confidence, np.float32))
+    assert found.images.tolist() == sorted(number.tolist(), key=lambda place: (-confidence[place], place))

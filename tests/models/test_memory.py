@@ -48,4 +48,9 @@ def test_a_container_limits_the_memory(tmp_path, monkeypatch):
     (tmp_path / "memory.max").write_text("1048576\n")
     assert memory_of(torch.device("cpu")) == 1048576
     (tmp_path / "memory.max").write_text("max\n")
-    assert memory_of(torch.device("cpu")) >= whole > 0
+    there = memory_of(torch.device("cpu"))
+    assert there >= whole > 0
+    (tmp_path / "memory.max").write_text(f"{2 * there}\n")  # more than the machine has
+    assert memory_of(torch.device("cpu")) == there
+    (tmp_path / "memory.max").unlink()
+    assert memory_of(torch.device("cpu")) == there

@@ -7,7 +7,7 @@ import torch
 
 from vit_lightning.compute.cost import macs, parameters
 from vit_lightning.errors import InputError
-from vit_lightning.models import NetConfig, build, timm_net
+from vit_lightning.models import NetConfig, build, resolve, timm_net
 
 timm = pytest.importorskip("timm")
 from timm.optim import param_groups_layer_decay  # noqa: E402
@@ -69,6 +69,25 @@ def test_a_size_that_a_net_cannot_take_is_refused(variant, size, own):
     y, x = (size, size) if isinstance(size, int) else size
     with pytest.raises(InputError, match=rf"timm/{variant} cannot take images of {y}x{x} pixels \(.+\): .*{own}"):
         build(NetConfig(f"timm/{variant}"), size, 4)
+
+
+@pytest.mark.parametrize("error", [RuntimeError, AssertionError, ValueError])
+def test_a_net_that_fails_at_its_own_size_too_is_not_refused_for_the_size(error):
+    """It cannot be tried without storage, and nothing is known of the size."""
+    fine: set[tuple[int, int]] = set()
+
+    def make(size: tuple[int, int]) -> torch.nn.Module:
+        if size not in fine:
+            raise error("no kernel for tensors without storage")
+        return torch.nn.Identity()
+
+    config = resolve(NetConfig("timm/resnet10t"))
+    timm_net._check_size(config, make, (32, 48), (224, 224))
+    fine.add((224, 224))
+    with pytest.raises(InputError, match=r"images of 32x48 pixels \(no kernel .*\): .* 224x224; set image_size 224,"):
+        timm_net._check_size(config, make, (32, 48), (224, 224))
+    fine.add((32, 48))
+    timm_net._check_size(config, make, (32, 48), (224, 224))
 
 
 def test_to_try_a_size_draws_no_numbers(monkeypatch):

@@ -226,3 +226,24 @@ def test_held_out_rows_have_their_own_names(folder, tmp_path):
 
 def test_records_of_two_labels_say_nothing():
     assert relabelled._unambiguous([(1, 0), (2, 1), (1, 1), (1, 0), (3, 2), (3, 2)]) == {2: 1, 3: 2}
+
+
+@pytest.mark.parametrize("changed", ["nothing", "the begin", "the end", "the size", "the name"])
+def test_a_file_is_known_by_its_name_its_size_and_its_end(tmp_path, changed):
+    """Large files of one format begin alike, and a damaged begin makes no other image of one."""
+    middle = bytes(3 * relabelled.TAIL)
+    for folder, name, content in (
+        ("one", "1.png", b"a" + middle + b"z"),
+        (
+            "other",
+            "2.png" if changed == "the name" else "1.png",
+            (b"b" if changed == "the begin" else b"a")
+            + middle
+            + b"z" * (changed == "the size")
+            + (b"y" if changed == "the end" else b"z"),
+        ),
+    ):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / name).write_bytes(content)
+    one, other = (relabelled._mark(next((tmp_path / folder).iterdir())) for folder in ("one", "other"))
+    assert (one == other) == (changed in ("nothing", "the begin")) and relabelled.UNREADABLE not in (one, other)

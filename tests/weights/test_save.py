@@ -45,3 +45,14 @@ def test_a_net_is_compared_without_dropout_and_left_in_its_mode(randomise, head,
     net = filled(randomise, head, dropout=0.5).train(trains)
     assert compare(net, copy.deepcopy(net), "npz") == 0
     assert {module.training for module in net.modules()} == {trains}
+
+
+@pytest.mark.parametrize("head", [True, False], ids=["a head", "a head of zeros"])
+def test_a_copy_whose_outputs_are_no_numbers_proves_nothing(randomise, head):
+    """Weights are finite and those of the net, and what it computes overflows."""
+    net = filled(randomise, head)
+    with torch.no_grad():
+        (net.head.weight if head else net.norm.weight).fill_(3e38)
+        net.norm.bias.fill_(3e38)
+    with pytest.raises(InputError, match="cannot say all of this net"):
+        compare(net, copy.deepcopy(net), "npz")

@@ -131,7 +131,8 @@ class PretrainedModel(ScoredModel):
 
     def _names_are_stated(self) -> bool:
         """Whether the classes have the datamodule's names, and not those that one of its sets happens to carry."""
-        data = self.trainer.datamodule  # type: ignore[attr-defined]
+        trainer = self._trainer  # the attribute without the underscore raises where there is none
+        data = None if trainer is None else trainer.datamodule  # type: ignore[attr-defined]
         return not isinstance(data, ImageDataModule) or bool(data.stated_names)
 
     def _match_head(self) -> None:

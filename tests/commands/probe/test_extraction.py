@@ -1,6 +1,7 @@
 """What kept features are known by."""
 
 import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,8 +9,9 @@ import pytest
 import torch
 
 from datamodules.reading.image_files import ImageFiles
+from datamodules.synthetic import Synthetic
 from vit_lightning.classifier import Classifier
-from vit_lightning.commands.probe.extraction import FrozenNet, file_stamps, looked_at
+from vit_lightning.commands.probe.extraction import FrozenNet, ProbeData, file_stamps, looked_at
 from vit_lightning.data.subsets import Subset
 from vit_lightning.evaluation.features import net_digest
 
@@ -25,6 +27,25 @@ def digest(**settings) -> str:
 def test_the_scale_of_low_rank_updates_tells_nets_apart():
     digests = [digest(lora={"rank": 2, "alpha": alpha}) for alpha in (4.0, 8.0, 8.0)]
     assert digests[1] == digests[2] and len({*digests, digest()}) == 3
+
+
+def of_set(kind: type[Synthetic] = Synthetic, image_size: int = 8, num_classes: int = 3, **facts: object) -> str:
+    data = kind(train_size=4, image_size=image_size, num_classes=num_classes)
+    data.setup("fit")
+    for name, value in facts.items():
+        setattr(data, name, value)
+    probed = ProbeData(data, lambda *labels: None)
+    probed.sets = {"training": data.train_set}
+    return probed.digest("training")
+
+
+def test_how_a_set_is_seen_and_what_is_called_otherwise_tell_it_from_others():
+    """Of a damaged image, part of it or nothing is seen, and none of those that are looked at need be damaged."""
+    facts = [{"on_error": "skip"}, {"on_error": "fix"}, {"on_error": "raise"}, {"root": Path("elsewhere")}]
+    facts += [{"image_size": 16}, {"num_classes": 2}, {"kind": type("Another", (Synthetic,), {})}]
+    facts += [{"kind": type("Named", (Synthetic,), {"class_names": names})} for names in (list("abc"), list("bac"))]
+    found = [of_set(**each) for each in facts]
+    assert len(set(found)) == len(found) and found == [of_set(**each) for each in facts]
 
 
 @pytest.fixture

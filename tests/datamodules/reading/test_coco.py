@@ -40,6 +40,20 @@ def test_test_images_have_no_labels():
     assert found == [{"file_name": "b.png"}, {"file_name": "a.png"}, {"file_name": "c.png"}]
 
 
+@pytest.mark.parametrize("annotated", [True, False])
+def test_further_fields_of_the_images_are_columns(annotated):
+    """What no image is named or labelled by may be its split or its sequence; an image may lack one."""
+    images = [{"id": 7, "file_name": "b.png", "seq": 4}, {"id": "3", "file_name": "a.png", "set": "test", "label": "x"}]
+    whole = content(images=images, annotations=[])
+    if not annotated:
+        del whole["annotations"]
+    found = [{name: value for name, value in row.items() if name != "label"} for row in coco.rows(whole, TABLE)]
+    assert found == [
+        {"file_name": "b.png", "seq": 4, "set": None},
+        {"file_name": "a.png", "seq": None, "set": "test"},
+    ]
+
+
 @pytest.mark.parametrize(
     ("keys", "is_one"),
     [

@@ -56,5 +56,23 @@ def test_splits_of_a_column_are_kept_and_a_moved_row_is_an_error(root, splits, o
     assert keys(manifest_of_file(root, **options)) == keys(before)
 
 
+@pytest.mark.parametrize(("splits", "options"), DRAWS.values(), ids=DRAWS)
+@pytest.mark.parametrize("turn", [1, -1, 5, 7])
+def test_the_kept_table_has_each_image_in_its_split_wherever_its_row_is(root, splits, options, turn):  # noqa: F811
+    """Training rows need not be the first ones."""
+    places = [number * turn % 16 for number in range(16)]
+    rows = [f"{n}.png,{'ab'[n % 2]},{splits[place]},{n // 2}" for n, place in enumerate(places)]
+    if options.get("group_column"):
+        rows = [row.rpartition(",")[0] + f",{place // 2}" for row, place in zip(rows, places, strict=True)]
+    write(root / "train.csv", "path,label,set,patient", rows)
+    found = {
+        key: split
+        for split, part in zip(("train", "val", "test"), keys(run(root, **options)), strict=True)
+        for key in part
+    }
+    kept = [line.split(",") for line in (root.parent / "run/split.csv").read_text().splitlines()[1:]]
+    assert {file: split for file, _, split in kept} == found and len(found) == 16
+
+
 def manifest_of_file(folder: Path, **options) -> Manifest:
     return ready(folder, split_file=folder.parent / "run/split.csv", **options)

@@ -287,6 +287,15 @@ def test_classes_called_as_what_belongs_to_images_is(app, tmp_path, tree, side, 
         read(tmp_path / "set")
 
 
+@pytest.mark.parametrize("forms", [("{:03}", "{}"), ("{}", "{:03}"), ("shot_{:04}", "mask-{}"), ("{}_1", "{:02}_01")])
+def test_masks_have_the_numbers_of_their_images_with_or_without_zeros(tmp_path, forms):
+    for place, form, first in (("hats", forms[0], 0), ("masks", forms[1], 0), ("gloves", "{}", 10)):
+        for number in range(first, first + 4):
+            put(tmp_path / "set" / place / f"{form.format(number)}.png", number)
+    with pytest.raises(InputError, match=r"called as what belongs"):
+        read(tmp_path / "set")
+
+
 def test_doctor_warns_of_a_class_called_as_masks(app, tmp_path):
     for number, place in enumerate(("gloves", "hats", "masks")):
         for copy in range(4):
