@@ -46,7 +46,7 @@ def test_every_verb_is_run_with_its_words(ran, verb):
     ((kind, name, words),) = ran
     assert name == verb.name
     assert words == (["--a", "1", "--help"] if kind == "file" else [verb.name, "--a", "1", "--help"])
-    assert (kind == "file") == (verb.name in ("convert", "export", "sweep"))
+    assert (kind == "file") == (verb.name in ("convert", "export", "report", "sweep"))
 
 
 def test_help_and_version_are_shown(ran):
