@@ -185,7 +185,7 @@ def test_what_the_config_leaves_open_is_settled_before_anything_is_built(monkeyp
     monkeypatch.setattr(vit_cli, "resolve", lambda config, own: [own])
     settings = Namespace(weights=weights)
     model = Namespace(init_args=settings, class_path="vit_lightning.classifier.Classifier")
-    config = Namespace(model=model, trainer=Namespace())
+    config = Namespace(model=model, trainer=Namespace(), report=False)
     cli = SimpleNamespace(subcommand=verb, trained=trained, config={verb: config})
     if verb != "fit" and not weights and not trained:
         with pytest.raises(InputError, match=rf"{verb} needs a trained net; give --ckpt_path last, best or a file"):
@@ -197,11 +197,16 @@ def test_what_the_config_leaves_open_is_settled_before_anything_is_built(monkeyp
     assert config.trainer.precision == "x" and cli.undirected == [("val/top1", "max")]
 
 
-def test_a_fit_without_a_step_has_failed(capsys):
-    trainer = SimpleNamespace(global_step=8, is_global_zero=True)
-    cli = SimpleNamespace(trainer=trainer, trained={"global_step": 7})
+@pytest.mark.parametrize("is_wanted", [True, False])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_fit_without_a_step_has_failed_and_any_other_is_reported_on_once(monkeypatch, is_wanted, is_first):
+    reported: list[Path] = []
+    monkeypatch.setattr(vit_cli, "report_on", reported.append)
+    trainer = SimpleNamespace(global_step=8, is_global_zero=is_first)
+    cli = SimpleNamespace(trainer=trainer, trained={"global_step": 7}, folder=Path("runs/a/0"), config={})
+    cli._get = lambda config, key: {"report": is_wanted}[key]
     ViTCLI.after_fit(cli)
-    assert capsys.readouterr().out == ""
+    assert reported == [Path("runs/a/0")] * (is_wanted and is_first)
     trainer.global_step = 0
     with pytest.raises(InputError, match="the run made no optimiser step"):
         ViTCLI.after_fit(cli)
