@@ -30,7 +30,7 @@ from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 
-VERSION = "manifest 10"
+VERSION = "manifest 11"
 TRAIN_TABLE = Path("train.csv")
 
 
