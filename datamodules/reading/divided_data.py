@@ -10,11 +10,12 @@ from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import drawn_split
 from datamodules.reading.drawn_split import LEFT_OUT, NAMES, TEST, TRAIN, VAL
+from datamodules.reading.kept_splits import run_that_begins
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.image_set import ImageSet, keys_of
 from vit_lightning.data.subsets import Subset, check_share, hold_out
 from vit_lightning.errors import InputError
-from vit_lightning.runs.folders import SPLIT_TABLE, is_run
+from vit_lightning.runs.folders import SPLIT_TABLE
 
 HELD_OUT = 0.1
 """Share of a training set of its own that validates, unless --data.val_fraction says otherwise."""
@@ -272,10 +273,9 @@ class DividedData(ImageDataModule):
 
         A run that goes on keeps its own: it may yet be refused.
         """
-        begins = self.trainer is not None and self.trainer.state.fn == "fit"
-        if self.run_folder is None or not begins or not self.run_folder.is_dir() or is_run(self.run_folder):
+        if (folder := run_that_begins(self)) is None:
             return ""
-        own = self.run_folder / SPLIT_TABLE
+        own = folder / SPLIT_TABLE
         if self.trainer is not None and self.trainer.is_global_zero:
             drawn_split.write(own, files, names, splits.tolist())
         return "" if table == own else f", kept in {own} once the run trains"
