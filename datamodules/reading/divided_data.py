@@ -83,17 +83,21 @@ class DividedData(ImageDataModule):
         """Tell whether a set with a training set of its own is to be divided otherwise than by `hold_out`."""
         return self._table() is not None or (lacking[1] and bool(self.test_fraction))
 
-    def hold_out(self, groups: np.ndarray | None = None) -> None:
+    def hold_out(self, groups: np.ndarray | None = None, kept: np.ndarray | None = None) -> None:
         """Take part of the training set for validation.
 
         Args:
             groups: a number per image; images of one number stay together; unset: each stands for itself.
+            kept: the run's split of each image; None: not known.
         """
         share = HELD_OUT if self.val_fraction is None else self.val_fraction
         images = self.train_set
         if images is None:
             return
-        self.train_set, self.val_set = hold_out(images, share, groups=groups)
+        if kept is None:
+            self.train_set, self.val_set = hold_out(images, share, groups=groups)
+        else:
+            self.train_set, self.val_set, _ = self._parts(images, kept)
         if self.val_set is not None:
             keys = list(map(str, keys_of(self.val_set)))
             self._keep(drawn_split.digest(keys, [VAL] * len(keys)), (len(self.train_set), len(keys), 0), share, 0.0)
@@ -161,12 +165,14 @@ class DividedData(ImageDataModule):
         counts = tuple(int((splits == split).sum()) for split in (TRAIN, VAL, TEST))
         here = splits != LEFT_OUT
         listed = [file for file, kept in zip(files, here, strict=True) if kept]
-        self._keep(drawn_split.digest(listed, splits[here].tolist()), counts, *shares)
+        drawn = splits[here]
+        # training images that a run's table does not list were added since, and change nothing
+        known = {*listed} if table is None or kept is None else drawn_split.listed_in(table, listed)
+        places = [place for place, file in enumerate(listed) if file in known]
+        self._keep(drawn_split.digest([listed[place] for place in places], drawn[places].tolist()), counts, *shares)
         said = [name for name, kept in zip(names, here, strict=True) if kept]
         more = Stated([], [], np.empty(0, np.int8)) if stated is None else stated
-        origin += self._write(
-            table, listed + more.files, said + more.names, np.concatenate([splits[here], more.splits])
-        )
+        origin += self._write(table, listed + more.files, said + more.names, np.concatenate([drawn, more.splits]))
         self._say(f"split    {counts[0]} training, {counts[1]} validation and {counts[2]} test images, {origin}")
         if groups:
             self._say_classes(np.asarray(classes), splits)
@@ -193,8 +199,8 @@ class DividedData(ImageDataModule):
         own = None if self.split_file is not None else self._table()
         if own is None or self._is_other(own, stated.files):
             return None
-        listed = drawn_split.read(own)
-        rows = [row for row, file in enumerate(stated.files) if file in listed or stated.splits[row] == TRAIN]
+        listed = drawn_split.listed_in(own, stated.files)
+        rows = [row for row, file in enumerate(stated.files) if file in listed]
         files, names = ([some[row] for row in rows] for some in (stated.files, stated.names))
         some = None if groups is None else [groups[row] for row in rows]
         found = stated.splits.copy()
