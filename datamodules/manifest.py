@@ -30,7 +30,7 @@ from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 
-VERSION = "manifest 10"
+VERSION = "manifest 11"
 TRAIN_TABLE = Path("train.csv")
 
 
@@ -100,6 +100,9 @@ class Manifest(DividedTable):
     ) -> None:
         super().__init__(root=root, **kwargs)
         self.tables = {"train": train, "val": val, "test": test}
+        for split, table in self.tables.items():
+            if not isinstance(table, str | Path | None):
+                raise InputError(f"--data.{split} {table!r:.60} is no table; give one, with the rows of all files")
         self.lacks_train = train is None or (train == TRAIN_TABLE and bool(val or test) and not self._is_there(train))
         if self.lacks_train:
             self.tables["train"] = None
@@ -286,7 +289,8 @@ class Manifest(DividedTable):
         train = self._labels(split if self.lacks_train else "train")
         source = f"{self.class_map or train.table} lacks"
         if self._divides is not None and self.class_map is None:
-            source = f"the training images of {train.table} lack"
+            source = f"the training images of {train.table} lack by its column {self._divides!r}"
+            source += "" if self.split_column else f"; {stated_split.LEFT_ALONE}"
         if self.multi_label:
             source += f"; labels are split at --data.separator {self.separator!r}"
         training = None if self.class_map else [] if train.lists_classes else train.training()

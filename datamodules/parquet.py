@@ -9,7 +9,8 @@ from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import arrow_folders, parquet_paths, parquet_splits
 from datamodules.reading.class_map import check_meaning, read_class_map
-from datamodules.reading.drawn_split import TRAIN
+from datamodules.reading.drawn_split import TEST, TRAIN
+from datamodules.reading.kept_splits import hold_to_run
 from datamodules.reading.label_text import check_told, is_whole
 from datamodules.reading.multihot import MultiHot
 from datamodules.reading.parquet_labels import (
@@ -129,10 +130,11 @@ class Parquet(ImageDataModule):
         self.test_set = self._read("test", needs_labels=stage == "test")
         if self.class_map is None:
             self._check_meaning()
-        columns = {split: self._stated_column(split) for split in self._files}
+        for split in self._files:
+            self._check_stated(split)
         groups = self._listed["train"].copies() if self.train_set is not None else None
-        if (column := columns.get("train")) is not None:
-            rows = self._divide(column)
+        if self._splits is not None:
+            rows = self._divide(self._splits, needs_labels=stage == "test")
             groups = None if groups is None else groups[rows]
         if self._listed:
             parquet_paths.check(list(self._listed.values()))
@@ -140,10 +142,10 @@ class Parquet(ImageDataModule):
             self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction, groups=groups)
         self._listed.clear()
 
-    def _stated_column(self, split: str) -> str | None:
-        """Return the column that states each image's split; say what else there is to it."""
+    def _check_stated(self, split: str) -> None:
+        """Refuse a column that states each image's split and was not given; say what else may state it."""
         if split == "train" and isinstance(self.split_column, str):
-            return self.split_column
+            return
         use: Use = "left" if self.split_column is False else "taken" if split == "train" else "refused"
         known = self._image, self._label
         column, notices = parquet_splits.stated_column(self._files[split], known, split, use, self.split_words)
@@ -157,14 +159,25 @@ class Parquet(ImageDataModule):
                 "each to files of their own, as train.parquet and test.parquet, or give --data.split_column "
                 f"{column}; {LEFT_ALONE}"
             )
-        return None
 
-    def _divide(self, column: str) -> np.ndarray:
-        """Divide the training files by a column; return the rows that train."""
+    @cached_property
+    def _splits(self) -> np.ndarray | None:
+        """The split of each row of the training files, if a column was given that states it."""
+        if not isinstance(self.split_column, str) or "train" not in self._files:
+            return None
         beside = self._files.keys() - {"train"}
-        splits = parquet_splits.splits_of(self._files["train"], column, beside, self.split_words)
+        return parquet_splits.splits_of(self._files["train"], self.split_column, beside, self.split_words)
+
+    def _divide(self, splits: np.ndarray, needs_labels: bool) -> np.ndarray:
+        """Divide the training files by the split of each row; return the rows that train."""
         whole, listed = self.train_set, self._listed.pop("train")
+        tested = listed.rows.labels[splits == TEST]
+        if needs_labels and len(tested) and (tested == IGNORE).all():
+            raise InputError(f"{self._files['train'][0]} has no labels of test rows; predict does without them")
         self._check_trained(listed.rows, splits)
+        known = [] if self.multi_label else self.class_names
+        names = [known[label] if known and label >= 0 else "" for label in listed.rows.labels.tolist()]
+        hold_to_run(self, self._files["train"][0], list(map(str, listed.rows.keys)), names, splits)
         for number, split in enumerate(SPLITS):
             if len(rows := np.flatnonzero(splits == number)):
                 setattr(self, f"{split}_set", Subset(whole, rows))
@@ -176,7 +189,7 @@ class Parquet(ImageDataModule):
         if self.multi_label or self.class_map is not None or not self._training:
             return
         labels = rows.labels
-        unknown = np.flatnonzero(~np.isin(labels, labels[splits == TRAIN]))
+        unknown = np.flatnonzero(~np.isin(labels, [IGNORE, *labels[splits == TRAIN]]))
         if len(unknown):
             raise InputError(
                 f"{rows.keys[int(unknown[0])]} has the label {self.class_names[labels[unknown[0]]]!r:.60}, which the "
@@ -254,9 +267,12 @@ class Parquet(ImageDataModule):
             return Rows(files, self._image, np.full(number_of_rows(files), IGNORE), self.root)
         classes, ends = [], [np.zeros(1, dtype=np.int64)]
         told = False
+        splits = self._splits if split == "train" else None
         for labels in self._labels(split):
             if split != "test":
-                labels.check_complete(self._label)
+                start = sum(map(len, ends)) - 1
+                rows_of_file = slice(start, start + len(labels.ends) - 1)
+                labels.check_complete(self._label, None if splits is None else splits[rows_of_file] == TEST)
             told = told or labels.listed or not set(labels.names) <= {"0", "1"}
             source = self.class_map or "train"
             has_map = self.class_map is not None
@@ -268,7 +284,9 @@ class Parquet(ImageDataModule):
         if hidden.all() and len(hidden) and needs_labels:
             raise InputError(f"{files[0]} has no labels, which {split} needs; predict does without them")
         if hidden.any():
-            rank_zero_info(f"{hidden.sum()} of the {len(hidden)} labels in test*.parquet are hidden: they do not count")
+            rank_zero_info(
+                f"{hidden.sum()} of the {len(hidden)} labels in {split}*.parquet are hidden: they do not count"
+            )
         if self.multi_label and split == "train" and not told:
             check_told(str(files[0].parent), ("0", "1"), rows.ends, self.num_classes)
         if not self.multi_label:

@@ -10,11 +10,12 @@ from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import drawn_split
 from datamodules.reading.drawn_split import LEFT_OUT, NAMES, TEST, TRAIN, VAL
+from datamodules.reading.kept_splits import run_that_begins
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.image_set import ImageSet, keys_of
 from vit_lightning.data.subsets import Subset, check_share, hold_out
 from vit_lightning.errors import InputError
-from vit_lightning.runs.folders import SPLIT_TABLE, is_run
+from vit_lightning.runs.folders import SPLIT_TABLE
 
 HELD_OUT = 0.1
 """Share of a training set of its own that validates, unless --data.val_fraction says otherwise."""
@@ -82,17 +83,21 @@ class DividedData(ImageDataModule):
         """Tell whether a set with a training set of its own is to be divided otherwise than by `hold_out`."""
         return self._table() is not None or (lacking[1] and bool(self.test_fraction))
 
-    def hold_out(self, groups: np.ndarray | None = None) -> None:
+    def hold_out(self, groups: np.ndarray | None = None, kept: np.ndarray | None = None) -> None:
         """Take part of the training set for validation.
 
         Args:
             groups: a number per image; images of one number stay together; unset: each stands for itself.
+            kept: the run's split of each image; None: not known.
         """
         share = HELD_OUT if self.val_fraction is None else self.val_fraction
         images = self.train_set
         if images is None:
             return
-        self.train_set, self.val_set = hold_out(images, share, groups=groups)
+        if kept is None:
+            self.train_set, self.val_set = hold_out(images, share, groups=groups)
+        else:
+            self.train_set, self.val_set, _ = self._parts(images, kept)
         if self.val_set is not None:
             keys = list(map(str, keys_of(self.val_set)))
             self._keep(drawn_split.digest(keys, [VAL] * len(keys)), (len(self.train_set), len(keys), 0), share, 0.0)
@@ -160,12 +165,14 @@ class DividedData(ImageDataModule):
         counts = tuple(int((splits == split).sum()) for split in (TRAIN, VAL, TEST))
         here = splits != LEFT_OUT
         listed = [file for file, kept in zip(files, here, strict=True) if kept]
-        self._keep(drawn_split.digest(listed, splits[here].tolist()), counts, *shares)
+        drawn = splits[here]
+        # training images that a run's table does not list were added since, and change nothing
+        known = {*listed} if table is None or kept is None else drawn_split.listed_in(table, listed)
+        places = [place for place, file in enumerate(listed) if file in known]
+        self._keep(drawn_split.digest([listed[place] for place in places], drawn[places].tolist()), counts, *shares)
         said = [name for name, kept in zip(names, here, strict=True) if kept]
         more = Stated([], [], np.empty(0, np.int8)) if stated is None else stated
-        origin += self._write(
-            table, listed + more.files, said + more.names, np.concatenate([splits[here], more.splits])
-        )
+        origin += self._write(table, listed + more.files, said + more.names, np.concatenate([drawn, more.splits]))
         self._say(f"split    {counts[0]} training, {counts[1]} validation and {counts[2]} test images, {origin}")
         if groups:
             self._say_classes(np.asarray(classes), splits)
@@ -192,8 +199,8 @@ class DividedData(ImageDataModule):
         own = None if self.split_file is not None else self._table()
         if own is None or self._is_other(own, stated.files):
             return None
-        listed = drawn_split.read(own)
-        rows = [row for row, file in enumerate(stated.files) if file in listed or stated.splits[row] == TRAIN]
+        listed = drawn_split.listed_in(own, stated.files)
+        rows = [row for row, file in enumerate(stated.files) if file in listed]
         files, names = ([some[row] for row in rows] for some in (stated.files, stated.names))
         some = None if groups is None else [groups[row] for row in rows]
         found = stated.splits.copy()
@@ -272,10 +279,9 @@ class DividedData(ImageDataModule):
 
         A run that goes on keeps its own: it may yet be refused.
         """
-        begins = self.trainer is not None and self.trainer.state.fn == "fit"
-        if self.run_folder is None or not begins or not self.run_folder.is_dir() or is_run(self.run_folder):
+        if (folder := run_that_begins(self)) is None:
             return ""
-        own = self.run_folder / SPLIT_TABLE
+        own = folder / SPLIT_TABLE
         if self.trainer is not None and self.trainer.is_global_zero:
             drawn_split.write(own, files, names, splits.tolist())
         return "" if table == own else f", kept in {own} once the run trains"

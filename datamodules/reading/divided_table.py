@@ -51,6 +51,8 @@ class DividedTable(DividedData):
         every = np.arange(len(whole))
         stated = Stated(list(map(str, whole.keys)), self._texts(every), splits)
         found = self.kept_splits(self.root / self.tables["train"], stated, self._groups(every))
+        if found is not None:
+            self._check_groups(found)
         own = self.val_set, self.test_set
         parts = [np.flatnonzero(splits == split) for split in (TRAIN, VAL, TEST)]
         self.train_set = Subset(whole, parts[TRAIN])
@@ -75,7 +77,8 @@ class DividedTable(DividedData):
         if is_drawn or (stated is None and self.wants_divided(lacking)):
             self._divide(rows, lacking, stated, found)
         elif lacking[0]:
-            self.hold_out(digests[rows])  # an image that stands in two rows stays in one split
+            kept = None if found is None or TEST in found[rows] else found[rows]
+            self.hold_out(digests[rows], kept)  # an image that stands in two rows stays in one split
         if stated is not None and not is_drawn:
             splits = stated.splits.copy()
             if lacking[0] and self.val_set is not None:

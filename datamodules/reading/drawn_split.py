@@ -242,6 +242,12 @@ def _is_same(text: str, label: str) -> bool:
     return text == label or whole_number(text.strip()) == whole_number(label.strip())
 
 
+def listed_in(table: Path, files: Sequence[str]) -> set[str]:
+    """Return those of some files that a table lists, whichever slashes it has."""
+    there = set(files)
+    return there & _by_file(read(table), there, table).keys()
+
+
 def _by_file(listed: Mapping[str, Kept], there: Collection[str], table: Path) -> dict[str, Kept]:
     """Return what a table says of each file by the file's own name, whichever slashes the table has."""
     found: dict[str, Kept] = {}

@@ -53,9 +53,11 @@ class FileLabels:
     numbered: bool
     listed: bool = False
 
-    def check_complete(self, column: str) -> None:
-        """Raise InputError if a label is missing."""
+    def check_complete(self, column: str, may_lack: np.ndarray | None = None) -> None:
+        """Raise InputError if a label is missing, but in rows where it may be, bool `(rows,)`."""
         missing = self.places == MISSING
+        if may_lack is not None:
+            missing &= ~np.repeat(may_lack, np.diff(self.ends))
         if missing.any():
             raise InputError(
                 f"{self.file} has no label in its column {column!r} in {counted(int(missing.sum()), 'row')}, the first "

@@ -71,7 +71,7 @@ def splits_of(
             raise InputError(f"{file} has no column {column!r} but {', '.join(there)}; give --data.split_column")
         for row, (cell,) in enumerate(rows_of([file], [column]), start=1):
             text = "" if cell is None else str(cell)
-            fix = f"; --data.split_names '{{{text or 'word'}: test}}' says its split, and {stated_split.LEFT_ALONE}"
+            fix = f"; {stated_split.naming([text])} says its split, and {stated_split.LEFT_ALONE}"
             where = f"{file} has in row {row} of the column {column!r}"
             found[start + row - 1] = split_number(text, where, words, fix)
         start += number_of_rows([file])

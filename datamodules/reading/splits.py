@@ -13,7 +13,10 @@ SPLITS = {
     "test": ("test", "testing", "eval", "evaluation"),
 }
 SPLIT_OF = {name: split for split, names in SPLITS.items() for name in names}
-SHORT = {"tr": "train", "va": "val", "ts": "test", "te": "test", "holdout": "test", "heldout": "test"}
+SHORT = {
+    **{"tr": "train", "trn": "train", "va": "val"},
+    **{"ts": "test", "te": "test", "tst": "test", "holdout": "test", "heldout": "test"},
+}
 """Words that are splits beside others alone, as in a column: a folder tr may hold Turkish."""
 BOTH = {"trainval": "train", "restval": "train"}
 """Words in tables for validation images that train: COCO's of Karpathy and Pascal VOC's."""

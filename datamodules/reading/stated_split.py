@@ -1,13 +1,17 @@
 """Columns of a table that state each image's split, told by their values, so that no test image trains unseen."""
 
+import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from datamodules.reading import table_rows
-from datamodules.reading.folder_names import words_of
-from datamodules.reading.splits import BOTH, CELLS, KNOWN, SPLITS
+from datamodules.reading.folder_names import SPLIT_WORDS, words_of
+from datamodules.reading.splits import BOTH, CELLS, KNOWN, SHORT, SPLITS
 from vit_lightning.errors import InputError
 from vit_lightning.terminal import counted
 
@@ -20,19 +24,32 @@ LIKELY = SURE | {"set", "dataset", "datasplit", "phase", "usage", "use", "part",
 LEFT_ALONE = "--data.split_column false leaves the column alone"
 
 
-class Said(NamedTuple):
+PLAIN_KEY = re.compile(r"\w[\w .()%/+-]*")
+"""Words that YAML reads without quotation marks."""
+SHOWN = 4
+"""Words of a column that an error proposes splits for."""
+
+
+@dataclass
+class Said:
     """What the cells of a column say."""
 
-    splits: Counter[str]
+    is_likely: bool
+    """Whether the column is called as those of splits may be."""
+    splits: Counter[str] = field(default_factory=Counter)
     """Rows of each split."""
-    words: Counter[str]
+    words: Counter[str] = field(default_factory=Counter)
     """Rows of each word for validation images that train."""
-    others: list[tuple[int, str]]
+    joined: Counter[str] = field(default_factory=Counter)
+    """Rows of each text that holds the word of a split among others, in a column that is likely to state splits."""
+    first_other: tuple[int, str] | None = None
     """Row, counted from 1, and text of the first cell that names no split, an empty one too."""
-    count: int
+    count: int = 0
     """Rows in which something stands that names no split."""
-    blank: int
+    blank: int = 0
     """Rows in which nothing stands."""
+    is_plain: bool = False
+    """Whether a word names a split that is hardly anything else, as te is a language."""
 
     def states(self, split: str) -> bool:
         """Tell whether a split and another one are named, and nothing else; whoever reads the column names blanks.
@@ -40,7 +57,13 @@ class Said(NamedTuple):
         Args:
             split: one that is named, unless that of training is.
         """
-        return not self.count and len(self.splits) > 1 and bool({"train", split} & self.splits.keys())
+        is_sure = self.is_likely or (self.is_plain and self.blank < self.splits.total())
+        return is_sure and not self.count and len(self.splits) > 1 and bool({"train", split} & self.splits.keys())
+
+    @property
+    def may_state(self) -> set[str]:
+        """The splits that are named, also among other words."""
+        return self.splits.keys() | {split for text in self.joined if (split := split_within(text))}
 
 
 class Found(NamedTuple):
@@ -75,6 +98,23 @@ def split_words(given: Mapping[str, str] | None) -> dict[str, str]:
         if split not in SPLITS:
             raise InputError(f"--data.split_names {word}: {split!r} is no split, expected one of {', '.join(SPLITS)}")
     return CELLS | {str(word).strip().lower(): split for word, split in (given or {}).items()}
+
+
+@lru_cache(maxsize=4096)
+def split_within(text: str) -> str | None:
+    """Return the split whose word is among those of a text, as in train_set; that of training if there are several."""
+    found = {SPLIT_WORDS[word] for word in words_of(text) if word in SPLIT_WORDS}
+    return next((split for split in SPLITS if split in found), None)
+
+
+def naming(texts: Iterable[str]) -> str:
+    """Return the flag that says the splits of some texts."""
+    pairs = (f"{_key(text)}: {split_within(text) or 'test'}" for text in texts)
+    return f"--data.split_names '{{{', '.join(pairs)}}}'"
+
+
+def _key(text: str) -> str:
+    return text[:60] if PLAIN_KEY.fullmatch(text[:60]) else json.dumps(text[:60], ensure_ascii=False)
 
 
 def stated_split(
@@ -115,9 +155,11 @@ def decide(table: str, columns: Mapping[str, Said], split: str, use: Use) -> Fou
             f"{table} has the columns {one!r} and {other!r}, which both name splits; give --data.split_column {one}"
         )
     if found and use == "refused":
-        raise InputError(beside(table, found[0], columns[found[0]].splits))
+        raise InputError(beside(table, found[0], columns[found[0]].splits, split))
     notices = []
     for name, said in columns.items():
+        if split == "train" and use == "taken":
+            _check_trains(table, name, said)
         if name not in found and (text := _doubt(table, name, said, bool(found))):
             notices.append(text)
         if name in found and said.words:
@@ -131,33 +173,59 @@ def trained_words(table: str, column: str, words: Mapping[str, int]) -> str:
     return f"{table} has in the column {column!r} {shown}, which train as well"
 
 
-def beside(table: str, column: str, splits: Iterable[str]) -> str:
-    """Say that a column names splits that other tables hold."""
+def beside(table: str, column: str, splits: Iterable[str], split: str = "train") -> str:
+    """Say that a column of the table of a split names splits that other tables hold."""
+    alone = "" if split == "train" else f"leave the {split} rows alone in it, or "
     return (
         f"{table} has the column {column!r}, which names the splits {' and '.join(splits)}, beside tables of "
-        f"other splits; put all rows into one table for --data.split_column {column}, or take the column out; "
+        f"other splits; {alone}put all rows into one table for --data.split_column {column}, or take the column out; "
         f"{LEFT_ALONE}"
     )
 
 
+def _check_trains(table: str, name: str, said: Said) -> None:
+    """Refuse a table of training images of which a column says that none of them trains."""
+    named = said.may_state
+    if named and "train" not in named and SURE & {*words_of(name)} and said.count == said.joined.total():
+        raise InputError(
+            f"{table} is to train, and its column {name!r} names no split but {' and '.join(sorted(named))}; give "
+            f"another --data.train, or --data.train null to score it; {LEFT_ALONE}"
+        )
+
+
 def _doubt(table: str, name: str, said: Said, is_divided: bool) -> str:
     """Say what a column may mean that names splits and something else; refuse it where it is likely to name splits."""
-    named = said.splits.total()
-    if not said.others or not named or not LIKELY & {*words_of(name)}:
+    if not said.is_likely:
+        return _left(table, name, said)
+    states, joined = said.may_state, said.joined.total()
+    is_of_one = len(states) == 1 and not said.splits and said.count == joined and not said.blank
+    if said.first_other is None or not states or is_of_one:
         return ""
-    row, text = said.others[0]
+    named = said.splits.total() + joined
+    row, text = said.first_other
     what = f"{table} has in row {row} {text!r:.60} in the column {name!r}"
-    example = f"--data.split_names '{{{text or 'word'}: test}}'"
-    is_likely = 2 * named > named + said.count + said.blank or bool(SURE & {*words_of(name)})
+    names = f"names the splits {' and '.join(said.splits)} elsewhere"
+    if not said.splits:
+        names = f"may name the splits {' and '.join(split for split in SPLITS if split in states)}"
+    texts = [one for one, _ in said.joined.most_common(SHOWN)] if text in said.joined else [text]
+    example = naming(texts)
+    is_likely = 2 * named > named - joined + said.count + said.blank or bool(SURE & {*words_of(name)})
     if is_divided or not is_likely:
         return (
-            f"{what}, which names the splits {' and '.join(said.splits)} elsewhere and is left alone; if it states "
-            f"each image's split, give --data.split_column {name} and {example}"
+            f"{what}, which {names} and is left alone; if it states each image's split, give --data.split_column "
+            f"{name} and {example}"
         )
-    fix = f"{example} says its split" if text else "write its split"
-    raise InputError(
-        f"{what}, which names the splits {' and '.join(said.splits)} elsewhere, expected one of {KNOWN}; {fix}, and "
-        f"{LEFT_ALONE}"
+    fix = "write its split" if not text else f"{example} says {'its split' if len(texts) == 1 else 'their splits'}"
+    raise InputError(f"{what}, which {names}, expected one of {KNOWN}; {fix}, and {LEFT_ALONE}")
+
+
+def _left(table: str, name: str, said: Said) -> str:
+    """Say that a column is left alone that names splits, though neither its name nor all its cells say so."""
+    if said.states("") or "train" not in said.splits or len(said.splits) < 2 or said.count:
+        return ""
+    return (
+        f"{table} has the column {name!r}, in which some words may name the splits {' and '.join(said.splits)} and "
+        f"which is left alone; if it states each image's split, give --data.split_column {name}"
     )
 
 
@@ -169,8 +237,7 @@ def read(rows: Iterable[Sequence[Any]], names: Sequence[str], words: Mapping[str
         names: the columns.
         words: the split of each word.
     """
-    found = {name: Said(Counter(), Counter(), [], 0, 0) for name in dict.fromkeys(names)}
-    likely = {name for name in found if LIKELY & {*words_of(name)}}
+    found = {name: Said(bool(LIKELY & {*words_of(name)})) for name in dict.fromkeys(names)}
     for number, cells in enumerate(rows, start=1):
         for name, cell in zip(names, cells, strict=True):
             if name not in found:
@@ -179,12 +246,15 @@ def read(rows: Iterable[Sequence[Any]], names: Sequence[str], words: Mapping[str
             word = text.lower()
             if word in words:
                 said.splits[words[word]] += 1
-                said.words.update([word] if word in BOTH else [])
-            elif text and name not in likely:
+                said.is_plain = said.is_plain or word not in SHORT
+                said.words.update([word] if word in BOTH and words[word] == "train" else [])
+            elif text and not said.is_likely:
                 del found[name]
             else:
-                said.others or said.others.append((number, text))
-                found[name] = said._replace(count=said.count + bool(text), blank=said.blank + (not text))
+                said.first_other = said.first_other or (number, text)
+                said.joined.update([text] if split_within(text) else [])
+                said.count += bool(text)
+                said.blank += not text
         if not found:
             break
     return found

@@ -11,6 +11,7 @@ from datamodules.reading.coco import Annotated
 from datamodules.reading.column_names import LABEL_COLUMNS, PATH_COLUMNS, UNLABELLED_COLUMNS
 from datamodules.reading.label_text import MISSING, LabelKinds, nested, plain_text, refuse_vector, whole_number
 from datamodules.reading.splits import CELLS
+from datamodules.reading.stated_split import naming
 from vit_lightning.errors import InputError
 
 YES_OR_NO = {
@@ -129,7 +130,7 @@ def read(
         except ValueError as error:
             raise InputError(f"{table} has {error} in row {row}") from error
         try:
-            split, group = _further(columns, cells[ends:])
+            split, group = _further(columns, cells[ends:], names_blank="" in words)
             lacks_labels = columns.unlabelled is not None and _is_set(cells[-1], columns.unlabelled)
             is_hidden = may_lack_labels or words.get(split.lower()) == "test"
             given = cells[count:ends]
@@ -161,16 +162,23 @@ def read(
         yield TableRow(path, labels, split, group, is_blank)
 
 
-def _further(columns: Columns, cells: Sequence[Any]) -> tuple[str, str]:
-    """Return split and group of a row, which must be there where there is a column for them."""
+def _further(columns: Columns, cells: Sequence[Any], names_blank: bool) -> tuple[str, str]:
+    """Return split and group of a row, which must be there where there is a column for them.
+
+    Args:
+        columns: those.
+        cells: what stands in them.
+        names_blank: whether nothing in the column of splits is the word of a split.
+    """
     names = [name for name in (columns.split, columns.group) if name]
     texts = {}
     for name, cell in zip(names, cells, strict=False):
         text = "" if cell is None or cell != cell else whole_number(str(cell).strip())
-        if not text or text.lower() in MISSING:
-            fix = ["write its split, or give --data.split_column false"] if name == columns.split else []
+        is_blank, is_split = not text or text.lower() in MISSING, name == columns.split
+        if is_blank and not (is_split and names_blank):
+            fix = [f"write its split, or give {naming([''])} or --data.split_column false"] if is_split else []
             raise ValueError(f"nothing in the column {name!r}", *fix)
-        texts[name] = text
+        texts[name] = "" if is_blank else text
     return texts.get(columns.split or "", ""), texts.get(columns.group or "", "")
 
 

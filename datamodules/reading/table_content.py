@@ -15,7 +15,7 @@ from datamodules.reading.image_files import without_prefix
 from datamodules.reading.label_text import is_whole
 from datamodules.reading.shared_sequences import Ragged, Strings
 from datamodules.reading.splits import BOTH
-from datamodules.reading.stated_split import Use, beside, split_words, stated_split, trained_words
+from datamodules.reading.stated_split import Use, beside, naming, split_words, stated_split, trained_words
 from vit_lightning.errors import InputError
 
 Columns = str | Sequence[str] | None
@@ -87,9 +87,9 @@ def content(table: Path, form: TableForm) -> dict[str, np.ndarray | Strings | Ra
             ends.append(len(labels))
             hidden.append(row.is_hidden)
             if columns.split:
-                fix = f", in row {number}; --data.split_names '{{{row.split:.60}: test}}' says its split"
+                fix = f", in row {number}; {naming([row.split])} says its split"
                 splits.append(split_number(row.split, f"{table} has for {row.path}", words, fix))
-                trained.update({row.split.lower()} & BOTH.keys())
+                trained.update({word for word in (row.split.lower(),) if word in BOTH and words[word] == "train"})
             if columns.group:
                 groups.append(row.group)
             path = form.path(row.path)

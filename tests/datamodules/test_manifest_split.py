@@ -436,3 +436,43 @@ def test_other_data_need_no_training_table(root):
     ):
         with pytest.raises(InputError, match=said):
             manifest(root, train=None, **options)
+
+
+@pytest.mark.parametrize("column", [None, "set"])
+def test_nothing_in_a_column_may_be_the_word_of_a_split(root, column):
+    write(
+        root / "train.csv",
+        "path,label,set",
+        ["0.png,a,train", "1.png,b,train", "2.png,a,", "3.png,b, ", "4.png,a,test"],
+    )
+    data = ready(root, split_column=column, split_names={"": "val"})
+    assert keys(data) == [["0.png", "1.png"], ["2.png", "3.png"], ["4.png"]]
+    with pytest.raises(InputError, match=r"write its split, or give --data\.split_names '\{\"\": test\}' or"):
+        ready(root, split_column=column)
+
+
+def test_a_class_that_the_training_rows_of_a_found_column_lack_names_the_column(root):
+    write(root / "train.csv", "path,label,coarse", ["0.png,a,train", "1.png,b,train", "2.png,lab,test"])
+    said = r"'lab' in row 3 \(2\.png\), which .* lack by its column 'coarse'; --data\.split_column false leaves"
+    with pytest.raises(InputError, match=said):
+        ready(root)
+
+
+def test_several_tables_of_one_split_are_refused_in_a_sentence(root):
+    with pytest.raises(
+        InputError, match=r"--data\.train \['a\.csv', 'b\.csv'\] is no table; give one, with the rows of"
+    ):
+        manifest(root, train=["a.csv", "b.csv"])
+
+
+def test_words_that_are_given_another_split_are_not_said_to_train(root):
+    write(root / "train.csv", "path,label,set", ["0.png,a,train", "1.png,b,train", "2.png,a,restval"])
+    for column in (None, "set"):
+        assert not ready(root, split_column=column, split_names={"restval": "val"}).notices
+    assert "restval in 1 row, which train as well" in ready(root, split_column="set").notices[0]
+
+
+def test_splits_among_other_words_are_named_where_the_column_is_given(root):
+    write(root / "train.csv", "path,label,set", ["0.png,a,train_0", "1.png,b,test_0"])
+    with pytest.raises(InputError, match=r"--data\.split_names '\{train_0: train\}' says its split"):
+        ready(root, split_column="set")

@@ -5,6 +5,7 @@ import pickle
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -476,3 +477,75 @@ def test_a_path_in_two_splits_of_a_column_is_an_error(tmp_path):
     parquet.write_table(pa.table(table), tmp_path / "train.parquet")
     with pytest.raises(InputError, match=r"has in row 1 the train image 0\.png, which .* has in row 3 as a val"):
         ready(tmp_path, split_column="set")
+
+
+def run(root, verb="fit", **options) -> Parquet:
+    """Set up data as a run does whose folder is there."""
+    data = module(root, split_column="set", **options)
+    data.run_folder = root / "run"
+    data.run_folder.mkdir(exist_ok=True)
+    data.trainer = SimpleNamespace(state=SimpleNamespace(fn=verb), is_global_zero=True)
+    data.setup(verb)
+    return data
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+@pytest.mark.parametrize(("row", "split"), [(0, "test"), (0, "val"), (4, "train"), (6, "train"), (6, "val")])
+def test_splits_of_a_column_are_kept_and_a_moved_row_is_an_error(tmp_path, row, split, multi_label):
+    splits, labels = ["train"] * 4 + ["val"] * 2 + ["test"] * 2, [["a"], ["b"]] if multi_label else "ab"
+    write_splits(tmp_path / "train.parquet", splits, labels)
+    run(tmp_path, multi_label=multi_label)
+    kept = (tmp_path / "run/split.csv").read_text()
+    assert kept.splitlines()[5] == f"train.parquet:4,{'' if multi_label else 'a'},val"
+    splits[row] = split
+    for verb in ("fit", "validate", "test", "predict"):
+        write_splits(tmp_path / "train.parquet", splits, labels)
+        with pytest.raises(InputError, match=rf"train\.parquet:{row} in {split}, and \S+split\.csv has it in "):
+            run(tmp_path, verb, multi_label=multi_label)
+    assert (tmp_path / "run/split.csv").read_text() == kept
+
+
+def test_rows_that_are_gone_or_of_another_class_are_errors_and_new_ones_and_other_data_are_not(tmp_path):
+    splits = ["train"] * 4 + ["val"] * 2 + ["test"] * 2
+    write_splits(tmp_path / "train.parquet", splits)
+    run(tmp_path)
+    write_splits(tmp_path / "train.parquet", [*splits, "train", "test"])
+    assert len(run(tmp_path, "test").test_set) == 3
+    write_splits(tmp_path / "train.parquet", splits[:-1])
+    with pytest.raises(
+        InputError, match=r"lacks train\.parquet:7, one of 1 rows that \S+split\.csv lists; put it back"
+    ):
+        run(tmp_path, "test")
+    write_splits(tmp_path / "train.parquet", splits, "ba")
+    with pytest.raises(InputError, match=r"train\.parquet:0 in class 'b', and \S+split\.csv in 'a'"):
+        run(tmp_path, "test")
+    (tmp_path / "train.parquet").unlink()
+    write_splits(tmp_path / "train-other.parquet", ["train", "train", "test", "test"])
+    assert len(run(tmp_path, "test").test_set) == 2
+
+
+@pytest.mark.parametrize("nothing", [None, ""])
+def test_hidden_labels_of_the_test_rows_of_a_column(tmp_path, nothing):
+    def table(labels, file="train-0.parquet"):
+        splits = ["train", "train", "test", "test"]
+        rows = {"image": [picture(n) for n in range(4)], "label": labels, "set": splits}
+        parquet.write_table(pa.table(rows), tmp_path / file, row_group_size=3)
+
+    def labels_of(stage):
+        data = module(tmp_path, split_column="set", val_fraction=0.0)
+        data.setup(stage)
+        return data.test_set.labels.tolist()
+
+    table(["a", "b", "a", nothing])
+    assert labels_of("fit") == labels_of("test") == [0, IGNORE]
+    table(["a", "b", nothing, nothing])
+    assert labels_of("fit") == labels_of("predict") == [IGNORE, IGNORE]
+    with pytest.raises(InputError, match=r"train-0\.parquet has no labels of test rows; predict does without"):
+        labels_of("test")
+    table(["a", "b", nothing, nothing], "train-1.parquet")
+    assert labels_of("fit") == [IGNORE] * 4
+    table(["a", nothing, "a", nothing], "train-1.parquet")
+    with pytest.raises(
+        InputError, match=r"train-1\.parquet has no label in its column 'label' in \d rows?, the first is"
+    ):
+        labels_of("fit")

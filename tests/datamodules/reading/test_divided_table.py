@@ -76,3 +76,27 @@ def test_the_kept_table_has_each_image_in_its_split_wherever_its_row_is(root, sp
 
 def manifest_of_file(folder: Path, **options) -> Manifest:
     return ready(folder, split_file=folder.parent / "run/split.csv", **options)
+
+
+@pytest.mark.parametrize(("splits", "options"), DRAWS.values(), ids=DRAWS)
+def test_rows_may_be_added_to_a_column_of_splits(root, splits, options):  # noqa: F811
+    def table(splits: list[str], patient: int | None = None) -> None:
+        rows = [f"{n}.png,{'ab'[n % 2]},{split},{n // 2}" for n, split in enumerate(splits)]
+        rows += [] if patient is None else [f"39.png,b,train,{patient}"]
+        write(root / "train.csv", "path,label,set,patient", rows)
+
+    table(splits)
+    before = run(root, **options)
+    (root.parent / "run/config.yaml").write_text("")  # the run goes on from here
+    for more in (["train"] * 2, ["train"] * 8, ["train"] * 2 + [splits[-1]] * 2):
+        table(splits + more)
+        for verb in ("fit", "test", "validate"):
+            again = run(root, verb, **options)
+            again.load_state_dict(before.state_dict())
+            new = [f"{n + len(splits)}.png" for n, split in enumerate(more) if split == "train"]
+            assert set(keys(again)[0]) == {*keys(before)[0], *new}
+            assert [set(part) >= set(old) for part, old in zip(keys(again), keys(before), strict=True)] == [True] * 3
+    if "group_column" in options:
+        table(splits, patient=int(keys(before)[1][0].removesuffix(".png")) // 2)
+        with pytest.raises(InputError, match=r"1 values of --data\.group_column patient have train and val images"):
+            run(root, **options)

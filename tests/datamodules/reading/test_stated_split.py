@@ -1,10 +1,15 @@
 """Columns that state each row's split, by their names and values."""
 
+import re
+
 import pytest
+import yaml
 
 from datamodules.reading.splits import CELLS
 from datamodules.reading.stated_split import decide, read, split_words, stated_split
 from vit_lightning.errors import InputError
+
+NOTES = [None] * 5 + ["train", "test"]
 
 
 def found(name: str, cells: list, split: str = "train", use: str = "taken", **words):
@@ -95,3 +100,61 @@ def test_several_columns_and_one_beside_other_tables_are_refused(tmp_path):
         stated_split(table, ["path"], "train", "taken")
     with pytest.raises(InputError, match="the column 'fold', which names the splits train and val, beside tables"):
         stated_split(table, ["path", "part"], "train", "refused")
+
+
+@pytest.mark.parametrize("name", ["split", "Data Set", "phase"])
+@pytest.mark.parametrize(
+    ("train", "test"),
+    [
+        ("train_set", "test_set"),
+        ("Train set", "Test set"),
+        ("TrainSet", "TestSet"),
+        ("training set", "validation set"),
+        ("training-data", "test-data"),
+        ("train1", "test1"),
+        ("x_train", "x_test"),
+        ("train (80%)", "test (20%)"),
+        ("ucf_train", "ucf_val"),
+        ("x_trn", "x_tst"),
+    ],
+)
+def test_splits_among_other_words_are_never_passed_over(name, train, test):
+    said = rf"row 1 '{re.escape(train)}' in the column '{name}', which may name the splits .*--data\.split_names '\{{"
+    with pytest.raises(InputError, match=said) as error:
+        found(name, [train, train, test])
+    given = yaml.safe_load(str(error.value).split("--data.split_names '")[1].split("' says")[0])
+    assert given.keys() == {train, test} and given[train] == "train" != given[test]
+    words = split_words(given)
+    assert decide("t.csv", read([(train,), (test,)], [name], words), "train", "taken").column == name
+    assert found(name, [train, train]) == (None, [])
+    with pytest.raises(InputError, match=rf"row 2 '{re.escape(train)}'.*{re.escape(train)}: train\}}' says its split"):
+        found(name, ["test", train])
+
+
+def test_short_forms_are_splits_in_a_column_called_so():
+    assert found("split", ["trn", "tst", "va"]).column == "split"
+
+
+@pytest.mark.parametrize(("name", "cells"), [("language", ["tr", "te"]), ("code", ["TR", "VA"]), ("note", NOTES)])
+def test_columns_called_otherwise_are_left_with_a_notice_where_words_may_mean_something_else(name, cells):
+    column, notices = found(name, cells)
+    assert column is None and len(notices) == 1 and f"give --data.split_column {name}" in notices[0]
+    assert found("split", cells).column == "split"
+    assert found(name, ["train", "te"]).column == name
+    assert found(name, ["train", "test", "train", None]).column == name  # whoever reads it names the blank
+
+
+@pytest.mark.parametrize("cells", [["test"], ["val", "test"], ["test_set"], ["val_a", "test_a"]])
+def test_training_images_of_which_none_trains_are_an_error(cells):
+    with pytest.raises(InputError, match=r"t\.csv is to train, and its column 'split' names no split but (test|val)"):
+        found("split", cells)
+    assert found("split", cells[:1], "val", "refused") == (None, [])
+
+
+def test_words_that_are_given_another_split_do_not_train_as_well():
+    assert found("split", ["train", "restval"], restval="val") == ("split", [])
+
+
+def test_a_test_table_with_two_splits_is_told_to_keep_its_own_rows():
+    with pytest.raises(InputError, match="beside tables of other splits; leave the test rows alone in it, or put all"):
+        found("split", ["val", "test"], "test", "refused")
