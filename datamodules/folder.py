@@ -42,8 +42,8 @@ class ImageFolder(DividedData):
 
     The folders of train, sorted as text, are the classes 0, 1, 2, ... of every split. Hidden files and folders,
     FiftyOne's folder _unlabeled and files that are no images are ignored; an empty class folder of train keeps its
-    number. Linked folders are followed. Folders that are called as parts of a set are, such as trainA or masks, are an
-    error unless class_map lists them.
+    number. Linked folders are followed. Folders that are called as parts of a set are, such as trainA, masks or unlabelled,
+    are an error unless class_map lists them.
 
     A trained net is scored on images of some of its classes, by name: on these classes alone. Then train is not
     needed.

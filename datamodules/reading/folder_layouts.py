@@ -205,6 +205,11 @@ def _check_names(folder: Path, classes: Sequence[str], is_flat: bool) -> None:
             f"{folder} holds the folders {named[0]} and {named[1]}, which are called as parts of a set are, not as "
             f"classes; {ONE_EACH}; for labels in a table give --data Manifest; {IF_CLASSES}"
         )
+    if unlabelled := folder_names.unlabelled_beside(classes):
+        raise InputError(
+            f"{folder} holds the folder {unlabelled}, which is called as images without a class are; move it out of "
+            f"{folder}; if it is a class, list all classes in --data.class_map"
+        )
     sides = folder_names.sides_beside(classes)
     if side := next((side for side in sides if not _are_apart(folder, side, classes)), None):
         raise InputError(

@@ -7,6 +7,7 @@ lies beside images, have such a word and equal words beside it.
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from datamodules.reading.splits import SHORT, SPLIT_OF
 
@@ -17,8 +18,12 @@ PART_WORDS = frozenset(
 IMAGE_WORDS = frozenset(
     {"images", "image", "imgs", "img", "pictures", "photos", "jpegimages", "rgb", "inputs", "input"}
 )
-PLAIN_SIDES = frozenset(
-    {"masks", "labels", "annotations", "annots", "segmentations", "trimaps", "heatmaps", "groundtruth", "unlabeled"}
+UNLABELLED = frozenset(
+    {"unlabelled", "unlabeled", "unannotated", "unsupervised", "unsup", "nolabel", "nolabels", "nolabeled"}
+)
+"""What images without a class are called."""
+PLAIN_SIDES = UNLABELLED | frozenset(
+    {"masks", "labels", "annotations", "annots", "segmentations", "trimaps", "heatmaps", "groundtruth"}
     | {"bbox", "bboxes", "thumbnails", "thumbnail"}
 )
 """What lies beside images, and is called as hardly any class is."""
@@ -37,7 +42,6 @@ SIDE_WORDS = PLAIN_SIDES | {
     "targets",
     "target",
     "boxes",
-    "unlabelled",
     "nir",
     "infrared",
     "thermal",
@@ -46,6 +50,9 @@ FORM_WORDS = IMAGE_WORDS | {"original", "originals", "resized", "jpg", "jpeg", "
 """What folders are called that hold the same images in several sizes or formats."""
 BYSTANDERS = frozenset({"extra", "others", "rest"})
 """What lies beside splits, and may be anything."""
+LACKING = frozenset({"no", "not", "non", "without"})
+LABELLED = frozenset({"label", "labels", "labeled", "labelled", "annotation", "annotations", "annotated", "supervised"})
+"""Words that say with one of LACKING that images have no class."""
 AFFIXES = IMAGE_WORDS | SIDE_WORDS | PART_WORDS | BYSTANDERS | {"sets", "data", "folder", "dir"}
 """Words that say nothing more about a part of a set."""
 LETTERS = re.compile(r"[a-zA-Z]+|[^\W\d_a-zA-Z]+|\d+")
@@ -78,6 +85,16 @@ def sides_beside(names: Sequence[str]) -> list[str]:
     return list(filter(is_plain_side, names)) if len(names) > 1 else []
 
 
+def unlabelled_beside(names: Sequence[str]) -> str | None:
+    """Return the name of a folder of images without a class, among those of classes.
+
+    A folder no_label beside a folder label is a class.
+    """
+    are_shown = any(set(words_of(name)) - {"with"} in ({"label"}, {"labels"}) for name in names)
+    found = [name for name in names if _is_unlabelled(name) and not (are_shown and _lacks_label(words_of(name)))]
+    return found[0] if found and len(names) > 1 else None
+
+
 def may_be_kinds(names: Sequence[str]) -> bool:
     """Tell whether folders called as parts of a set may as well be kinds of images, as rgb and thermal are."""
     return any("rgb" in words_of(name) for name in names) and not any(map(is_plain_side, names))
@@ -107,6 +124,19 @@ def is_image_word(name: str) -> bool:
 def may_be_class(name: str) -> bool:
     """Tell whether a folder inside another may be a class: it is called neither by a number nor as images are."""
     return not name.replace("-", "").replace("_", "").isdigit() and not _is_of(name, IMAGE_WORDS | SIDE_WORDS)
+
+
+def _is_unlabelled(name: str) -> bool:
+    """Tell whether a name says that images have no class, and nothing else of them."""
+    words = words_of(name)
+    return not _stem([word for word in words if word not in LACKING | LABELLED]) and (
+        bool(UNLABELLED & {*words}) or _lacks_label(words)
+    )
+
+
+def _lacks_label(words: Sequence[str]) -> bool:
+    """Tell whether words have one such as no before one such as label."""
+    return any(one in LACKING and other in LABELLED for one, other in pairwise(words))
 
 
 def _is_of(name: str, known: frozenset[str]) -> bool:

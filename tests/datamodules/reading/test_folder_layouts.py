@@ -16,6 +16,7 @@ from vit_lightning.errors import InputError
 PARTS = "are called as parts of a set are, not as classes"
 SIDE = "is called as what belongs to images is"
 SIBLINGS = "each of which holds"
+UNLABELLED = "is called as images without a class are"
 INSIDE = "has the splits inside its classes"
 NESTED = "if both are one class"
 TOGETHER = "are read as one class each"
@@ -123,6 +124,25 @@ def test_parts_of_a_set(tmp_path, tree, said):
     make(tmp_path, tree)
     with pytest.raises(InputError, match=said):
         read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name", ["unlabelled", "Unlabeled", "unlabeled", "unlabeled_images", "unlabeled_data", "no_label", "unsup"]
+)
+@pytest.mark.parametrize("split", ["", "train"])
+def test_images_without_a_class_are_none(app, tmp_path, name, split):
+    """They have names of their own, which tell nothing."""
+    root = tmp_path / "set"
+    make(root / split, "cat dog")
+    for copy in range(4):
+        put(root / split / name / f"photo_{100 + copy}.png", 100 + copy)
+    with pytest.raises(InputError, match=f"holds the folder {name}, which {UNLABELLED}"):
+        read(root)
+    words = ("--data", "ImageFolder", "--data.root", root, "--data.image_size", 8, "--data.batch_size", 2)
+    done = app("doctor", *words, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
+    assert done.code == 1 and UNLABELLED in done.out + done.err
+    (tmp_path / "names.txt").write_text("\n".join(["cat", "dog", name]))
+    assert read(root, class_map=tmp_path / "names.txt").num_classes == 3
 
 
 @pytest.mark.parametrize(("tree", "count"), ACCEPTED)
