@@ -6,7 +6,7 @@ lies beside images, have such a word and equal words beside it.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 
 from datamodules.reading.splits import SHORT, SPLIT_OF
@@ -58,6 +58,8 @@ AFFIXES = IMAGE_WORDS | SIDE_WORDS | PART_WORDS | BYSTANDERS | {"sets", "data", 
 LETTERS = re.compile(r"[a-zA-Z]+|[^\W\d_a-zA-Z]+|\d+")
 HUMP = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 SINGLE = re.compile("[a-z]")
+NUMBERED = re.compile("([a-z]?)([0-9]+)(?:[-_.][0-9]+)*([a-z]{0,3})")
+"""Names that are a number, with one letter before it or a unit after it."""
 YEAR = re.compile("(19|20)[0-9]{2}")
 FUSED = ("training", "train", "testing", "test", "validation", "valid", "val", "fold", "split")
 """Words of splits that others are written together with, as in trainset and xtest."""
@@ -137,6 +139,25 @@ def _is_unlabelled(name: str) -> bool:
 def _lacks_label(words: Sequence[str]) -> bool:
     """Tell whether words have one such as no before one such as label."""
     return any(one in LACKING and other in LABELLED for one, other in pairwise(words))
+
+
+def are_numbered(same: Collection[str], either: Collection[str]) -> bool:
+    """Tell whether folders that two classes share are called by numbers, and hardly as classes are.
+
+    As 2019 and 2020, 40x and 100x, or p1 and p2 are. Classes are numbered from 0; those with a letter, as f15 and f16
+    are, from anywhere.
+
+    Args:
+        same: names in both.
+        either: names in one of them or both.
+    """
+    plain = [name for name in same if not is_image_word(name)]
+    found = [NUMBERED.fullmatch(name.lower()) for name in plain]
+    forms = {(match[1], match[3]) for match in found if match}
+    all_numbers = {int(match[2]) for name in either if (match := NUMBERED.fullmatch(name.lower()))}
+    if not all(found) or len(forms) != 1 or (len(plain) > 1 and 0 in all_numbers):
+        return False
+    return not next(iter(forms))[0] or 1 in all_numbers
 
 
 def _is_of(name: str, known: frozenset[str]) -> bool:
