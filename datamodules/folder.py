@@ -42,8 +42,8 @@ class ImageFolder(DividedData):
 
     The folders of train, sorted as text, are the classes 0, 1, 2, ... of every split. Hidden files and folders,
     FiftyOne's folder _unlabeled and files that are no images are ignored; an empty class folder of train keeps its
-    number. Linked folders are followed. Folders that are called as parts of a set are, such as trainA or masks, are an
-    error unless class_map lists them.
+    number. Linked folders are followed. Folders that are called as parts of a set are, such as trainA, masks or
+    unlabelled, are an error unless class_map lists them.
 
     A trained net is scored on images of some of its classes, by name: on these classes alone. Then train is not
     needed.
@@ -157,10 +157,9 @@ class ImageFolder(DividedData):
     def _folders(self) -> dict[str, Path]:
         """The folder of each split, which holds folders of classes as far as can be told."""
         found, others = split_folders(self.root)
-        if others and {folder.name for folder in found.values()}.union(others) <= set(
-            self._listed
-        ):  # a class called train
-            found = {}
+        names = {folder.name for folder in found.values()}.union(others)
+        if names <= set(self._listed) and (others or not any(map(self._holds_listed, found.values()))):
+            found = {}  # a class called train
         classes = self._class_folders(self.root, with_images=True) if not found and self.root.is_dir() else []
         if is_flat := len(classes) > 1:
             found = {"train": self.root}
@@ -181,6 +180,10 @@ class ImageFolder(DividedData):
                 f"splits are called {KNOWN}"
             )
         return found
+
+    def _holds_listed(self, folder: Path) -> bool:
+        """Tell whether a folder holds one of a class that class_map lists."""
+        return not set(self._listed).isdisjoint(self._class_folders(folder))
 
     def _further(self, name: str, folder: Path) -> ImageFiles:
         """Return the images of a further folder, scored on the classes that it has."""

@@ -3,12 +3,13 @@
 import os
 import re
 import shlex
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, combinations
 from pathlib import Path
 from typing import NamedTuple
 
-from datamodules.reading import folder_names
+from datamodules.reading import folder_names, folder_pairs
 from datamodules.reading.image_files import files_below, is_image
 from datamodules.reading.label_text import spelled_twice
 from datamodules.reading.splits import SPLIT_OF
@@ -21,8 +22,6 @@ NUMBERED = (r"(.*[^ ._()-])[ ._(-]+[0-9]+[)]?", r"(.*[^0-9 ._()-])[0-9]+")
 """Names of images that say their class before a number: american_bulldog_100, or cat7."""
 PLAIN = re.compile(r"""[^,"'\\\n/]+""")
 """Names that a table of commas can hold as they are."""
-SHARED = 10
-"""One image of so many may be called as one of another class by chance."""
 ONE_EACH = "ImageFolder reads a folder for each class, as train/cat/1.jpg"
 IF_CLASSES = "if they are the classes, list all classes in --data.class_map"
 
@@ -105,7 +104,13 @@ def taken_together(folder: Path, classes: Sequence[str], known: Collection[str] 
         known: names of classes that the user gave.
     """
     below = [] if set(classes) <= set(known) else [inside(folder, name) for name in classes]
-    found = [each for each in below if len(each.names) > 1 and any(map(folder_names.may_be_class, each.names))]
+    holders = Counter(name for each in below for name in each.names)
+    found = [
+        each
+        for each in below
+        if len(each.names) > 1
+        and (any(map(folder_names.may_be_class, each.names)) or sum(holders[name] > 1 for name in each.names) > 1)
+    ]
     if not found:
         return None
     shown = [f"{listing(sorted(each.names), most=4)} in {each.place}" for each in found]
@@ -138,18 +143,10 @@ def aside(folder: Path, classes: Sequence[str], known: Collection[str] = ()) -> 
 
 
 def _are_apart(folder: Path, side: str, classes: Sequence[str]) -> bool:
-    """Tell whether hardly any image in a folder is called as one in the others is, or has its number."""
-    marks = {name: {_mark(file) for file in files_below(folder, name) if is_image(file)} for name in classes}
-    others = set().union(*(found for name, found in marks.items() if name != side))
-    return bool(marks[side]) and SHARED * len(marks[side] & others) < len(marks[side])
-
-
-def _mark(file: str) -> str:
-    """Return what an image and its mask have in common: the numbers in their names, else the words."""
-    stem = os.path.splitext(os.path.basename(file))[0].lower()
-    return " ".join(str(int(number)) for number in re.findall("[0-9]+", stem)) or " ".join(
-        word for word in folder_names.words_of(stem) if not folder_names.is_side(word)
-    )
+    """Tell whether hardly any image in a folder is called as one in the others is."""
+    stems = {name: {Path(file).stem for file in files_below(folder, name) if is_image(file)} for name in classes}
+    images = set().union(*(found for name, found in stems.items() if name != side))
+    return bool(stems[side]) and folder_pairs.are_apart(images, stems[side])
 
 
 def beside_images(root: Path, folder: Path, others: Sequence[str]) -> str:
@@ -205,6 +202,11 @@ def _check_names(folder: Path, classes: Sequence[str], is_flat: bool) -> None:
             f"{folder} holds the folders {named[0]} and {named[1]}, which are called as parts of a set are, not as "
             f"classes; {ONE_EACH}; for labels in a table give --data Manifest; {IF_CLASSES}"
         )
+    if unlabelled := folder_names.unlabelled_beside(classes):
+        raise InputError(
+            f"{folder} holds the folder {unlabelled}, which is called as images without a class are; move it out of "
+            f"{folder}; if it is a class, list all classes in --data.class_map"
+        )
     sides = folder_names.sides_beside(classes)
     if side := next((side for side in sides if not _are_apart(folder, side, classes)), None):
         raise InputError(
@@ -240,11 +242,13 @@ def _check_nested(folder: Path, below: Mapping[str, Inside], is_flat: bool) -> N
 def _check_siblings(folder: Path, below: Mapping[str, Inside]) -> None:
     """Refuse folders that hold folders of the same names, which then are the classes of two sets.
 
-    One such name alone, or one that is a number, may be a part of each class, as cat/2019 and dog/2019.
+    One such name alone, or names that are numbers, may be parts of each class, as cat/2019 and dog/2019.
     """
     for one, other in combinations(below, 2):
         same = sorted(below[one].names & below[other].names)
         either = below[one].names | below[other].names
+        if folder_names.are_numbered(same, either):
+            continue
         if len(same) > 1 or (len(either) > 1 and any(map(folder_names.may_be_class, same))):
             shown, root = " and ".join(same[:2]), folder / below[one].place
             raise InputError(

@@ -6,7 +6,8 @@ lies beside images, have such a word and equal words beside it.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import pairwise
 
 from datamodules.reading.splits import SHORT, SPLIT_OF
 
@@ -17,8 +18,12 @@ PART_WORDS = frozenset(
 IMAGE_WORDS = frozenset(
     {"images", "image", "imgs", "img", "pictures", "photos", "jpegimages", "rgb", "inputs", "input"}
 )
-PLAIN_SIDES = frozenset(
-    {"masks", "labels", "annotations", "annots", "segmentations", "trimaps", "heatmaps", "groundtruth", "unlabeled"}
+UNLABELLED = frozenset(
+    {"unlabelled", "unlabeled", "unannotated", "unsupervised", "unsup", "nolabel", "nolabels", "nolabeled"}
+)
+"""What images without a class are called."""
+PLAIN_SIDES = UNLABELLED | frozenset(
+    {"masks", "labels", "annotations", "annots", "segmentations", "trimaps", "heatmaps", "groundtruth"}
     | {"bbox", "bboxes", "thumbnails", "thumbnail"}
 )
 """What lies beside images, and is called as hardly any class is."""
@@ -37,7 +42,6 @@ SIDE_WORDS = PLAIN_SIDES | {
     "targets",
     "target",
     "boxes",
-    "unlabelled",
     "nir",
     "infrared",
     "thermal",
@@ -46,11 +50,16 @@ FORM_WORDS = IMAGE_WORDS | {"original", "originals", "resized", "jpg", "jpeg", "
 """What folders are called that hold the same images in several sizes or formats."""
 BYSTANDERS = frozenset({"extra", "others", "rest"})
 """What lies beside splits, and may be anything."""
+LACKING = frozenset({"no", "not", "non", "without"})
+LABELLED = frozenset({"label", "labels", "labeled", "labelled", "annotation", "annotations", "annotated", "supervised"})
+"""Words that say with one of LACKING that images have no class."""
 AFFIXES = IMAGE_WORDS | SIDE_WORDS | PART_WORDS | BYSTANDERS | {"sets", "data", "folder", "dir"}
 """Words that say nothing more about a part of a set."""
 LETTERS = re.compile(r"[a-zA-Z]+|[^\W\d_a-zA-Z]+|\d+")
 HUMP = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 SINGLE = re.compile("[a-z]")
+NUMBERED = re.compile("([a-z]?)([0-9]+)(?:[-_.][0-9]+)*([a-z]{0,3})")
+"""Names that are a number, with one letter before it or a unit after it."""
 YEAR = re.compile("(19|20)[0-9]{2}")
 FUSED = ("training", "train", "testing", "test", "validation", "valid", "val", "fold", "split")
 """Words of splits that others are written together with, as in trainset and xtest."""
@@ -76,6 +85,16 @@ def parts_of_a_set(names: Sequence[str]) -> Sequence[str]:
 def sides_beside(names: Sequence[str]) -> list[str]:
     """Return the names of what lies beside images, among those of classes."""
     return list(filter(is_plain_side, names)) if len(names) > 1 else []
+
+
+def unlabelled_beside(names: Sequence[str]) -> str | None:
+    """Return the name of a folder of images without a class, among those of classes.
+
+    A folder no_label beside a folder label is a class.
+    """
+    are_shown = any(set(words_of(name)) - {"with"} in ({"label"}, {"labels"}) for name in names)
+    found = [name for name in names if _is_unlabelled(name) and not (are_shown and _lacks_label(words_of(name)))]
+    return found[0] if found and len(names) > 1 else None
 
 
 def may_be_kinds(names: Sequence[str]) -> bool:
@@ -107,6 +126,38 @@ def is_image_word(name: str) -> bool:
 def may_be_class(name: str) -> bool:
     """Tell whether a folder inside another may be a class: it is called neither by a number nor as images are."""
     return not name.replace("-", "").replace("_", "").isdigit() and not _is_of(name, IMAGE_WORDS | SIDE_WORDS)
+
+
+def _is_unlabelled(name: str) -> bool:
+    """Tell whether a name says that images have no class, and nothing else of them."""
+    words = words_of(name)
+    return not _stem([word for word in words if word not in LACKING | LABELLED]) and (
+        bool(UNLABELLED & {*words}) or _lacks_label(words)
+    )
+
+
+def _lacks_label(words: Sequence[str]) -> bool:
+    """Tell whether words have one such as no before one such as label."""
+    return any(one in LACKING and other in LABELLED for one, other in pairwise(words))
+
+
+def are_numbered(same: Collection[str], either: Collection[str]) -> bool:
+    """Tell whether folders that two classes share are called by numbers, and hardly as classes are.
+
+    As 2019 and 2020, 40x and 100x, or p1 and p2 are. Classes are numbered from 0; those with a letter, as f15 and f16
+    are, from anywhere.
+
+    Args:
+        same: names in both.
+        either: names in one of them or both.
+    """
+    plain = [name for name in same if not is_image_word(name)]
+    found = [NUMBERED.fullmatch(name.lower()) for name in plain]
+    forms = {(match[1], match[3]) for match in found if match}
+    all_numbers = {int(match[2]) for name in either if (match := NUMBERED.fullmatch(name.lower()))}
+    if not all(found) or len(forms) != 1 or (len(plain) > 1 and 0 in all_numbers):
+        return False
+    return not next(iter(forms))[0] or 1 in all_numbers
 
 
 def _is_of(name: str, known: frozenset[str]) -> bool:

@@ -16,6 +16,7 @@ from vit_lightning.errors import InputError
 PARTS = "are called as parts of a set are, not as classes"
 SIDE = "is called as what belongs to images is"
 SIBLINGS = "each of which holds"
+UNLABELLED = "is called as images without a class are"
 INSIDE = "has the splits inside its classes"
 NESTED = "if both are one class"
 TOGETHER = "are read as one class each"
@@ -67,6 +68,10 @@ REFUSED = [
     ("a/rgb a/depth b/rgb", SIDE),
     ("siteA/cat siteA/dog siteB/cat siteB/bird", SIBLINGS),
     ("day/0 day/1 night/0 night/1", SIBLINGS),
+    ("day/c0 day/c1 night/c0 night/c1", SIBLINGS),
+    ("day/0 day/2 night/1 night/0 night/2", SIBLINGS),
+    ("day/f15 day/f16 night/f15 night/f16", SIBLINGS),
+    ("day/2019 day/cat night/2019 night/cat", SIBLINGS),
     ("amazon/images/bike amazon/images/mug dslr/images/bike dslr/images/mug", SIBLINGS),
     ("a/data/images/bike a/data/images/mug b/data/images/bike b/data/images/pen", SIBLINGS),
     ("train/flowers/all/rose train/flowers/all/tulip train/rose train/tulip", NESTED),
@@ -96,6 +101,12 @@ ACCEPTED = [
     ("train/0/1 train/0/2 train/1/1 train/1/2", 2),
     ("0/a 1/a", 2),
     ("cat/2019 cat/2020 dog/2019", 2),
+    ("cat/2019 cat/2020 dog/2019 dog/2020", 2),
+    ("cat/1 cat/2 dog/1 dog/2", 2),
+    ("cat/2019-01 cat/2019-02 dog/2019-01 dog/2019-02", 2),
+    ("cat/40X cat/100X dog/40X dog/100X", 2),
+    ("cat/p1 cat/p2 dog/p1 dog/p2", 2),
+    ("cat/10mm cat/images dog/10mm dog/images", 2),
     ("cat/images cat/more dog/images", 2),
     ("train/cat/indoor train/cat/outdoor train/dog/indoor train/dog/outdoor", 2),
     ("train/dog_train train/test_tube", 2),
@@ -123,6 +134,25 @@ def test_parts_of_a_set(tmp_path, tree, said):
     make(tmp_path, tree)
     with pytest.raises(InputError, match=said):
         read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name", ["unlabelled", "Unlabeled", "unlabeled", "unlabeled_images", "unlabeled_data", "no_label", "unsup"]
+)
+@pytest.mark.parametrize("split", ["", "train"])
+def test_images_without_a_class_are_none(app, tmp_path, name, split):
+    """They have names of their own, which tell nothing."""
+    root = tmp_path / "set"
+    make(root / split, "cat dog")
+    for copy in range(4):
+        put(root / split / name / f"photo_{100 + copy}.png", 100 + copy)
+    with pytest.raises(InputError, match=f"holds the folder {name}, which {UNLABELLED}"):
+        read(root)
+    words = ("--data", "ImageFolder", "--data.root", root, "--data.image_size", 8, "--data.batch_size", 2)
+    done = app("doctor", *words, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
+    assert done.code == 1 and UNLABELLED in done.out + done.err
+    (tmp_path / "names.txt").write_text("\n".join(["cat", "dog", name]))
+    assert read(root, class_map=tmp_path / "names.txt").num_classes == 3
 
 
 @pytest.mark.parametrize(("tree", "count"), ACCEPTED)
@@ -170,6 +200,7 @@ def test_doctor_finds_them(app, tmp_path, tree):
             "aca, n in colon_sets, aca1, scc in lung_sets are",
         ),
         ("train/dogs/pug train/dogs/poodle train/cats/manx val/dogs/pug val/cats/manx", "pug in dogs are read"),
+        ("cat/2019 cat/2020 dog/2019 dog/2020", "2019, 2020 in cat, 2019, 2020 in dog are read as one class each"),
         ("a/abbey a/alley b/barn b/beach", "abbey, alley in a, barn, beach in b are read as one class each"),
         ("benign/SOB/adenosis benign/SOB/fibroma malignant/SOB/lobular", "adenosis, fibroma in benign/SOB are read"),
     ],
@@ -303,3 +334,37 @@ def test_doctor_warns_of_a_class_called_as_masks(app, tmp_path):
     words = ("--data", "ImageFolder", "--data.root", tmp_path / "set", "--data.image_size", 8, "--data.batch_size", 2)
     done = app("doctor", *words, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
     assert "masks is called as what belongs to images is, and is read as a class" in done.out + done.err
+
+
+@pytest.mark.parametrize(
+    ("side", "form"),
+    [
+        ("thumbnails", "cat{}_128x128"),
+        ("thumbnails", "{}@2x"),
+        ("masks", "{}_512"),
+        ("masks", "cat_2020_{}"),
+        ("annotations", "cat_{}_v2"),
+        ("masks", "2021-03-05 {}"),
+    ],
+)
+def test_one_more_number_does_not_part_an_image_from_its_own(tmp_path, side, form):
+    for copy in range(20):
+        put(tmp_path / "cat" / f"cat{copy}.png", copy)
+        put(tmp_path / "dog" / f"dog{copy + 20}.png", copy + 20)
+        put(tmp_path / side / f"{form.format(copy)}.png", copy + 40)
+    with pytest.raises(InputError, match=f"holds the folder {side}, which {SIDE}"):
+        read(tmp_path)
+
+
+def test_classes_train_and_val_alone_are_those_of_a_class_map(tmp_path):
+    make(tmp_path / "set", "train val")
+    (tmp_path / "names.txt").write_text("train\nval\n")
+    data = read(tmp_path / "set", class_map=tmp_path / "names.txt")
+    assert data.class_names == ["train", "val"] and len(data.train_set) + len(data.val_set) + len(data.test_set) == 8
+
+
+def test_splits_of_classes_train_and_val_stay_splits(tmp_path):
+    make(tmp_path / "set", "train/train train/val val/train val/val")
+    (tmp_path / "names.txt").write_text("train\nval\n")
+    data = read(tmp_path / "set", class_map=tmp_path / "names.txt")
+    assert len(data.train_set) == len(data.val_set) == 8 and data.test_set is None

@@ -106,3 +106,21 @@ def test_what_lies_beside_images(name, side, plain, image, may_be_class):
 def test_a_side_is_named_beside_others_alone():
     assert names.sides_beside(["cat", "masks", "labels"]) == ["masks", "labels"]
     assert names.sides_beside(["masks"]) == [] == names.sides_beside(["cat", "mask"])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("unlabelled", "Unlabeled", "unlabeled_images", "unlabelledData", "unlabeled-data", "unlabeled2017"),
+        *("no_label", "no_labels", "NoLabel", "not-labelled", "nolabel", "without_annotations", "unannotated"),
+        *("unsup", "train_unlabelled", "unlabelled_1"),
+    ],
+)
+def test_images_without_a_class_are_named_beside_others_alone(name):
+    assert names.unlabelled_beside(["cat", name]) == name
+    assert names.unlabelled_beside([name]) is None
+
+
+def test_classes_are_no_images_without_a_class():
+    assert names.unlabelled_beside(["cat", "no_mask", "unlabelled_bottle", "label", "not_cat", "without_dog"]) is None
+    assert names.unlabelled_beside(["label", "no_label"]) is names.unlabelled_beside(["with_label", "no_label"]) is None
