@@ -206,7 +206,8 @@ class ViTCLI(LightningCLI):
         """What the data does not know, as with unlabelled images, comes from the checkpoint."""
         resume_after_building()
         members = self.named.members if self.subcommand != "average" else []
-        complete(self.subcommand, self.model, self.datamodule, self.trained, members)
+        checkpoint = self._get(self.config, "ckpt_path")
+        complete(self.subcommand, self.model, self.datamodule, self.trained, members, checkpoint)
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """Add the run folder, the loggers and the default callbacks."""
