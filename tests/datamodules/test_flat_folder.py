@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from datamodules.folder import ImageFolder
@@ -147,3 +148,20 @@ def test_a_file_that_was_moved_to_another_class_is_named_with_both(app, photos):
         done = app("test", *words(photos), *BEST, *settings)
         assert done.code == 1 and "photos lacks 1 of the 42 images that" in done.err
         assert "such as bee/5.png (cat/5.png is there, and not listed); put them back" in done.err
+
+
+def test_a_soup_is_held_to_the_split_of_its_members(app, photos):
+    for seed in (0, 1):
+        assert fit(app, photos, "--seed_everything", seed).code == 0
+    members = [f"runs/default/{number}" for number in (0, 1)]
+    assert app("average", *members, "--out", "soup.ckpt").code == 0
+    assert app("convert", members[0], "converted.ckpt").code == 0
+    for checkpoint in ("soup.ckpt", "converted.ckpt"):
+        done = app("test", checkpoint, *words(photos), "--data.split_seed", 1)
+        assert done.code == 1 and "the checkpoint was trained with another split: --data.split_seed 1" in done.err, done
+        assert app("test", checkpoint, *words(photos)).code == 0
+    assert "seen_labels" in torch.load("soup.ckpt", weights_only=True)
+    assert fit(app, photos, "--data.split_seed", 1).code == 0
+    done = app("average", members[0], "runs/default/2", "--out", "other.ckpt")
+    assert done.code == 1 and "since their splits of the data differ" in done.err, done
+    assert not Path("other.ckpt").exists()
