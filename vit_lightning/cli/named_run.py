@@ -52,9 +52,7 @@ def named_run(line: CommandLine) -> NamedRun | None:
             raise InputError(f"{word} and --ckpt_path {wanted} both name a checkpoint; give one of them")
         return NamedRun(folders.folder_of(path), path, is_folder=False)
     if not folders.is_run(path):
-        raise InputError(
-            f"{line.verb} {word}: {folders.not_a_run(path)}; give a run folder, such as runs/digits/0, or a checkpoint"
-        )
+        raise InputError(f"{line.verb} {word}: {folders.not_a_run(path)}, or a checkpoint")
     if wanted not in (None, "last", "best"):
         raise InputError(f"{word} and --ckpt_path {wanted} both name a checkpoint; give one of them, or last, or best")
     name = wanted or ("last" if line.verb == "fit" else None)
