@@ -206,7 +206,8 @@ def test_words_that_name_no_run_are_one_sentence(app, run):
         (("test", "runs/none/0"), "no such file or folder"),
         (("test", "none.ckpt"), "no such file or folder"),
         (("test", "."), "a folder without config.yaml and checkpoints"),
-        (("test", run, "--ckpt_path", "x.ckpt"), "both name a checkpoint"),
+        (("fit", run, "--ckpt_path", "x.ckpt"), "both name a checkpoint"),
+        (("test", run, "--ckpt_path", "x.ckpt"), "--ckpt_path x.ckpt: no such file"),
         (("predict", run, "x.jpg", "--data", "Synthetic"), "both say what to predict"),
         (
             ("predict", run, run),

@@ -165,3 +165,28 @@ def test_a_soup_is_held_to_the_split_of_its_members(app, photos):
     done = app("average", members[0], "runs/default/2", "--out", "other.ckpt")
     assert done.code == 1 and "since their splits of the data differ" in done.err, done
     assert not Path("other.ckpt").exists()
+
+
+def test_a_run_gives_its_images_and_split_to_a_soup(app, photos):
+    for seed in (0, 1):
+        assert fit(app, photos, "--seed_everything", seed).code == 0
+    done = app("average", "runs/default/0", "runs/default/1", "--out", "soup.ckpt")
+    said = "next     python -m vit_lightning test runs/default/0 --ckpt_path soup.ckpt"
+    assert done.code == 0 and said in done.out.splitlines(), done
+    plain = app("test", "soup.ckpt", *words(photos), "--data.split_file", KEPT)
+    scored = {line for line in plain.out.splitlines() if line.lstrip().startswith("test ")}
+    done = app(*said.split()[4:])
+    assert done.code == 0 and scored and scored <= set(done.out.splitlines()), (plain, done)
+    assert not list(Path("runs").rglob("test.*"))  # whose names are the run's own
+    for verb in ("validate", "inspect"):
+        done = app(verb, "runs/default/0", "--ckpt_path", "soup.ckpt")
+        assert done.code == 0, done.err
+    several = ("--ckpt_path", "soup.ckpt", "--ckpt_path", "runs/default/1/checkpoints/best.ckpt")
+    done = app("predict", "runs/default/0", *several, photos / "ant/0.png")
+    assert done.code == 0 and "0.png" in done.out, done
+    done = app("test", "runs/default/0", "runs/default/1", "--ckpt_path", "soup.ckpt")
+    assert done.code == 1 and "all name nets" in done.err, done
+    done = app("fit", "runs/default/0", "--ckpt_path", "soup.ckpt")
+    assert done.code == 1 and "both name a checkpoint" in done.err, done
+    done = app("test", "runs/default/0", "--ckpt_path", "nowhere.ckpt")
+    assert done.code == 1 and "--ckpt_path nowhere.ckpt: no such file" in done.err, done

@@ -1,5 +1,6 @@
 """The verb `average`: several checkpoints of one net as one, a soup, scored beside each of them."""
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -84,6 +85,9 @@ def average(
         facts.of_data = of_data(taken)
         save(net, facts, out, "checkpoint")
         report(f"wrote    {near(out)}")
+        if run := folders.folder_of(paths[0]):
+            words = ["python", "-m", "vit_lightning", "test", str(near(run)), "--ckpt_path", str(near(out))]
+            report(f"next     {shlex.join(words)}")
 
 
 class Scores:
