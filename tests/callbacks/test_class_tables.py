@@ -112,17 +112,25 @@ def test_tables_lie_in_the_run_or_where_asked_for_beside_the_checkpoint(
 
 
 @pytest.mark.parametrize("scores", [["classes"], ["macro_f1"]])
-def test_tables_of_an_earlier_call_leave_with_its_scores(tmp_path, monkeypatch, scores):
+def test_tables_of_an_earlier_call_are_put_aside_and_named(tmp_path, monkeypatch, capsys, scores):
+    """They neither lie beside the scores of a call that they are not of, nor are lost."""
     monkeypatch.setattr(class_tables, "find_spec", lambda name: None)
     trainer = SimpleNamespace(is_global_zero=True, state=SimpleNamespace(fn="validate"))
     for name in ("validate.confusion.png", "test.classes.csv"):
         (tmp_path / name).touch()
-    for chosen in (None, scores):
+    table = confusion_table(summed().confusion, NAMES)
+    for chosen in (None, scores, None, scores):
         model = Classifier({"variant": "mu/8"}, num_classes=3, image_size=8, scores=chosen)
+        model.class_names = NAMES
         model.split_scores["val"].summed = summed()
         ClassTables(tmp_path, None).on_validation_end(trainer, model)
     left = {path.name for path in tmp_path.iterdir()}
-    assert left == {"test.classes.csv"} | ({"validate.classes.csv"} if scores == ["classes"] else set())
+    aside = {"validate.confusion.earlier-1.png", "validate.confusion.earlier-1.csv", "validate.confusion.earlier-2.csv"}
+    classes = {f"validate.classes.earlier-{number}.csv" for number in (1, 2)}
+    assert left == {"test.classes.csv"} | aside | ({"validate.classes.csv"} if scores == ["classes"] else classes)
+    assert all((tmp_path / name).read_bytes() == table for name in aside if name.endswith("csv"))
+    said = f"kept     validate.confusion.csv of an earlier call as {tmp_path}/validate.confusion.earlier-1.csv"
+    assert said in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("fn", "main", "count"), [("validate", True, 2), ("fit", True, 0), ("validate", False, 0)])

@@ -99,6 +99,7 @@ def test_fit_goes_on_in_the_same_folder(app, run):
     assert (run / "config.resume-1.yaml").is_file()
     again = app("fit", run)  # which takes what the run was told last
     assert "nothing was left to train: the checkpoint has 6 optimiser steps" in again.out and again.code == 0, again.err
+    assert "give --model.schedule.allow_horizon_change true" in again.out
     assert again.out.index("nothing was left") < again.out.index("next ")
     assert app("fit", run / "checkpoints/last.ckpt").code == 0
 
@@ -198,11 +199,15 @@ def test_a_name_that_is_no_folder_is_refused(name):
 
 def test_words_that_name_no_run_are_one_sentence(app, run):
     for words, said in (
-        (("test", "runs/trial"), "the folder of an experiment, whose newest run is runs/trial/0"),
+        (
+            ("test", "runs/trial"),
+            "the folder of an experiment, whose newest run is runs/trial/0; give a run folder, such as that one,",
+        ),
         (("test", "runs/none/0"), "no such file or folder"),
         (("test", "none.ckpt"), "no such file or folder"),
         (("test", "."), "a folder without config.yaml and checkpoints"),
-        (("test", run, "--ckpt_path", "x.ckpt"), "both name a checkpoint"),
+        (("fit", run, "--ckpt_path", "x.ckpt"), "both name a checkpoint"),
+        (("test", run, "--ckpt_path", "x.ckpt"), "--ckpt_path x.ckpt: no such file"),
         (("predict", run, "x.jpg", "--data", "Synthetic"), "both say what to predict"),
         (
             ("predict", run, run),

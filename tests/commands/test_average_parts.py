@@ -153,11 +153,14 @@ def soup(monkeypatch, tmp_path):
     def run(scores: dict[str, float], sign: int = 1, model=None, **words):
         said, saved = [], []
         own = {
-            "load_net": lambda path: (SimpleNamespace(load_state_dict=lambda state: saved.append(state)), "facts"),
+            "load_net": lambda path: (
+                SimpleNamespace(load_state_dict=lambda state: saved.append(state)),
+                Report("facts", ""),
+            ),
             "_checked": lambda path, first: saved.append(f"checked {path}"),
             "_apart": lambda net, other: "",
             "mean_state": lambda paths: [path.name for path in paths],
-            "save": lambda net, facts, out, to: saved.append((facts, out.name, to)),
+            "save": lambda net, facts, out, to: saved.append((facts.source, out.name, to)),
             "report": said.append,
             "near": lambda path: path.name,
         }
@@ -219,3 +222,21 @@ def test_no_file_is_written_over(soup, tmp_path):
         soup(UP)
     with pytest.raises(InputError, match=r"soup\.npz ends in \.npz"):
         soup(UP, out=tmp_path / "soup.npz")
+
+
+def test_a_soup_keeps_what_each_member_has_seen(monkeypatch):
+    labels = {"train_set": {"labels": torch.arange(3)}}
+    others = {"train_set": {"labels": torch.arange(3) + 1}}
+    split = {"split": {"digest": "x"}}
+    known = {
+        "a": {"ImageFolder": split, "seen_labels": labels},
+        "b": {"ImageFolder": split, "seen_labels": {"train_set": {"labels": torch.arange(3)}}},
+        "c": {"Own": split, "seen_labels": labels, "seen_by_members": [others]},
+        "d": {},
+    }
+    monkeypatch.setattr(module, "load_net", lambda path: (None, Report("", "", of_data=dict(known[path.name]))))
+    found = module.of_data([Path(name) for name in "abcd"])
+    assert found.keys() == {"ImageFolder", "Own", "seen_labels", "seen_by_members"}
+    assert found["ImageFolder"] == found["Own"] == split and found["seen_labels"] is labels
+    assert len(found["seen_by_members"]) == 1 and found["seen_by_members"][0] is others
+    assert module.of_data([Path("a"), Path("b")]).keys() == {"ImageFolder", "seen_labels"}

@@ -205,3 +205,32 @@ def test_nets_of_other_answers_are_refused(nets):
     words = ("--ckpt_path", "0.ckpt", "--ckpt_path", "1.ckpt", "--features", "f.npz")
     done = nets("predict", *WORDS, *words)
     assert done.code == 1 and "--features f.npz are of one net" in done.err and not Path("f.npz").exists()
+
+
+def test_nets_of_other_image_sizes_are_refused(nets):
+    """Both pixels and names are those of the first run, whose size would be taken for all."""
+    words = ("--model.net.variant", "mu/8", "--trainer.max_epochs", 1, "--name", "x")
+    for size in (16, 8):
+        assert nets("fit", *WORDS, *words, "--data.image_size", size).code == 0
+    said = "runs/x/1/checkpoints/best.ckpt was trained on images of 8x8 pixels, and runs/x/0/checkpoints/best.ckpt on"
+    checkpoints = [word for run in (0, 1) for word in ("--ckpt_path", f"runs/x/{run}/checkpoints/best.ckpt")]
+    for line in (("test", "runs/x/0", "runs/x/1"), ("validate", "runs/x/0", "runs/x/1"), ("predict", *checkpoints)):
+        done = nets(*line)
+        assert done.code == 1 and f"{said} 16x16, so that they cannot answer together; give" in done.err, done.err
+    assert not list(Path("runs").rglob("test*")) and not list(Path().rglob("predictions*"))
+
+
+def test_runs_that_bring_images_to_size_differently_are_refused(nets):
+    words = ("--model.net.variant", "mu/8", "--trainer.max_epochs", 1, "--name", "x")
+    for way in ("resize", "center", "center"):
+        assert nets("fit", *WORDS, *words, "--data.augment.evaluation", way).code == 0
+    for verb in ("test", "validate", "average"):
+        done = nets(verb, "runs/x/0", "runs/x/1", *(("--out", "soup.ckpt") if verb == "average" else ()))
+        said = "the images of runs/x/1 were brought to size by evaluation center, zoom 1.16"
+        assert (
+            done.code == 1
+            and said in done.err
+            and "of runs/x/0/checkpoints/best.ckpt by evaluation resize;" in done.err
+        )
+    assert nets("test", "runs/x/1", "runs/x/2").code == 0
+    assert nets("test", "runs/x/0", "runs/x/1", "--data.augment.evaluation", "center").code == 0

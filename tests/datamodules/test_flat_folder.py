@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from datamodules.folder import ImageFolder
@@ -147,3 +148,45 @@ def test_a_file_that_was_moved_to_another_class_is_named_with_both(app, photos):
         done = app("test", *words(photos), *BEST, *settings)
         assert done.code == 1 and "photos lacks 1 of the 42 images that" in done.err
         assert "such as bee/5.png (cat/5.png is there, and not listed); put them back" in done.err
+
+
+def test_a_soup_is_held_to_the_split_of_its_members(app, photos):
+    for seed in (0, 1):
+        assert fit(app, photos, "--seed_everything", seed).code == 0
+    members = [f"runs/default/{number}" for number in (0, 1)]
+    assert app("average", *members, "--out", "soup.ckpt").code == 0
+    assert app("convert", members[0], "converted.ckpt").code == 0
+    for checkpoint in ("soup.ckpt", "converted.ckpt"):
+        done = app("test", checkpoint, *words(photos), "--data.split_seed", 1)
+        assert done.code == 1 and "the checkpoint was trained with another split: --data.split_seed 1" in done.err, done
+        assert app("test", checkpoint, *words(photos)).code == 0
+    assert "seen_labels" in torch.load("soup.ckpt", weights_only=True)
+    assert fit(app, photos, "--data.split_seed", 1).code == 0
+    done = app("average", members[0], "runs/default/2", "--out", "other.ckpt")
+    assert done.code == 1 and "since their splits of the data differ" in done.err, done
+    assert not Path("other.ckpt").exists()
+
+
+def test_a_run_gives_its_images_and_split_to_a_soup(app, photos):
+    for seed in (0, 1):
+        assert fit(app, photos, "--seed_everything", seed).code == 0
+    done = app("average", "runs/default/0", "runs/default/1", "--out", "soup.ckpt")
+    said = "next     python -m vit_lightning test runs/default/0 --ckpt_path soup.ckpt"
+    assert done.code == 0 and said in done.out.splitlines(), done
+    plain = app("test", "soup.ckpt", *words(photos), "--data.split_file", KEPT)
+    scored = {line for line in plain.out.splitlines() if line.lstrip().startswith("test ")}
+    done = app(*said.split()[4:])
+    assert done.code == 0 and scored and scored <= set(done.out.splitlines()), (plain, done)
+    assert not list(Path("runs").rglob("test.*"))  # whose names are the run's own
+    for verb in ("validate", "inspect"):
+        done = app(verb, "runs/default/0", "--ckpt_path", "soup.ckpt")
+        assert done.code == 0, done.err
+    several = ("--ckpt_path", "soup.ckpt", "--ckpt_path", "runs/default/1/checkpoints/best.ckpt")
+    done = app("predict", "runs/default/0", *several, photos / "ant/0.png")
+    assert done.code == 0 and "0.png" in done.out, done
+    done = app("test", "runs/default/0", "runs/default/1", "--ckpt_path", "soup.ckpt")
+    assert done.code == 1 and "all name nets" in done.err, done
+    done = app("fit", "runs/default/0", "--ckpt_path", "soup.ckpt")
+    assert done.code == 1 and "both name a checkpoint" in done.err, done
+    done = app("test", "runs/default/0", "--ckpt_path", "nowhere.ckpt")
+    assert done.code == 1 and "--ckpt_path nowhere.ckpt: no such file" in done.err, done

@@ -5,6 +5,7 @@ import io
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from vit_lightning.data.sampling import EvalSampler
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation.confusion import Confusion, Mistakes
 from vit_lightning.evaluation.scores import TABLES
-from vit_lightning.files import spreadsheet_cell, write_atomically
+from vit_lightning.files import replace, spreadsheet_cell, write_atomically
+from vit_lightning.terminal import near, report
 from vit_lightning.training.scoring import Summed
 
 FILES = ("classes.csv", "confusion.csv", "confusion.png", "mistakes.csv")
@@ -34,6 +36,8 @@ MOST_NAMED = 40
 
 class ClassTables(Callback):
     """Write VERB.classes.csv, VERB.confusion.csv, VERB.confusion.png and VERB.mistakes.csv. A later call replaces them.
+
+    Those that it does not make anew are kept as VERB.confusion.earlier-1.csv and so on.
 
     Files of several nets together begin with VERB.mean, as `score_names.stem` says.
     The picture needs matplotlib. What --model.scores names is written beside the checkpoint where there is no run.
@@ -74,21 +78,38 @@ class ClassTables(Callback):
         if folder is None:
             return
         begins = stem(folder, verb, members_of(model), self.source, self.is_own)
-        if self.folder is not None:  # those of an earlier call would lie beside the scores of this one
-            for name in FILES:
-                (folder / f"{begins}.{name}").unlink(missing_ok=True)
-        wanted = [name for name in TABLES if asked is None or name in asked]
-        if summed is None or not wanted:
-            return
-        names = [str(name) for name in model.scored_names(split) or range(len(summed.counts.support))]
+        wanted = [name for name in TABLES if asked is None or name in asked] if summed is not None else []
         try:
-            keys = scored_keys(trainer) if "mistakes" in wanted and summed.mistakes else None
-            for name, content in _contents(summed, names, wanted, keys):
+            contents = self._contents(split, trainer, model, wanted) if wanted else {}
+            if self.folder is not None:  # those of an earlier call would lie beside the scores of this one
+                _put_aside(folder, begins, [name for name in FILES if name not in contents])
+            for name, content in contents.items():
                 path = folder / f"{begins}.{name}"
                 write_atomically(path, content)
                 self.written.append(path)
         except InputError as error:  # the scores are printed all the same
             rank_zero_warn(str(error))
+
+    def _contents(self, split: str, trainer: Trainer, model: Classifier, wanted: Sequence[str]) -> dict[str, bytes]:
+        """Return the tables that are wanted, by the ends of their names."""
+        summed = model.split_scores[split].summed
+        names = [str(name) for name in model.scored_names(split) or range(len(summed.counts.support))]
+        keys = scored_keys(trainer) if "mistakes" in wanted and summed.mistakes else None
+        return dict(_contents(summed, names, wanted, keys))
+
+
+def _put_aside(folder: Path, begins: str, names: Iterable[str]) -> None:
+    """Give tables of an earlier call, which this one does not replace, names of their own, and say which."""
+    for name in names:
+        path = folder / f"{begins}.{name}"
+        if path.is_file():
+            kept = next(
+                one
+                for number in count(1)
+                if not (one := path.with_name(f"{path.stem}.earlier-{number}{path.suffix}")).exists()
+            )
+            replace(path, kept)
+            report(f"kept     {path.name} of an earlier call as {near(kept)}")
 
 
 def scored_keys(trainer: Trainer) -> Sequence[Any] | None:

@@ -16,6 +16,7 @@ from vit_lightning.evaluation.scores import score_of
 from vit_lightning.runs.checkpoint_names import LAST
 from vit_lightning.runs.folders import CHECKPOINTS
 from vit_lightning.terminal import counted, duration, near, number, report
+from vit_lightning.training.recipe import RecipeModel
 
 
 class RunSummary(Callback):
@@ -77,8 +78,8 @@ class RunSummary(Callback):
         if not self._trained:
             steps = counted(trainer.global_step, "optimiser step")
             lines.append(
-                f"nothing was left to train: the checkpoint has {steps}; raise "
-                "--trainer.max_epochs or --trainer.max_steps to go on"
+                f"nothing was left to train: the checkpoint has {steps}; to go on, raise --trainer.max_epochs or "
+                f"--trainer.max_steps{_horizon_flag(trainer)}"
             )
         if scored := self.folder if best else last if last.exists() else None:
             lines.append(f"next     {self._next(trainer, scored)}")
@@ -106,6 +107,13 @@ class RunSummary(Callback):
         data = trainer.datamodule  # type: ignore[attr-defined]  # set by Lightning from outside
         untested = isinstance(data, ImageDataModule) and data.test_set is None
         return shlex.join(["python", "-m", "vit_lightning", "validate" if untested else "test", str(near(scored))])
+
+
+def _horizon_flag(trainer: Trainer) -> str:
+    """Name the flag that a longer run needs where its learning rate depends on its length."""
+    model = trainer.lightning_module
+    follows = isinstance(model, RecipeModel) and model.schedule.follows_horizon()
+    return ", and give --model.schedule.allow_horizon_change true, since the learning rate changes" * follows
 
 
 def _throughput(trainer: Trainer) -> Throughput | None:

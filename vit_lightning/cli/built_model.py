@@ -19,7 +19,14 @@ from vit_lightning.weights import open_weights
 from vit_lightning.weights.class_names import numbers_of
 
 
-def complete(verb: str, model: LightningModule, data: Any, trained: dict[str, Any], members: Sequence[str]) -> None:
+def complete(
+    verb: str,
+    model: LightningModule,
+    data: Any,
+    trained: dict[str, Any],
+    members: Sequence[str],
+    checkpoint: str | None = None,
+) -> None:
     """Let a model take what the data do not know, as with unlabelled images, and its head and companions.
 
     Args:
@@ -28,6 +35,7 @@ def complete(verb: str, model: LightningModule, data: Any, trained: dict[str, An
         data: Its datamodule.
         trained: What its checkpoint says; empty without one.
         members: Further nets that answer beside it.
+        checkpoint: Where its checkpoint lies.
 
     Raises:
         InputError: the data suit neither its net nor a part of it, or it cannot be one of several.
@@ -43,17 +51,20 @@ def complete(verb: str, model: LightningModule, data: Any, trained: dict[str, An
         if verb in ("validate", "test", "predict"):
             take_whole_head(model, data, trained)
     if members:
-        _take_members(model, members)
+        _take_members(model, members, checkpoint)
 
 
-def _take_members(model: LightningModule, members: Sequence[str]) -> None:
+def _take_members(model: LightningModule, members: Sequence[str], checkpoint: str | None) -> None:
     """Let further checkpoints answer beside the first."""
     if not isinstance(model, Classifier):
         raise InputError(f"an ensemble is of Classifiers, not of {type(model).__name__}; give one checkpoint")
     if model.hparams["image_size"] is None:
         take_facts_of_weights(model)
     paths = [folders.checkpoint_behind(word) for word in members]
-    model.answering.members = Members(paths, as_pair(model.hparams["image_size"]))
+    foreign = model.weights if not checkpoint else None
+    own = open_weights(foreign, model.hparams["weights_raw"], model.chosen).image_size if foreign else None
+    first = checkpoint or model.weights or "the first net"
+    model.answering.members = Members(paths, as_pair(model.hparams["image_size"]), first, own)
 
 
 def take_whole_head(model: RecipeModel, data: Any, trained: dict[str, Any]) -> None:

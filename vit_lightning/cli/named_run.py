@@ -32,6 +32,11 @@ class NamedRun(NamedTuple):
     is_folder: bool
     """Whether the run folder itself was named, whose config may then name a model's code."""
 
+    @property
+    def lends(self) -> bool:
+        """Whether the run gives its data and settings to a checkpoint from elsewhere, such as a soup."""
+        return self.is_folder and folders.folder_of(self.checkpoint) != self.folder
+
 
 def named_run(line: CommandLine) -> NamedRun | None:
     """Return what stands behind a verb, if that is a run folder or a checkpoint, and take it off the line.
@@ -52,11 +57,13 @@ def named_run(line: CommandLine) -> NamedRun | None:
             raise InputError(f"{word} and --ckpt_path {wanted} both name a checkpoint; give one of them")
         return NamedRun(folders.folder_of(path), path, is_folder=False)
     if not folders.is_run(path):
-        raise InputError(
-            f"{line.verb} {word}: {folders.not_a_run(path)}; give a run folder, such as runs/digits/0, or a checkpoint"
-        )
+        raise InputError(f"{line.verb} {word}: {folders.not_a_run(path)}, or a checkpoint")
     if wanted not in (None, "last", "best"):
-        raise InputError(f"{word} and --ckpt_path {wanted} both name a checkpoint; give one of them, or last, or best")
+        if line.verb == "fit":
+            raise InputError(
+                f"{word} and --ckpt_path {wanted} both name a checkpoint; give one of them, or last, or best"
+            )
+        return NamedRun(path.resolve(), Path(wanted), is_folder=True)
     name = wanted or ("last" if line.verb == "fit" else None)
     return NamedRun(path.resolve(), folders.trained_checkpoint(path, name), is_folder=True)
 
@@ -81,8 +88,13 @@ def take_members(line: CommandLine) -> list[str]:
         return []
     plain = [argument for argument in line.arguments[1:] if not argument.flag]
     words = [] if line.verb == "predict" else plain[1:]
-    typed = [argument for argument in line.arguments if argument.flag == "--ckpt_path" and argument.value][1:]
-    further = [*words, *typed]
+    typed = [argument for argument in line.arguments if argument.flag == "--ckpt_path" and argument.value]
+    if words and typed and typed[0].value not in ("last", "best"):
+        raise InputError(
+            f"{plain[0].value}, {words[0].value} and --ckpt_path {typed[0].value} all name nets; give them as words "
+            "alone, or as --ckpt_path beside one run"
+        )
+    further = [*words, *typed[1:]]
     line.arguments = [argument for argument in line.arguments if not any(argument is one for one in further)]
     return [str(argument.value) for argument in further]
 
@@ -124,9 +136,13 @@ def settings_of(
         return {}
     lent = run.folder if run and not checkpoint else None
     folder = folders.folder_of(checkpoint) if checkpoint else lent
+    if run and run.lends:
+        folder = run.folder
     config = config_of(folder, verb)
     if lent:
         config.pop("model", None)
+    elif run and run.lends:
+        (config.get("model", {}).get("init_args") or {}).pop("net", None)  # the checkpoint says it
     if run is None:
         config = {"data": config["data"]} if config.get("data") else {}
     if chosen:

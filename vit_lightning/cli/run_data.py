@@ -13,6 +13,7 @@ from vit_lightning.cli.config_files import data_named
 from vit_lightning.cli.plugins import takes
 from vit_lightning.errors import InputError
 from vit_lightning.runs import folders
+from vit_lightning.terminal import near
 from vit_lightning.yaml_files import read_mapping
 
 SPLIT = (
@@ -132,6 +133,41 @@ def is_own(data: Any, folder: Path | None) -> bool:
     if root != here and ("://" in root or os.path.isdir(root)):  # else it was moved
         return False
     return _below(root, then) == _below(here, now)
+
+
+def check_brought_to_size(line: CommandLine, first: Path, members: Sequence[str]) -> None:
+    """Refuse runs whose images were brought to size differently, since all their nets see the same images.
+
+    Args:
+        line: The command line, which may say how, for all of them.
+        first: The first checkpoint.
+        members: The other checkpoints or run folders.
+
+    Raises:
+        InputError: naming two runs, and what differs.
+    """
+    if line.has("--data.augment.evaluation") or line.has("--data.augment"):
+        return
+    own = _brought_to_size(first)
+    for word in members:
+        theirs = None if "://" in word else _brought_to_size(Path(word).expanduser())
+        if own and theirs and own != theirs:
+            raise InputError(
+                f"the images of {word} were brought to size by {theirs}, and those of {near(first)} by {own}; give "
+                "--data.augment.evaluation and --data.augment.zoom for all of them, or score each by itself"
+            )
+
+
+def _brought_to_size(source: Path) -> str:
+    """Say how the run of a checkpoint, or in a folder, brought evaluation images to size; empty: nobody knows."""
+    folder = source if folders.is_run(source) else folders.folder_of(source)
+    configs = folders.configs(folder) if folder else []
+    data = read_mapping(configs[-1], "the run's").get("data") if configs else None
+    augment = (data.get("init_args") or {}).get("augment") if isinstance(data, dict) else None
+    if not isinstance(augment, dict) or "evaluation" not in augment:
+        return ""
+    zoom = f", zoom {augment.get('zoom')}" if augment["evaluation"] == "center" else ""
+    return f"evaluation {augment['evaluation']}{zoom}"
 
 
 def _root(start: Path | None, given: str | None) -> str:

@@ -20,7 +20,7 @@ from vit_lightning.cli.named_run import (
 )
 from vit_lightning.cli.named_weights import take_weights
 from vit_lightning.cli.plugins import check_help, import_class, load_plugins
-from vit_lightning.cli.run_data import take_image_size
+from vit_lightning.cli.run_data import check_brought_to_size, take_image_size
 from vit_lightning.errors import InputError
 
 DEFAULT_DATA = "datamodules.digits.Digits"
@@ -85,6 +85,8 @@ def take_settings(line: CommandLine, named: RunWords, checkpoint: Path | None, t
         checkpoint: The checkpoint that the verb opens.
         trained: What that says.
     """
+    if checkpoint and named.members:
+        check_brought_to_size(line, checkpoint, named.members)
     configs = list(named.configs.values())
     own = settings_of(line, named.run, checkpoint, configs)
     load_plugins(json.dumps(own, ensure_ascii=False))

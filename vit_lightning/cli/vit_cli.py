@@ -125,7 +125,7 @@ class ViTCLI(LightningCLI):
         verb, line = self.line.verb, self.line
         named = self.named = read_words(line)
         run = named.run
-        self.run_is_named = run is not None
+        self.run_is_named = run is not None and not run.lends
         self.trained: dict[str, Any] = {}
         typed = str(run.checkpoint) if run and not named.lender else line.value("--ckpt_path")
         checkpoint = find_checkpoint(verb, typed, named.root, named.experiment)
@@ -206,7 +206,8 @@ class ViTCLI(LightningCLI):
         """What the data does not know, as with unlabelled images, comes from the checkpoint."""
         resume_after_building()
         members = self.named.members if self.subcommand != "average" else []
-        complete(self.subcommand, self.model, self.datamodule, self.trained, members)
+        checkpoint = self._get(self.config, "ckpt_path")
+        complete(self.subcommand, self.model, self.datamodule, self.trained, members, checkpoint)
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """Add the run folder, the loggers and the default callbacks."""
@@ -225,7 +226,8 @@ class ViTCLI(LightningCLI):
                 self.until_end.enter_context(locked(self.folder))
             kwargs["logger"] = self._loggers(config.get("logger"))
         if isinstance(self.datamodule, KnowsRun):
-            self.datamodule.run_folder = self.folder
+            run = self.named.run
+            self.datamodule.run_folder = run.folder if run and run.lends else self.folder
             self.datamodule.ignores_split = self.line.value("--data.split_file") == "null"
         for key in ("checkpoint", "last"):
             saved = self._get(self.config_init, key)

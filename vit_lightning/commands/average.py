@@ -1,8 +1,10 @@
 """The verb `average`: several checkpoints of one net as one, a soup, scored beside each of them."""
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 from lightning.pytorch import LightningDataModule, LightningModule, Trainer
@@ -80,8 +82,12 @@ def average(
     report(f"soup     {kind}: {scores.said(value)}, {100 * gain:+.2f} points from its best member, {near(best)}")
     if trainer.is_global_zero:
         net.load_state_dict(mean_state(taken))
+        facts.of_data = of_data(taken)
         save(net, facts, out, "checkpoint")
         report(f"wrote    {near(out)}")
+        if run := folders.folder_of(paths[0]):
+            words = ["python", "-m", "vit_lightning", "test", str(near(run)), "--ckpt_path", str(near(out))]
+            report(f"next     {shlex.join(words)}")
 
 
 class Scores:
@@ -130,6 +136,27 @@ def mean_state(paths: Sequence[Path]) -> dict[str, Tensor]:
             else:
                 sums[name] = sums[name] + tensor if name in sums else tensor.double()
     return {name: (each / len(paths)).float() if each.is_floating_point() else each for name, each in sums.items()}
+
+
+def of_data(paths: Sequence[Path]) -> dict[str, Any]:
+    """Return what some checkpoints know of their data, so that none of the images that one trained on is scored."""
+    known: dict[str, Any] = {}
+    seen: list[Any] = []
+    for path in paths:
+        own = load_net(path)[1].of_data
+        labels = [own.pop("seen_labels", None), *own.pop("seen_by_members", [])]
+        seen += [one for one in labels if one and not any(_are_equal(one, other) for other in seen)]
+        known = own | known
+    return known | ({"seen_labels": seen[0]} if seen else {}) | ({"seen_by_members": seen[1:]} if seen[1:] else {})
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    """Whether nested mappings hold equal tensors and values."""
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_are_equal(one[name], other[name]) for name in one)
+    return type(one) is type(other) and not isinstance(one, Tensor) and bool(one == other)
 
 
 def _greedy(alone: dict[Path, float], scores: Scores) -> tuple[list[Path], float]:
@@ -193,6 +220,7 @@ def _checked(path: Path, first: tuple[Path, Net, Report]) -> Net:
         ("normalisations", theirs.normalisation(net.config.channels), facts.normalisation(net.config.channels)),
         ("windows", theirs.window, facts.window),
         ("losses", theirs.loss, facts.loss),
+        ("splits of the data", _splits(theirs, facts), _splits(facts, theirs)),
     ):
         if this != that:
             raise InputError(
@@ -202,6 +230,12 @@ def _checked(path: Path, first: tuple[Path, Net, Report]) -> Net:
     if not all(torch.isfinite(tensor).all() for tensor in other.state_dict().values()):
         raise InputError(f"{path} holds weights that are not finite; give another checkpoint")
     return other
+
+
+def _splits(report: Report, other: Report) -> dict[str, Any]:
+    """Return how the data of a checkpoint were split, as far as another one knows its own split of such data."""
+    common = [name for name in report.of_data if name in other.of_data and not name.startswith("seen_")]
+    return {name: report.of_data[name]["split"] for name in common}
 
 
 def _stated(net: Net) -> dict[str, object]:

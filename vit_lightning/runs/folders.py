@@ -170,15 +170,17 @@ def is_run(folder: Path) -> bool:
 
 
 def not_a_run(path: Path) -> str:
-    """Say what a path is that is no run folder."""
+    """Say what a path is that is no run folder, and which run folder to give."""
     if not path.exists():
-        return "no such file or folder"
-    if not path.is_dir():
-        return "neither a folder nor a regular file"
-    runs = sorted((entry for entry in path.iterdir() if is_run(entry)), key=lambda run: (len(run.name), run.name))
-    if runs:
-        return f"the folder of an experiment, whose newest run is {runs[-1]}"
-    return "a folder without config.yaml and checkpoints"
+        said = "no such file or folder"
+    elif not path.is_dir():
+        said = "neither a folder nor a regular file"
+    else:
+        runs = sorted((entry for entry in path.iterdir() if is_run(entry)), key=lambda run: (len(run.name), run.name))
+        if runs:
+            return f"the folder of an experiment, whose newest run is {runs[-1]}; give a run folder, such as that one"
+        said = "a folder without config.yaml and checkpoints"
+    return f"{said}; give a run folder, such as runs/digits/0"
 
 
 def trained_checkpoint(folder: Path, name: str | None = None) -> Path:

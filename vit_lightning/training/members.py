@@ -11,7 +11,7 @@ from vit_lightning.errors import InputError
 from vit_lightning.evaluation.ensembles import mean_logits
 from vit_lightning.models.finite import check_finite
 from vit_lightning.terminal import near
-from vit_lightning.weights import Report, load_net
+from vit_lightning.weights import Report, open_weights
 from vit_lightning.weights.deploy import Normalised
 
 
@@ -21,14 +21,27 @@ class Members:
     Args:
         paths: Checkpoints, or weights in any layout that say their classes.
         size: Size of the images, (y, x), to which positions are fitted.
+        first: The net that they answer beside.
+        trained_size: Size of the images that it was trained on; None: that of the images.
+
+    Raises:
+        InputError: a net was trained on images of another size.
     """
 
-    def __init__(self, paths: Sequence[str | Path], size: tuple[int, int]) -> None:
+    def __init__(
+        self,
+        paths: Sequence[str | Path],
+        size: tuple[int, int],
+        first: str | Path = "the first net",
+        trained_size: tuple[int, int] | None = None,
+    ) -> None:
         self.paths = list(map(str, paths))
         self.nets: list[Normalised] = []
         self.reports: list[Report] = []
         for path in self.paths:
-            net, report = load_net(path, image_size=size)
+            opened = open_weights(path)
+            _check_size(path, opened.image_size, first, trained_size or size)
+            net, report = opened.build(image_size=size)
             check_finite(net.state_dict(), path)
             self.nets.append(Normalised(net, report).eval())
             self.reports.append(report)
@@ -70,6 +83,16 @@ class Members:
         """Return the logits of each net for images `(b, c, y, x)`, uint8 or float in [0, 1]."""
         images = images.float() / 255 if images.dtype == torch.uint8 else images
         return [net(images) for net in self.nets]
+
+
+def _check_size(path: str, size: tuple[int, int], first: str | Path, trained_size: tuple[int, int]) -> None:
+    """Refuse a net that would be scored on images of another size than those of its training."""
+    if tuple(size) != tuple(trained_size):
+        (y, x), (rows, columns) = size, trained_size
+        raise InputError(
+            f"{near(path)} was trained on images of {y}x{x} pixels, and {near(first)} on {rows}x{columns}, so that "
+            "they cannot answer together; give nets of one image size, or score each by itself"
+        )
 
 
 class Alone(NamedTuple):

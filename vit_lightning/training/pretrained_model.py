@@ -115,7 +115,8 @@ class PretrainedModel(ScoredModel):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_load_checkpoint(checkpoint)
         trained = list(checkpoint.get("class_names") or [])
-        seen, named = checkpoint.get("seen_labels") or {}, names_in(checkpoint)
+        named = names_in(checkpoint)
+        seen = [checkpoint.get("seen_labels") or {}, *(checkpoint.get("seen_by_members") or [])]
         numbers = [str(label) for label in range(len(trained))]
         if named == trained == numbers != self.class_names and not self._names_are_stated():
             rank_zero_warn(
@@ -125,9 +126,10 @@ class PretrainedModel(ScoredModel):
         elif named == trained or self.class_names != trained:  # else check_labels compares what the sets carry
             check_equal(self.class_names, named, "checkpoint")
         self.class_names = self.class_names or named
-        check_untrained(seen, self)
-        if self.shifted is None:  # else labels are numbers among other classes, and are matched by name
-            check_labels(seen, self)
+        for one in seen:
+            check_untrained(one, self)
+            if self.shifted is None:  # else labels are numbers among other classes, and are matched by name
+                check_labels(one, self)
 
     def _names_are_stated(self) -> bool:
         """Whether the classes have the datamodule's names, and not those that one of its sets happens to carry."""

@@ -301,6 +301,7 @@ def _report(source: str, weights: Weights) -> Report:
         window=weights.window,
         class_names=list(weights.class_names),
         training=dict(weights.training),
+        of_data=dict(weights.of_data),
     )
 
 

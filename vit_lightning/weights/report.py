@@ -27,6 +27,7 @@ class Report:
         window: values of the images that became 0 and 1; None: those of 8 bits, or the file does not say.
         class_names: in the head's order; empty: the file does not say.
         training: what a checkpoint of ours says about its run: recipe, data, step, metrics.
+        of_data: what a checkpoint of ours keeps of its data, under the keys that it has there: split and seen labels.
     """
 
     source: str
@@ -42,6 +43,7 @@ class Report:
     window: tuple[float, float] | None = None
     class_names: list[str] = field(default_factory=list)
     training: dict[str, Any] = field(default_factory=dict)
+    of_data: dict[str, Any] = field(default_factory=dict)
 
     @property
     def loss(self) -> str | None:

@@ -121,7 +121,7 @@ def run_folder(word: str) -> Path:
     around = folders.folder_of(path) if path.exists() else None
     if around is not None and folders.is_run(around):
         return around
-    raise InputError(f"report {word:.200}: {folders.not_a_run(path)}; give a run folder, such as runs/digits/0")
+    raise InputError(f"report {word:.200}: {folders.not_a_run(path)}")
 
 
 def collect(folder: Path) -> Run:

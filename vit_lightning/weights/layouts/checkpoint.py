@@ -57,7 +57,7 @@ def read(archive: Archive, heads: int | None, image_size: tuple[int, int] | None
     same = [TensorMapping(name, (name,)) for name in stored]
     weights = Weights(NAME, config, size, classes, same, stored, dropped, mean=mean, std=std, class_names=names)
     weights.window = None if window is None else (window[0], window[1])
-    weights.training = _training(archive)
+    weights.training, weights.of_data = _training(archive), _of_data(archive.facts)
     weights.notes += [f"low-rank updates are merged into {updated} kernels"] if updated else []
     return weights
 
@@ -119,7 +119,8 @@ def facts_of(net: Net, report: Report) -> dict[str, Any]:
 def write(net: Net, report: Report, path: Path) -> None:
     """Writes a checkpoint that the Lightning model opens, without a state of training."""
     state = {f"net.{name}": tensor.contiguous() for name, tensor in net.state_dict().items()}
-    torch.save({"state_dict": state, "pytorch-lightning_version": version("lightning"), **facts_of(net, report)}, path)
+    facts = report.of_data | {"pytorch-lightning_version": version("lightning")} | facts_of(net, report)
+    torch.save({"state_dict": state, **facts}, path)
 
 
 def write_safetensors(net: Net, report: Report, path: Path) -> None:
@@ -137,6 +138,15 @@ def _data(path: Path) -> dict[str, Any]:
         return {"data": data["class_path"], **{k: v for k, v in data["init_args"].items() if k != "root"}}
     except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
         return {}
+
+
+def _of_data(facts: dict[str, Any]) -> dict[str, Any]:
+    """What holds a checkpoint to its data: the split, under the name of the datamodule, and the labels seen."""
+    return {
+        name: value
+        for name, value in facts.items()
+        if name in ("seen_labels", "seen_by_members") or (isinstance(value, dict) and "split" in value)
+    }
 
 
 def _training(archive: Archive) -> dict[str, Any]:

@@ -58,6 +58,7 @@ class Weights:
         window: values of its images that became 0 and 1; None: those of 8 bits, or the file does not say.
         class_names: in the head's order; empty: the file does not say.
         training: what a checkpoint of ours says about its run: recipe, data, step, metrics.
+        of_data: what a checkpoint of ours keeps of its data, under the keys that it has there: split and seen labels.
         is_dinov2: whether the net is laid out as those of DINOv2 alone are.
         assumes_statistics: whether mean and std are not the file's own, but those of all nets of its kind.
     """
@@ -76,6 +77,7 @@ class Weights:
     window: tuple[float, float] | None = None
     class_names: list[str] = field(default_factory=list)
     training: dict[str, Any] = field(default_factory=dict)
+    of_data: dict[str, Any] = field(default_factory=dict)
     is_dinov2: bool = False
     assumes_statistics: bool = False
 
