@@ -137,3 +137,15 @@ def test_who_reads_while_a_file_is_replaced_keeps_the_old_one(tmp_path, content)
         write_atomically(path, content)
         assert reader.read() == "old and longer" and path.read_text() == "new"
     assert [one.name for one in tmp_path.iterdir()] == ["x"]
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
+def test_files_have_the_rights_that_the_umask_leaves(tmp_path, mask, mode):
+    before = os.umask(mask)
+    try:
+        with written(tmp_path / "made") as place:
+            place.mkdir()
+            (place / "model").touch(0o600)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "made" / "model").stat().st_mode & 0o777 == mode

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torchvision.transforms.v2 import functional as F
 
 from vit_lightning import Predictor
@@ -55,6 +56,34 @@ def test_values_of_more_bits_are_mapped_by_the_window(tmp_path):
     eight = np.full((16, 16), 51, np.uint8)  # which no window maps
     with torch.no_grad():
         assert predictor(eight) == pytest.approx(named(net(torch.full((1, 1, 16, 16), (0.2 - 0.25) / 0.5))), abs=1e-6)
+
+
+@pytest.mark.parametrize("form", ["array", "tensor", "picture", "file"])
+def test_scaled_values_are_refused_where_a_window_maps_raw_counts(tmp_path, form):
+    made(tmp_path, channels=1, window=(0.0, 4095.0), mean=(0.25,), std=(0.5,))
+    predictor = Predictor(tmp_path / "made", device="cpu")
+    values = CHANCE.random((16, 16)).astype(np.float32)
+    image = {"array": values, "tensor": torch.from_numpy(values)[None], "picture": Image.fromarray(values)}.get(form)
+    if form == "file":
+        image = tmp_path / "film.tif"
+        Image.fromarray(values).save(image)
+    said = "image 0" if form != "file" else "film.tif"
+    with pytest.raises(InputError, match=rf"{said}: its values lie from .* the window 0 to 4095 asks for raw counts"):
+        predictor(image)
+    with pytest.raises(InputError, match="raw counts"):
+        predictor.features([image])
+
+
+def test_black_films_few_counts_and_narrow_windows_are_answered(tmp_path):
+    made(tmp_path, channels=1, window=(0.0, 4095.0), mean=(0.25,), std=(0.5,))
+    predictor = Predictor(tmp_path / "made", device="cpu")
+    black = predictor(np.zeros((16, 16), np.float32))
+    assert predictor(np.zeros((16, 16), np.uint16)) == black
+    predictor(np.ones((16, 16), np.uint16))
+    predictor(np.full((16, 16), 1.5, np.float32))
+    (tmp_path / "narrow").mkdir()
+    made(tmp_path / "narrow", channels=1, window=(0.0, 20.0), mean=(0.25,), std=(0.5,))
+    Predictor(tmp_path / "narrow" / "made", device="cpu")(np.full((16, 16), 0.5, np.float32))
 
 
 def test_scores_may_be_independent_of_a_net_trained_with_softmax(tmp_path):

@@ -1,4 +1,5 @@
 import random
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -165,6 +166,15 @@ def fresh(kind: type[ImageDataModule]) -> ImageDataModule:
 
 def test_a_ten_line_datamodule_passes():
     check_datamodule(fresh(Good))
+
+
+@pytest.mark.parametrize(("scale", "window", "fails"), [(1, 4095, True), (4095, 4095, False), (1, 1, False)])
+def test_floats_within_one_under_a_window_for_raw_counts(scale, window, fails):
+    data = Good(image_size=8, batch_size=4, augment=Augment(crop="none"), channels=1, window=(0, window))
+    films = [(torch.rand(1, 8, 8) * scale, number % 3) for number in range(40)]
+    data.setup = lambda stage: setattr(data, "train_set", films)
+    with pytest.raises(AssertionError, match=r"train_set: .*raw counts") if fails else nullcontext():
+        check_datamodule(data)
 
 
 def test_a_module_without_training_set_passes():

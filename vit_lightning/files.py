@@ -215,11 +215,21 @@ def written(path: Path) -> Iterator[Path]:
             except InputError as error:  # from within: the folder beside the path is no name that was given
                 raise InputError(str(error).replace(str(Path(folder) / path.name), str(path))) from error
             for made in Path(folder).iterdir():
+                _open_as_usual(made)
                 os.replace(made, path.parent / made.name)
     except Exception as error:
         if fault := unwritable(path, error):
             raise fault from error
         raise
+
+
+def _open_as_usual(made: Path) -> None:
+    """Give files the rights that the umask leaves: safetensors writes for its owner alone."""
+    mask = os.umask(0)
+    os.umask(mask)
+    for path in [made, *made.rglob("*")] if made.is_dir() else [made]:
+        if path.is_file() and not path.is_symlink():
+            path.chmod(path.stat().st_mode | 0o666 & ~mask)
 
 
 def _remove_abandoned(path: Path) -> None:

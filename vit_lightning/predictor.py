@@ -27,7 +27,7 @@ from vit_lightning.weights.interface import evaluation_of
 
 Picture = str | Path | bytes | Image.Image | np.ndarray | Tensor
 """A file, its bytes, a Pillow image, an array `(y, x, c)` or `(y, x)`, or a tensor `(c, y, x)`; numbers are uint8, or
-float in [0, 1], which are rounded to 8 bits as in training. A net trained with a window takes any numbers, and maps
+float in [0, 1], which are rounded to 8 bits as in training. A net trained with a window takes raw counts, and maps
 those that are not uint8 by that window."""
 OURS = ("", "vit_lightning.classifier.Classifier", "vit_lightning.masked_patch.MaskedPatch")
 """Models whose checkpoint is its net and no code of others."""
@@ -184,7 +184,7 @@ class Predictor:
     def _pixels(self, image: Any, number: int) -> Tensor:
         name = str(image) if isinstance(image, str | Path) else f"image {number}"
         channels = self.net.config.channels
-        form = PixelForm(channels, self._window, f"the net takes {channels}")
+        form = PixelForm(channels, self._window, f"the net takes {channels}", counts=True)
         pixels = image_files.load(_coloured(image, channels), name=name, form=form)
         seen = self.transform(pixels).to(self.device)
         return seen.float() / 255 if seen.dtype == torch.uint8 else seen.float()

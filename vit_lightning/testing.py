@@ -13,6 +13,7 @@ from vit_lightning.data import ImageDataModule
 from vit_lightning.data.datamodule import Batch
 from vit_lightning.data.loaders import names_at_odds
 from vit_lightning.data.sampling import BROKEN, IGNORE
+from vit_lightning.data.window import SCALED, holds_scaled
 
 
 def check_datamodule(data: ImageDataModule) -> None:
@@ -32,6 +33,7 @@ def check_datamodule(data: ImageDataModule) -> None:
     data.setup("predict" if data.num_classes is None else "fit")
     said = names_at_odds(data, "train_set", "val_set", "test_set")
     assert said is None, said
+    _check_counts(data)
     if data.train_set is not None:
         held = next((name for name in ("val_set", "test_set") if getattr(data, name) is data.train_set), None)
         assert held is None, f"{held} is the train_set itself: scores would be those of images that were trained on"
@@ -58,6 +60,11 @@ def _check_classes(data: ImageDataModule) -> None:
     assert len(names) == data.num_classes, f"{len(names)} class_names for {data.num_classes} classes"
     assert all(isinstance(name, str) for name in names), "class_names must be text"
     assert len(set(names)) == len(names), "class_names must differ from each other"
+
+
+def _check_counts(data: ImageDataModule) -> None:
+    for name in ("train_set", "val_set", "test_set"):
+        assert not holds_scaled(getattr(data, name) or (), data.pixel_form), f"{name}: {SCALED}"
 
 
 def _check_training(data: ImageDataModule) -> None:

@@ -131,3 +131,9 @@ def test_a_score_of_a_further_set_is_named_by_its_last_word():
     assert callback.metric == "val/real/top1"
     with pytest.raises(InputError, match=r"--at_least test/real/top1: validate scores val; give top1, or val/top1"):
         required("validate", {"test/real/top1": 0.5})
+
+
+@pytest.mark.parametrize(("name", "meant"), [("top-1", "top1"), ("val/Top_1", "top1"), ("macro-F1", "macro_f1")])
+def test_a_score_that_is_spelled_otherwise_is_refused_at_the_start(name, meant):
+    with pytest.raises(InputError, match=rf"--at_least {name}: no score has this name; did you mean {meant}\?"):
+        required("fit", {name: 0.9})

@@ -12,7 +12,8 @@ from PIL import Image
 from vit_lightning.augment import Augment
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data import in_memory as memory
-from vit_lightning.data.window import window_of
+from vit_lightning.data.pixel_form import PixelForm
+from vit_lightning.data.window import holds_scaled, window_of
 from vit_lightning.errors import InputError
 
 CHANCE = np.random.default_rng(0)
@@ -173,3 +174,12 @@ def test_a_window_leaves_out_a_thousandth_at_each_end_of_all_sets_alike():
 def test_images_from_everywhere_in_a_set_are_looked_at():
     dark, bright = png(np.full((4, 4), 1000, np.uint16)), png(np.full((4, 4), 3000, np.uint16))
     assert window_of([(dark, 0)] * 130 + [(bright, 1)] * 130) == (1000, 3000)
+
+
+def test_a_set_of_floats_within_one_is_told_from_raw_counts():
+    scaled, counts = (torch.rand(1, 8, 8), 0), (torch.rand(1, 8, 8) * 4095, 0)
+    wide = PixelForm(1, (0.0, 4095.0))
+    assert holds_scaled([scaled] * 2, wide) and holds_scaled([(scaled[0].numpy(), 0)], wide)
+    assert not any(holds_scaled(some, wide) for some in ([], [counts], [scaled, counts], DEEP, EIGHT, [(b"broken", 0)]))
+    assert not any(holds_scaled([scaled], form) for form in (PixelForm(1), PixelForm(1, (0.0, 1.0))))
+    assert holds_scaled([scaled], PixelForm(1, (-1000.0, 400.0)))

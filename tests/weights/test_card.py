@@ -90,7 +90,7 @@ def test_identifiers_of_licences_are_taken(licence):
         ("onnx", "inside the program", "`model.onnx` is for onnxruntime. It takes `images`"),
         ("torch_export", "inside the program", "`torch.export.load('model.pt2').module()` is the program. It takes"),
         ("safetensors", "by the caller, with mean and std", "`net, report = vit_lightning.weights.load_net(folder)`"),
-        ("huggingface", "by the image processor, with mean and std", "`transformers.pipeline('image-classification'"),
+        ("huggingface", "by the image processor, with mean and std", "transformers' pipelines read images of 8 bits"),
     ],
 )
 def test_every_format_says_how_it_is_used_and_who_normalises(tmp_path, to, normalising, use):
@@ -149,3 +149,19 @@ def test_a_net_without_a_head_gives_features(tmp_path, to):
 @pytest.mark.parametrize(("length", "shown"), [(200, "x" * 200), (201, f"{'x' * 200} ... (201 characters)")])
 def test_a_long_value_is_cut_and_counted(tmp_path, length, shown):
     assert card(tmp_path, ["x" * length]).endswith(f"## Classes\n\n0. {shown}\n")
+
+
+@pytest.mark.parametrize(
+    ("channels", "window", "pipeline", "said"),
+    [
+        (3, None, True, "classifies images."),
+        (1, None, False, "c = 1 and divides by 255"),
+        (3, (0.0, 4095.0), False, "divides by 4095. Clip them to 0 and 4095 first"),
+        (1, (-1000.0, 400.0), False, "-1000 and 400 become 0 and 1, and clip them"),
+    ],
+)
+def test_a_pipeline_is_promised_where_it_shows_the_net_what_it_knows(tmp_path, channels, window, pipeline, said):
+    net = build(NetConfig("mu/8", channels=channels), 16, 2)
+    write_card(net, Report("", "", window=window), "huggingface", "mit", 0.0, tmp_path / "README.md")
+    text = (tmp_path / "README.md").read_text()
+    assert said in text and ("transformers.pipeline(" in text) == pipeline

@@ -1,11 +1,12 @@
 """A least value of a metric, without which a run fails."""
 
+import re
 from collections.abc import Mapping
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from vit_lightning.errors import InputError, did_you_mean
-from vit_lightning.evaluation.scores import score_of
+from vit_lightning.evaluation.scores import SCORES, score_of
 
 SPLITS = {"fit": "val", "validate": "val", "test": "test"}
 """The split that a verb scores."""
@@ -73,10 +74,18 @@ def required(verb: str, at_least: Mapping[str, float] | None, is_typed: bool = T
             if not is_typed:
                 continue
             raise InputError(f"--at_least {name}: {verb} scores {split}; give {last}, or {split}/{last}")
+        if score_of(name) is None and (known := _spelled_otherwise(last)):
+            raise InputError(f"--at_least {name}: no score has this name; did you mean {known}?")
         if (score := score_of(name)) and score.better == "min":
             raise InputError(f"--at_least {name}: less is better of it, so no least value bounds it; choose top1, say")
         found.append(Require(name if name.startswith(f"{split}/") else f"{split}/{name}", bound))
     return found
+
+
+def _spelled_otherwise(name: str) -> str | None:
+    """Return the score that a name means which differs from it in signs and large letters alone."""
+    plain = re.sub(r"[\W_]", "", name).lower()
+    return next((known for known in SCORES if known.replace("_", "") == plain), None)
 
 
 def _last(name: str) -> str:

@@ -17,7 +17,7 @@ from torch import Tensor
 from vit_lightning.data import deep_images
 from vit_lightning.data.deep_images import DeepImage, check_size
 from vit_lightning.data.exif import orientation, turned
-from vit_lightning.data.pixel_form import NO_WHITE, SIXTEEN_BITS, PixelForm, beyond_sixteen_bits
+from vit_lightning.data.pixel_form import NO_WHITE, SIXTEEN_BITS, PixelForm, ScaledValues, beyond_sixteen_bits
 from vit_lightning.errors import InputError
 from vit_lightning.files import open_regular
 
@@ -123,6 +123,8 @@ def _of_tensor(image: Tensor, name: str, shape: Sequence[int], asked: str, form:
         if form.window is not None and image.ndim == 3 and image.dtype != torch.uint8:
             return form.of_values(image.numpy())
         return form.of_bytes(_eight_bit_tensor(image, name, shape, asked))
+    except ScaledValues as error:
+        raise InputError(f"{name}: {error}") from error
     except ValueError as error:
         if isinstance(error, InputError):
             raise

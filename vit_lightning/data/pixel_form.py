@@ -13,6 +13,12 @@ SIXTEEN_BITS = 65535
 NO_WHITE = "floating-point pixels have no defined white; give --data.window [low,high], or save them with 8 or 16 bits"
 BANDS_BEFORE_ALPHA = (1, 3)
 """Numbers of channels that a channel of transparency may follow."""
+WIDE = 64
+"""Width of a window from which on an image within [0, 1] shows nothing: four of 256 greys at most."""
+
+
+class ScaledValues(ValueError):  # noqa: N818
+    """Values within [0, 1], where a window asks for raw counts."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +30,14 @@ class PixelForm:
         window: values of images of more than 8 bits that become 0 and 1; None: 16 bits are scaled to 8. With it, every
             image becomes float32 in [0, 1].
         asked: who wants that many channels, in words; empty: --data.channels.
+        counts: refuse floats within [0, 1] where the window is much wider, since they are hardly the raw counts that
+            it maps.
     """
 
     channels: int | None = None
     window: tuple[float, float] | None = None
     asked: str = ""
+    counts: bool = False
 
     @property
     def dtype(self) -> torch.dtype:
@@ -49,7 +58,10 @@ class PixelForm:
 
         Raises:
             ValueError: the values have no defined white, or the channels are not those asked for.
+            ScaledValues: they are hardly raw counts, and the form wants these.
         """
+        if self.counts and self.is_scaled(values):
+            raise ScaledValues(self.scaled(values))
         unit = self._unit(values)
         if has_alpha:
             unit[-1] = torch.from_numpy((values[-1] / SIXTEEN_BITS).astype(np.float32))
@@ -77,6 +89,20 @@ class PixelForm:
         if (found, wanted) == (3, 1):
             return luminance(pixels)
         raise ValueError(self.other_channels(found))
+
+    def is_scaled(self, values: np.ndarray) -> bool:
+        """Whether values are floats within [0, 1] and not all black, which a much wider window makes black."""
+        if self.window is None or values.dtype.kind != "f" or self.window[1] - self.window[0] < WIDE:
+            return False
+        return bool(((values >= 0) & (values <= 1)).all() and values.any())
+
+    def scaled(self, values: np.ndarray) -> str:
+        """Say that such values are hardly raw counts, and what is to be given in their place."""
+        low, high = self.window or (0, 255)
+        return (
+            f"its values lie from {values.min():g} to {values.max():g}, but the window {low:g} to {high:g} asks for "
+            "raw counts; give them as they were measured (of an integer type if they are as low as that)"
+        )
 
     def other_channels(self, found: int) -> str:
         """Say that an image has other channels than those asked for."""

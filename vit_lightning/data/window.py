@@ -4,6 +4,7 @@ import numpy as np
 
 from vit_lightning.data.image_set import ImageSet, keys_of, record_of
 from vit_lightning.data.images import BrokenImage, deep_values
+from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.errors import InputError
 
 LOOKED_AT = 128
@@ -12,6 +13,12 @@ VALUES = 4096
 """Values that are taken of each."""
 TAILS = (0.001, 0.999)
 """Shares of the values below black, and below white."""
+FIRST = 4
+"""First images of a set of which one that may be raw counts is enough."""
+SCALED = (
+    "the images hold floats from 0 to 1, which --data.window makes black, since it maps raw counts; give these in the "
+    "set, or a window for these values, such as [0,1]"
+)
 
 
 def window_of(source: ImageSet) -> tuple[float, float]:
@@ -43,3 +50,18 @@ def window_of(source: ImageSet) -> tuple[float, float]:
             f"--data.window auto: nearly all values of the training images are {low:g}; give --data.window [low,high]"
         )
     return low, high
+
+
+def holds_scaled(source: ImageSet, form: PixelForm) -> bool:
+    """Return whether the first images of a set are of floats within [0, 1], which a window for raw counts hides."""
+    looked_at = 0 if form.window is None else min(len(source), FIRST)
+    seen = [_is_scaled(source, number, form) for number in range(looked_at)]
+    return bool(seen) and all(seen)
+
+
+def _is_scaled(source: ImageSet, number: int, form: PixelForm) -> bool:
+    try:
+        values = deep_values(record_of(source, number)[0], name=str(number))
+    except InputError:  # the loader reports it
+        return False
+    return values is not None and form.is_scaled(values)

@@ -94,10 +94,31 @@ def write_card(
 
 
 def _use(net: Net, report: Report, to: str, evaluation: Augment) -> str:
+    if to == "huggingface" and (report.window or net.config.channels != 3):
+        use = _by_hand(net, report)
+        return " ".join(filter(None, (use, PROBABILITIES.get(report.loss or "") if net.num_classes else NO_HEAD)))
     use = USE[to].format(in_words(interface_of(net, report, evaluation))) if to in PROGRAMS else USE[to]
     if not net.num_classes:
         return f"{use.replace('image-classification', 'image-feature-extraction')} {NO_HEAD}"
     return " ".join(filter(None, (use, PROBABILITIES.get(report.loss or ""))))
+
+
+def _by_hand(net: Net, report: Report) -> str:
+    """What a caller of transformers must do where its pipeline, which reads 8-bit RGB, shows other images."""
+    auto, (low, high) = "ForImageClassification" if net.num_classes else "", report.window or (0, 255)
+    form = f"`c y x` with c = {net.config.channels}"
+    given = f"`AutoImageProcessor.from_pretrained(folder)(images)` takes raw values {form} and divides by {high:g}"
+    if low:
+        given = (
+            f"Map raw values so that {low:g} and {high:g} become 0 and 1, and clip them to that: "
+            f"`AutoImageProcessor.from_pretrained(folder)(images)`, which does not rescale, takes the result, {form}"
+        )
+    elif report.window:
+        given += f". Clip them to 0 and {high:g} first; images of 8 bits are to be multiplied by {high / 255:g}"
+    return (
+        f"transformers' pipelines read images of 8 bits in three channels, and do not suit this net. {given}. "
+        f"`AutoModel{auto}.from_pretrained(folder)` takes its `pixel_values`."
+    )
 
 
 def _place(source: str) -> str:

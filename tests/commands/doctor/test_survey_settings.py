@@ -9,7 +9,7 @@ from lightning.pytorch import Trainer
 from PIL import Image
 
 from vit_lightning.commands.doctor import duplicates
-from vit_lightning.commands.doctor.findings import slurm
+from vit_lightning.commands.doctor.findings import scaled, slurm
 from vit_lightning.commands.doctor.likeness import Prints, Twins
 from vit_lightning.commands.doctor.machine import Machine
 from vit_lightning.commands.doctor.survey import RecordFacts, Survey, examine, survey
@@ -28,6 +28,18 @@ def test_the_peak_of_deep_images_counts_where_no_window_maps_them():
     assert [examine(source, number, "x").peak for number in range(2)] == [1000, 0]
     assert examine(source, 0, "x", form=PixelForm(window=(0.0, 2000.0))).peak == 0
     assert survey(source, "training", 1).peaks == {0: 1000}
+
+
+def test_floats_within_one_are_noted_where_a_window_maps_raw_counts():
+    films = [torch.rand(1, 40, 40), torch.rand(1, 40, 40) * 4095, torch.zeros(1, 40, 40), Image.new("L", (40, 40))]
+    source = [(film, 0) for film in films]
+    wide = survey(source, "training", 1, form=PixelForm(1, (0.0, 4095.0)))
+    assert list(wide.scaled) == [0] and "raw counts" in wide.scaled[0] and not wide.faults
+    assert not survey(source, "training", 1, form=PixelForm(1, (0.0, 1.0))).scaled
+    (finding,) = scaled(wide)
+    assert finding.severity == "warning" and finding.items[0].startswith("0: its values lie from")
+    (finding,) = scaled(survey(source[:1], "training", 1, form=PixelForm(1, (0.0, 4095.0))))
+    assert finding.severity == "error" and "raw counts" in finding.fix
 
 
 @pytest.mark.parametrize("needs", [True, False, None])

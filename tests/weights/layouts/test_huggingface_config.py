@@ -130,3 +130,22 @@ def test_the_kind_of_tensors_without_a_config(names, kind):
 )
 def test_names_in_the_order_of_their_numbers(labels, names):
     assert huggingface._names(labels) == names
+
+
+@pytest.mark.parametrize(
+    ("window", "rescale"), [(None, (True, 1 / 255)), ((0.0, 4095.0), (True, 1 / 4095)), ((-10.0, 40.0), (False, 1.0))]
+)
+def test_the_processor_rescales_by_the_window(tmp_path, window, rescale):
+    net = build(NetConfig("Ti/8", channels=1, **FIELDS), 16, 2)
+    huggingface.write(net, Report("", "", window=window), tmp_path / "x")
+    said = json.loads((tmp_path / "x" / "preprocessor_config.json").read_text())
+    assert (said["do_rescale"], said["rescale_factor"]) == rescale
+
+
+def test_transformers_shows_a_windowed_net_what_it_was_trained_on(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    net = build(NetConfig("Ti/8", channels=1, **FIELDS), 16, 2)
+    huggingface.write(net, Report("", "", mean=(0.2,), std=(0.4,), window=(0.0, 4095.0)), tmp_path / "x")
+    film = torch.full((1, 16, 16), 1000.0)
+    shown = transformers.AutoImageProcessor.from_pretrained(tmp_path / "x")([film], return_tensors="pt")["pixel_values"]
+    assert torch.allclose(shown, (film[None] / 4095 - 0.2) / 0.4, atol=1e-6)

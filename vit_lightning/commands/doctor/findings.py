@@ -98,6 +98,16 @@ def depth(found: Survey) -> list[Finding]:
     return [Finding("warning", "depth", text, fix, _names(found, found.peaks))]
 
 
+def scaled(found: Survey) -> list[Finding]:
+    """Images of floats within [0, 1], which a window for raw counts makes black."""
+    if not found.scaled:
+        return []
+    severity: Literal["error", "warning"] = "error" if 2 * len(found.scaled) > len(found) else "warning"
+    text = f"{_images(found.scaled, found)} with floats from 0 to 1, which the window makes black: it maps raw counts"
+    fix = "give raw counts in the set, or a --data.window for these values, such as [0,1]"
+    return [Finding(severity, "depth", text, fix, _reasons(found, found.scaled))]
+
+
 def wrong_labels(found: Survey) -> list[Finding]:
     """Class numbers that do not exist, and labels that are none."""
     findings = []

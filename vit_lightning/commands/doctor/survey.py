@@ -46,6 +46,8 @@ class RecordFacts(NamedTuple):
     """What is wrong with its label, beside numbers of classes that do not exist."""
     peak: int = 0
     """Greatest value of more than 8 bits, where no window maps them."""
+    scaled: str = ""
+    """Why its values are hardly the raw counts that the window maps."""
     print: Print | None = None
     """What tells pictures that look the same."""
 
@@ -67,6 +69,7 @@ class Survey:
         damages: why records can be read in part only.
         oddities: records by what is odd about them.
         peaks: greatest values of records of more than 8 bits, where no window maps them.
+        scaled: why the values of records are hardly the raw counts that the window maps.
         class_sets: the classes that a hash in `classes` stands for.
         prints: what tells pictures that look the same; None: they are not compared.
     """
@@ -83,6 +86,7 @@ class Survey:
     damages: dict[int, str] = field(default_factory=dict)
     oddities: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     peaks: dict[int, int] = field(default_factory=dict)
+    scaled: dict[int, str] = field(default_factory=dict)
     class_sets: dict[int, tuple[int, ...]] = field(default_factory=dict)
     prints: Prints | None = None
 
@@ -149,6 +153,8 @@ def _note(found: Survey, index: int, facts: RecordFacts) -> None:
     found.classes[index] = hash(facts.classes)
     if facts.peak:
         found.peaks[index] = facts.peak
+    if facts.scaled:
+        found.scaled[index] = facts.scaled
     found.class_sets[hash(facts.classes)] = facts.classes
     if facts.print is not None and found.prints is not None:
         found.prints[index] = facts.print
@@ -231,13 +237,20 @@ def examine(
         mislabelled = _wrong_in_its_set(source, index, label, needs_class)
     peak = _peak(image, key) if form.window is None else 0
     hashed, sides = int.from_bytes(digest.digest()), tuple(pixels.shape[1:])
-    return RecordFacts("", damage, classes, sides, hashed, odd, mislabelled, peak, fingerprint(pixels))
+    scaled = _scaled(image, key, form)
+    return RecordFacts("", damage, classes, sides, hashed, odd, mislabelled, peak, scaled, fingerprint(pixels))
 
 
 def _peak(image: Any, key: str) -> int:
     """Return the greatest value of an encoded image of more than 8 bits, 0 of any other."""
     values = images.deep_values(image, name=key) if isinstance(image, bytes | Image.Image) else None
     return 0 if values is None or values.dtype.kind == "f" else int(values.max())
+
+
+def _scaled(image: Any, key: str, form: PixelForm) -> str:
+    """Say why the values of an image are hardly the raw counts that a window maps; nothing if they may be."""
+    values = None if form.window is None else images.deep_values(image, name=key)
+    return form.scaled(values) if values is not None and form.is_scaled(values) else ""
 
 
 def _classes(label: Any, num_classes: int, may_hide: bool) -> tuple[tuple[int, ...], str]:

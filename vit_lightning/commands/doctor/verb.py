@@ -185,7 +185,12 @@ def _data(model: LightningModule, data: ImageDataModule, surveys: list[Survey], 
     for one in surveys:
         found += findings.unreadable(one, data.on_error, data.max_broken, mending, refused)
         found += findings.wrong_labels(one)
-        found += findings.unusual(one, has_window) + findings.depth(one) + findings.sizes(one, data.size)
+        found += (
+            findings.unusual(one, has_window)
+            + findings.depth(one)
+            + findings.scaled(one)
+            + findings.sizes(one, data.size)
+        )
         if one.split == "training":
             found += findings.imbalance(one, data.class_names, _answers(model, data))
             found += findings.one_class(one, data.class_names)

@@ -274,15 +274,19 @@ def _says(net: Net, report: Report, kind: str) -> dict[str, Any]:
 
 
 def _prepares(net: Net, report: Report) -> dict[str, Any]:
-    """The preprocessor_config.json of a net."""
+    """The preprocessor_config.json of a net.
+
+    transformers' processor multiplies by one factor: a window that begins elsewhere than at 0 is left to the caller.
+    """
+    low, high = report.window or (0, 255)
     (y, x), (mean, std) = net.image_size, report.normalisation(net.config.channels)
     return {
         "image_processor_type": "ViTImageProcessor",
         "do_resize": True,
         "size": {"height": y, "width": x},
         "resample": 2,
-        "do_rescale": True,
-        "rescale_factor": 1 / 255,
+        "do_rescale": low == 0,
+        "rescale_factor": 1 / high if low == 0 else 1.0,
         "do_normalize": True,
         "image_mean": list(mean),
         "image_std": list(std),
