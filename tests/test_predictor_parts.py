@@ -147,10 +147,3 @@ def test_unasked_the_gpu_computes_if_there_is_one(monkeypatch, there):
     assert predictor._device("cpu") == predictor._device(torch.device("cpu")) == torch.device("cpu")
     with pytest.raises(InputError, match="device is 'nonsense', which does not compute here; expected cpu"):
         predictor._device("nonsense")
-
-
-def test_the_package_hands_on_the_classifier():
-    import vit_lightning
-    from vit_lightning.classifier import Classifier
-
-    assert vit_lightning.Classifier is Classifier

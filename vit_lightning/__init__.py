@@ -2,7 +2,7 @@
 
 Importing this package imports nothing heavy; take what you need from its modules, for example
 `vit_lightning.models.build`, `vit_lightning.classifier.Classifier` or `vit_lightning.data.ImageDataModule`.
-`vit_lightning.Predictor` and `vit_lightning.Classifier` are imported when they are first asked for.
+`vit_lightning.Predictor` is imported when it is first asked for.
 """
 
 __version__ = "0.1.0"
@@ -13,8 +13,4 @@ def __getattr__(name: str) -> type:
         from vit_lightning.predictor import Predictor
 
         return Predictor
-    if name == "Classifier":
-        from vit_lightning.classifier import Classifier
-
-        return Classifier
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

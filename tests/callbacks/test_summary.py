@@ -59,7 +59,9 @@ def test_the_time_before_is_that_of_a_clock_however_many_devices_there_are(capsy
     throughput = Throughput()
     throughput.load_state_dict({"exaflops": 0.0, "device_hours": 8.0})
     facts = {"is_global_zero": True, "global_step": 1, "checkpoint_callbacks": [], "callbacks": [throughput]}
-    RunSummary(Path("run")).on_fit_end(SimpleNamespace(**facts, world_size=4, datamodule=None), None)
+    RunSummary(Path("run")).on_fit_end(
+        SimpleNamespace(**facts, world_size=4, datamodule=None, lightning_module=None), None
+    )
     assert said(capsys.readouterr().out)["time"].partition(", ")[2] == "2 h 00 min with what came before"
 
 

@@ -213,7 +213,7 @@ def test_a_metric_that_decides_and_nobody_logged_is_told_after_the_first_run(swe
     done = sweep()
     said = "plan tuned.choose: no run has logged val/top2; did you mean val/top1?"
     assert done.code == 1 and done.err == f"error: {said}\n" and not calls("final")
-    assert [line.split()[0] for line in done.out.splitlines()[1:5]] == ["start", "done", "warning", "start"]
+    assert [line.split()[0] for line in done.out.splitlines()[1:6]] == ["warning", "start", "done", "warning", "start"]
 
 
 def test_shards_keep_a_choice_with_the_runs_that_follow_it(sweep, tmp_path):

@@ -188,13 +188,16 @@ def test_labels_of_a_cell(cell, several, may_hide, found):
 @pytest.mark.parametrize("split", ["", None, "nan", float("nan"), " N/A "])
 def test_a_split_or_a_group_that_is_missing(split):
     columns = Columns(["path"], ["label"], False, "fold", "who")
-    assert _further(columns, [" val ", 3.0]) == ("val", "3") and _further(columns, ["1.0", "x"]) == ("1", "x")
+    assert _further(columns, [" val ", 3.0], False) == ("val", "3") and _further(columns, ["1.0", "x"], False) == (
+        "1",
+        "x",
+    )
     with pytest.raises(ValueError, match="nothing in the column 'fold'"):
-        _further(columns, [split, "x"])
+        _further(columns, [split, "x"], False)
     with pytest.raises(ValueError, match="nothing in the column 'who'"):
-        _further(columns, ["val", split])
-    assert _further(columns._replace(split=None), ["x"]) == ("", "x")
-    assert _further(columns._replace(group=None), ["x"]) == ("x", "")
+        _further(columns, ["val", split], False)
+    assert _further(columns._replace(split=None), ["x"], False) == ("", "x")
+    assert _further(columns._replace(group=None), ["x"], False) == ("x", "")
 
 
 def test_blank_cells_and_columns_that_can_be_meant():
