@@ -99,7 +99,8 @@ def test_classes_that_are_listed_may_lack_a_training_image(root, column):  # noq
 
 def test_one_table_whose_validation_counts_from_0(root):  # noqa: F811
     (root / "train.csv").write_text("path,label,fold\n0.png,1,train\n1.png,2,train\n2.png,0,val\n3.png,1,val\n")
-    with pytest.raises(InputError, match=r"has the label '0' in row 3 \(2\.png\), which the training images .* lack; "):
+    said = r"has the label '0' in row 3 \(2\.png\), which the training images .* lack by its column 'fold'; "
+    with pytest.raises(InputError, match=said):
         manifest(root, split_column="fold")
 
 
