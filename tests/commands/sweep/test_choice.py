@@ -160,6 +160,29 @@ def test_a_loss_is_best_where_it_is_least_and_the_best_of_a_run_may_decide(tmp_p
         assert choice._chosen(plan.choice, first[1:]) == {("dogs",): (best, "short")}
 
 
+@pytest.mark.parametrize("value", [None, float("nan"), float("inf")])
+def test_a_run_without_a_number_of_the_metric_that_decides_is_named(tmp_path, value):
+    plan = read(tmp_path)
+    first = [SweepRow(cell, {"val/top1": 0.5}, [], {}) for cell in plan.choice.plan.cells]
+    first[1].metrics = {} if value is None else {"val/top1": value}
+    place = first[1].cell.place
+    with pytest.raises(InputError, match=f"^{place} has not logged a number as val/top1, by which plan tuned.choose"):
+        choice._chosen(plan.choice, first)
+
+
+@pytest.mark.parametrize("by", ["val/top1", "best val/ece", "val/night/top1", "val/fewshot10"])
+def test_a_metric_of_the_table_of_scores_is_not_doubted(tmp_path, by):
+    assert choice.doubted(read(tmp_path, PLAN.replace("by: val/top1", f"by: {by}"))) is None
+
+
+@pytest.mark.parametrize(("by", "hint"), [("val/tpo1", "; did you mean val/top1?"), ("val/brightness", "")])
+def test_a_dry_run_warns_of_a_metric_that_classifier_does_not_log(sweep, by, hint):
+    Path("tuned.yaml").write_text(PLAN.replace("by: val/top1", f"by: {by}"))
+    done = sweep("--dry_run")
+    said = f"warning  plan tuned chooses by {by}, which Classifier does not log by itself: a model or callback of"
+    assert done.code == 0 and done.out.count(said) == 1 and f"must do so{hint}\n" in done.out
+
+
 def test_runs_wait_for_a_choice_that_failed(sweep):
     Path("broken").write_text("dogs")
     done = sweep("--jobs", 3)

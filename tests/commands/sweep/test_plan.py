@@ -102,6 +102,12 @@ BAD = {
     "empty axis": ("fit: --a 1\nover: {--s: []}\n", "the axis --s is empty"),
     "list without flag": ("fit: --a 1\nover: {s: [1]}\n", "a list of values goes to an axis that is a flag"),
     "value twice": ("fit: --a 1\nover: {--s: [1, 1]}\n", "the axis --s has 1 twice"),
+    "number twice": ("fit: --a 1\nover: {--s: [0, 1, 00]}\n", "the axis --s has 0 twice"),
+    "rate twice": ("fit: --a 1\nover: {--s: [0.1, 1e-1]}\n", "the axis --s has 0.1 twice"),
+    "seed twice": (
+        "fit: --a 1\nover: {seed: {a: --seed_everything 0, b: --seed_everything 1, c: --seed_everything 0}}\n",
+        "the axis seed has the same words at a and c; give each its seed",
+    ),
     "label twice": ("fit: --a 1\nover:\n  s:\n    a: --b 1\n    a: --b 2\n", "in line 5: 'a' is written twice"),
     "axis twice": ("fit: --a 1\nover: {--s: [0], s: {a: ''}}\n", "an axis twice, with and without dashes"),
     "same folder": ("fit: --a 1\nover: {s: {a/b: '', a b: ''}}\n", "would share the folder s=a_b"),
@@ -160,6 +166,13 @@ def test_what_is_no_plan_is_told_in_a_sentence(tmp_path, text, sentence):
     with pytest.raises(InputError, match=sentence) as told:
         read(tmp_path, text)
     assert "mine.yaml" in str(told.value) and "\n" not in str(told.value)
+
+
+def test_runs_without_a_seed_of_their_own_may_be_alike(tmp_path):
+    plan = read(tmp_path, "fit: --a 1\nover: {again: {a: '', b: ''}, --s: [nan, x]}\n")  # two times, such as of a speed
+    assert [cell.lines[0][3:] for cell in plan.cells] == [["--s", "nan"], ["--s", "x"]] * 2
+    labels = "fit: --a 1\nover: {seed: {1: '--seed_everything {seed}', 2: '--seed_everything {seed}'}}\n"
+    assert [cell.lines[0][-1] for cell in read(tmp_path, labels).cells] == ["1", "2"]
 
 
 def test_an_axis_of_one_label_need_not_be_drawn(tmp_path):

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from math import isfinite, nan
 from pathlib import Path
 from statistics import fmean
 
 from vit_lightning.commands.sweep.plan import Cell, Choice, SweepPlan
 from vit_lightning.commands.sweep.results import SweepRow, grouped, read_rows
 from vit_lightning.errors import InputError, did_you_mean
-from vit_lightning.evaluation.scores import best_value
+from vit_lightning.evaluation.scores import SCORES, best_value, score_of
 
 Labels = tuple[str, ...]
 
@@ -52,6 +53,19 @@ def unlogged(plan: SweepPlan, rows: list[SweepRow]) -> str | None:
     return f"plan {plan.name}: no run has logged {plan.by}{did_you_mean(plan.by or '', found)}" if lacks else None
 
 
+def doubted(plan: SweepPlan) -> str | None:
+    """Say that the metric that decides is none of the table of scores, if that is so; another may log it."""
+    by = plan.choice.plan.by if plan.choice else None
+    if by is None or score_of(by):
+        return None
+    split = by.rpartition("/")[0]
+    hint = did_you_mean(by, [f"{split}/{name}" for name in SCORES])
+    return (
+        f"plan {plan.name} chooses by {by}, which Classifier does not log by itself: a model or callback of your own, "
+        f"or a set of --data.also, must do so{hint}"
+    )
+
+
 def at(cell: Cell, axes: Iterable[str]) -> Labels:
     """Labels of a cell on some axes."""
     return tuple(cell.labels[axis] for axis in axes)
@@ -71,8 +85,8 @@ def _chosen(choice: Choice, rows: list[SweepRow]) -> dict[Labels, Labels]:
     for group, candidates in grouped(rows, choice.per).items():
         if len(candidates) < needed[group]:
             continue
-        if lacking := next((row.cell for row in candidates if by not in row.metrics), None):
-            raise InputError(f"{lacking.place} has not logged {by}, by which plan {lacking.plan} chooses")
+        if lacking := next((row.cell for row in candidates if not isfinite(row.metrics.get(by, nan))), None):
+            raise InputError(f"{lacking.place} has not logged a number as {by}, by which plan {lacking.plan} chooses")
         means = {
             setting: fmean(row.metrics[by] for row in same)
             for setting, same in grouped(candidates, choice.over).items()

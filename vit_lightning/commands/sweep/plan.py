@@ -151,6 +151,8 @@ class _Reader:
         if twice := next((axis for axis in settings if axis in over), None):
             raise InputError(f"choose, over: {twice} is an axis of the plan already; leave it out in one place")
         self._follow(axes)
+        for axis, words in axes.items():
+            _check_seeds(axis, words)
         labels = {axis: list(labels) for axis, labels in axes.items()}
         drawn = self.content.get("figure", [])
         verbs, own = {verb for verb, *_ in then}, {axis: labels[axis] for axis in over}
@@ -294,6 +296,15 @@ def are_numbers(labels: Collection[str]) -> bool:
         return all(float(label) == float(label) for label in labels)
     except ValueError:
         return False
+
+
+def _check_seeds(axis: str, labels: dict[str, Words]) -> None:
+    """Refuse a seed that two labels share, whose equal runs would make the deviation too small."""
+    seen: dict[str, str] = {}
+    for label, words in labels.items():
+        text = str(words)
+        if "--seed_everything" in text and f"{{{axis}}}" not in text and seen.setdefault(text, label) != label:
+            raise InputError(f"the axis {axis} has the same words at {seen[text]} and {label}; give each its seed")
 
 
 def _check_names(cells: list[Cell]) -> None:

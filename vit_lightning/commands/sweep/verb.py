@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from vit_lightning.commands.sweep.children import Children
-from vit_lightning.commands.sweep.choice import settled, undecided, unlogged
+from vit_lightning.commands.sweep.choice import doubted, settled, undecided, unlogged
 from vit_lightning.commands.sweep.figure import check_installed, draw, draw_groups, missing_metric
 from vit_lightning.commands.sweep.plan import Cell, SweepPlan, read_plan
 from vit_lightning.commands.sweep.progress import SweepProgress
@@ -90,6 +90,8 @@ def sweep(
     waiting = _waiting(choosing, mine, runs, "waiting")
     count, before = len(left) + len(chosen) + len(waiting), finished + finished_then
     report(f"{counted(count + before, 'run')}{f' of shard {shard}' * (parts > 1)}, {before} finished before")
+    for sentence in filter(None, map(doubted, choosing)):
+        report(f"warning  {sentence}")
     if dry_run:
         check_words([*left, *chosen, *(outcome.cell for outcome in waiting)], report)
         _show_commands([*left, *chosen], runs)

@@ -33,9 +33,18 @@ def axis_of(axis: str, labels: Any) -> dict[str, Words]:
             "a list of values goes to an axis that is a flag"
         )
     values = [text_of(axis, value) for value in list_of(axis, labels)]
-    if twice := next((value for value in values if values.count(value) > 1), None):
+    alike = [_as_number(value) for value in values]
+    if twice := next((value for value, same in zip(values, alike, strict=True) if alike.count(same) > 1), None):
         raise InputError(f"the axis {axis} has {twice} twice")
     return {value: flags_of(axis, f"{axis} {shlex.quote(value)}") for value in values}
+
+
+def _as_number(value: str) -> float | str:
+    """Return a value so that 0 and 00, or 0.1 and 1e-1, are alike."""
+    try:
+        return float(value)
+    except ValueError:
+        return value
 
 
 def axis_followed(where: str, labels: Collection[str], axes: dict[str, dict[str, Words]]) -> str:
