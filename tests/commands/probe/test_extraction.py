@@ -1,11 +1,16 @@
 """What kept features are known by."""
 
+import os
 from types import SimpleNamespace
 
+import numpy as np
+import pytest
 import torch
 
+from datamodules.reading.image_files import ImageFiles
 from vit_lightning.classifier import Classifier
-from vit_lightning.commands.probe.extraction import FrozenNet
+from vit_lightning.commands.probe.extraction import FrozenNet, file_stamps, looked_at
+from vit_lightning.data.subsets import Subset
 from vit_lightning.evaluation.features import net_digest
 
 
@@ -20,3 +25,44 @@ def digest(**settings) -> str:
 def test_the_scale_of_low_rank_updates_tells_nets_apart():
     digests = [digest(lora={"rank": 2, "alpha": alpha}) for alpha in (4.0, 8.0, 8.0)]
     assert digests[1] == digests[2] and len({*digests, digest()}) == 3
+
+
+@pytest.fixture
+def files(tmp_path):
+    names = [f"{number:03}.png" for number in range(50)]
+    for name in names:
+        (tmp_path / name).write_bytes(b"one")
+    return ImageFiles(tmp_path, names, [number // 5 for number in range(50)])
+
+
+@pytest.mark.parametrize("change", ["content", "time", "removed"])
+def test_one_changed_file_of_many_is_seen(files, change):
+    images = Subset(files, np.arange(10, 50))
+    before = file_stamps(images)
+    assert len(before) == 40 and file_stamps(images) == before
+    path = files.root / "013.png"
+    state = path.stat()
+    if change == "removed":
+        path.unlink()
+    elif change == "time":  # as much as before, and other pixels
+        os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns + 1))
+    else:
+        path.write_bytes(b"three")
+        os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+    pairs = zip(before, file_stamps(images), strict=True)
+    assert [number for number, (old, new) in enumerate(pairs) if old != new] == [3]
+
+
+def test_files_are_spread_over_a_large_set(files, monkeypatch):
+    monkeypatch.setattr("vit_lightning.commands.probe.extraction.FILES_LOOKED_AT", 7)
+    assert len(file_stamps(files)) == 7
+
+
+def test_images_that_are_no_files_have_no_stamps():
+    assert file_stamps([(torch.zeros(3, 2, 2), 0)] * 3) == []
+
+
+def test_pixels_of_every_class_are_looked_at(files):
+    assert set(range(0, 50, 5)) <= set(looked_at(files)) and len(looked_at(files)) <= 16 + 10
+    rare = ImageFiles(files.root, files.keys, [0] * 47 + [1, 2, 1])
+    assert {0, 47, 48} <= set(looked_at(rare))

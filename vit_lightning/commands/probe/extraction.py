@@ -1,5 +1,6 @@
 """Features of a datamodule's training and test images, computed once for each net and set, on all devices together."""
 
+import os
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -15,7 +16,8 @@ from torch.utils.data import DataLoader
 from vit_lightning.classifier import Classifier
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.frozen_images import FrozenImages
-from vit_lightning.data.image_set import ImageSet, labels_of
+from vit_lightning.data.image_set import ImageSet, labels_of, record_of
+from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.loaders import check_names, frozen_loader, frozen_records
 from vit_lightning.data.sampling import Draw
 from vit_lightning.errors import InputError
@@ -38,7 +40,11 @@ from vit_lightning.training.recipe import RecipeModel
 from vit_lightning.weights import open_weights
 
 LOOKED_AT = 16
-"""Images of a set whose pixels are part of its digest."""
+"""Images, spread over a set, whose pixels are part of its digest."""
+CLASSES_LOOKED_AT = 128
+"""Classes, the first image of each of which is looked at too."""
+FILES_LOOKED_AT = 2**14
+"""Image files, spread over a set, whose sizes and times are part of its digest."""
 
 
 class Extracted(NamedTuple):
@@ -96,11 +102,11 @@ class ProbeData(FrozenImages):
     def digest(self, split: str) -> str:
         """Return what stands for a set as it is seen."""
         data, images = self.data, self.sets[split]
-        records, step = frozen_records(data, images, split), -(-len(images) // LOOKED_AT)
-        seen = [records[Draw(index, position=index)][0] for index in range(0, len(images), step)]
+        records = frozen_records(data, images, split)
+        seen = [records[Draw(index, position=index)][0] for index in looked_at(images)]
         kind = type(data)
         facts = {"data": f"{kind.__module__}.{kind.__qualname__}", "root": str(data.root), "size": data.size}
-        facts |= {"on_error": data.on_error, "classes": list(data.class_names)}
+        facts |= {"on_error": data.on_error, "classes": list(data.class_names), "files": file_stamps(images)}
         return set_digest(images, torch.stack([each.to(seen[0]) for each in seen]), facts)
 
 
@@ -211,6 +217,35 @@ class FrozenNet(LightningModule):
         """Refuse features that are not finite."""
         for split, one in self.extracted.items():
             check_finite(one.found, split, self.data.sets[split])
+
+
+def looked_at(images: ImageSet) -> list[int]:
+    """Return numbers of images that are spread over a set and its classes."""
+    labels = labels_of(images)
+    of_classes = [] if labels is None else np.unique(labels, return_index=True)[1][:CLASSES_LOOKED_AT].tolist()
+    return sorted({*_spread(len(images), LOOKED_AT), *of_classes})
+
+
+def file_stamps(images: ImageSet) -> list[tuple[int, int]]:
+    """Return sizes and times of the files of a set, spread over it; none where its images are no files of their own.
+
+    Pixels of all images would take as long as their features, and of a few they show no change of a single class.
+    """
+    found: list[tuple[int, int]] = []
+    for number in _spread(len(images), FILES_LOOKED_AT):
+        try:
+            path = record_of(images, number)[0]
+            if not isinstance(path, str | os.PathLike):
+                return []
+            state = os.stat(path)
+            found.append((state.st_size, state.st_mtime_ns))
+        except (BrokenImage, OSError):  # the loader tells what is wrong with it
+            found.append((0, 0))
+    return found
+
+
+def _spread(images: int, most: int) -> range:
+    return range(0, images, -(-images // most))
 
 
 def goes_through_all(trainer: Trainer) -> bool:
