@@ -134,6 +134,21 @@ def test_of_equal_scores_the_least_strength_is_chosen():
     assert len(best) > 2 and found.strength == pytest.approx(min(best), rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("trials", "images", "chosen"),
+    [
+        ({0.1: (0.60, 1.0), 1.0: (0.63, 1.2), 10.0: (0.62, 1.1)}, 200, 0.1),  # a standard error is 3.4 points
+        ({0.1: (0.60, 1.0), 1.0: (0.63, 1.2), 10.0: (0.62, 1.1)}, 20_000, 1.0),  # 0.3 points
+        ({10.0: (0.5, 1.0), 1.0: (0.5, 1.0)}, 100, 1.0),
+        ({1.0: (1.0, 0.2), 10.0: (1.0, 0.1), 0.1: (0.99, 0.3)}, 100, 1.0),
+        ({1.0: (0.0, 9.0), 10.0: (0.0, 8.0)}, 100, 10.0),
+    ],
+)
+def test_of_scores_that_chance_may_tell_apart_the_loss_decides(trials, images, chosen):
+    tried = {strength: logistic.Trial(None, *judged) for strength, judged in trials.items()}
+    assert logistic.best_strength(tried, images) == chosen
+
+
 def test_the_objective_is_evaluated_seldom(monkeypatch):
     """What time the choice and the last fit take: torch's L-BFGS asked 200 times for these features."""
     monkeypatch.setattr(logistic, "WORK", 0)
@@ -146,7 +161,7 @@ def test_the_objective_is_evaluated_seldom(monkeypatch):
 
     monkeypatch.setattr(logistic.Problem, "_loss", counted)
     train = made(1600, 40, 48, 1)
-    assert logistic.fit_chosen(train.features, train.labels, 40).strength == 1
+    assert logistic.fit_chosen(train.features, train.labels, 40).strength == pytest.approx(10**-1.5)
     assert len(asked) < 130
 
 
