@@ -18,6 +18,7 @@ from lightning.pytorch import Trainer
 from vit_lightning.callbacks.run_estimate import training_memory
 from vit_lightning.classifier import Classifier
 from vit_lightning.commands.benchmark.fit import RepeatedBatch
+from vit_lightning.compute.energy import peak_memory
 
 CLASSES = 1000
 
@@ -46,7 +47,7 @@ def measure(variant: str, batch: int, size: int, settings: dict[str, bool]) -> t
     trainer.fit(model, loader)
     estimate = training_memory(model, batch, trainer).total
     if gpu:
-        return estimate, torch.cuda.max_memory_allocated()
+        return estimate, peak_memory(torch.device("cuda"))
     return estimate, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
 
 

@@ -8,6 +8,7 @@ from torchvision.transforms import v2
 
 from vit_lightning.augment import Augment
 from vit_lightning.augment.per_image import Cover, InceptionCrop, RandomCut
+from vit_lightning.errors import InputError
 from vit_lightning.seeds import seeded
 
 CROPS = ["inception", "resmall", "resize", "pad", "none"]
@@ -54,6 +55,25 @@ def test_windows_lie_in_the_image(crop, height, width, size, seed):
     reach = [side // 8 if crop == "pad" else 0 for side in size]
     assert -reach[0] <= cut.top <= cut.tall + reach[0] - size[0]
     assert -reach[1] <= cut.left <= cut.wide + reach[1] - size[1]
+
+
+@given(st.floats(0.1, 0.8), st.integers(0, 2**32))
+def test_inception_crops_are_of_the_area_that_is_asked_for(least, seed):
+    with seeded(seed):
+        cut = RandomCut(Augment(crop_area=(least, 0.9)), (8, 8)).draw(500, 400)
+    assert least - 0.005 <= cut.height * cut.width / 200_000 <= 0.905
+
+
+@pytest.mark.parametrize("area", [(0.0, 1.0), (-0.1, 0.5), (0.5, 0.2), (0.5, 1.1), (float("nan"), 1.0)])
+def test_areas_that_no_crop_can_have_are_refused(area):
+    with pytest.raises(InputError, match=r"crop_area is \[.*\], expected two shares above 0 and up to 1"):
+        Augment(crop_area=area)
+
+
+@pytest.mark.parametrize("crop", CROPS[1:])
+def test_an_area_beside_another_crop_is_refused(crop):
+    with pytest.raises(InputError, match=f"crop_area does nothing with --data.augment.crop {crop}"):
+        Augment(crop=crop, crop_area=(0.35, 1.0))
 
 
 @pytest.mark.parametrize("crop", CROPS)

@@ -52,3 +52,17 @@ def test_the_peak_of_a_cpu_is_that_of_the_process():
     assert before > 50 * 2**20
     held = torch.ones(60_000_000)
     assert energy.peak_memory(torch.device("cpu")) >= before and held.sum() > 0
+
+
+def test_what_replays_of_graphs_use_is_held(monkeypatch):
+    """The allocator counts nothing of it: two pools of graphs, on this device and on another, and the usual pool."""
+    pools = [((0, 0), 0, 100, 60), ((0, 1), 0, 70, 30), ((2, 0), 0, 9, 9), ((0, 1), 1, 500, 0)]
+    keys = ("segment_pool_id", "device", "total_size", "allocated_size")
+    monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: [dict(zip(keys, each, strict=True)) for each in pools])
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 99)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: 130)
+    assert energy.held_memory(torch.device("cuda", 0)) == 99 + 40
+    assert energy.peak_memory(torch.device("cuda", 0)) == 130 + 40
+    assert energy.peak_memory(torch.device("cuda", 1)) == 130 + 500
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    assert energy.peak_memory(torch.device("cuda")) == 130 + 500

@@ -39,9 +39,11 @@ class Augment:
     """How training images are varied and evaluation images brought to size."""
 
     crop: Literal["inception", "resmall", "resize", "pad", "none"] = "inception"
-    """Training crop. inception: 5 to 100 % of the area at any place; resmall: a random place after the short side is
-    resized to zoom * image_size; resize: the same after both sides are; pad: a random shift by up to an eighth of the
-    side, for images of CIFAR's kind; none: the whole image, resized."""
+    """Training crop. inception: a window of any place and of crop_area's size; resmall: a random place after the short
+    side is resized to zoom * image_size; resize: the same after both sides are; pad: a random shift by up to an eighth
+    of the side, for images of CIFAR's kind; none: the whole image, resized."""
+    crop_area: tuple[float, float] = (0.05, 1.0)
+    """Least and largest share of an image's area that an inception crop takes. Small sets want a larger least share."""
     flip: bool = True
     """Mirror a training image with probability 1/2. Turn it off where left and right mean something, as in digits."""
     rotate: float = 0.0
@@ -77,6 +79,17 @@ class Augment:
             value = getattr(self, name)
             if value is not None and not least <= value <= most:
                 raise InputError(f"--data.augment.{name} is {value}, expected {least} to {most}")
+        least_area, most_area = self.crop_area
+        if not 0 < least_area <= most_area <= 1:
+            raise InputError(
+                f"--data.augment.crop_area is [{least_area}, {most_area}], expected two shares above 0 and up to 1, "
+                "the least first, such as [0.35,1]"
+            )
+        if self.crop != "inception" and self.crop_area != Augment.crop_area:
+            raise InputError(
+                f"--data.augment.crop_area does nothing with --data.augment.crop {self.crop}; drop it, or give crop "
+                "inception"
+            )
         layers, magnitude = self.randomness
         if not 0 <= layers <= 16 or not 0 <= magnitude <= 30:
             raise InputError(
@@ -219,7 +232,7 @@ class RandomCut:
         whole = 0, 0, height, width
         match self.augment.crop:
             case "inception":
-                cut = *InceptionCrop(self.size).window(height, width), *self.size, 0, 0
+                cut = *InceptionCrop(self.size, self.augment.crop_area).window(height, width), *self.size, 0, 0
             case "resmall":
                 cover = Cover(self.size, self.augment.zoom)
                 window = cover.window(height, width)

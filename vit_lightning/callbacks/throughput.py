@@ -156,7 +156,7 @@ class Throughput(Callback):
         if self._computed and self._peak:
             figures["perf/mfu"] = speed * self._computed / (self._peak * self._devices)
         if device.type == "cuda":
-            figures["perf/memory_gib"] = torch.cuda.max_memory_allocated(device) / GIB
+            figures["perf/memory_gib"] = peak_memory(device) / GIB
         self._reset()
         return figures | self._cost()
 

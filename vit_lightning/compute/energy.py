@@ -40,12 +40,31 @@ class EnergyMeter:
 
 
 def peak_memory(device: torch.device) -> int:
-    """Return the most bytes held so far: a GPU's allocator's since its last reset, else this process's."""
+    """Return the most bytes held so far: a GPU's allocator's since its last reset, else this process's.
+
+    A CUDA graph's replays take their memory from the graph's own pool, which the allocator does not count again: all
+    that the pools of graphs keep free is added. A capture is counted twice unless the peak is reset after it.
+    """
     if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
+        return torch.cuda.max_memory_allocated(device) + _kept_for_replays(device)
     try:
         import resource
     except ImportError:  # Windows
         return 0
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def held_memory(device: torch.device) -> int:
+    """Return the bytes of a GPU that are held now, those that replays of CUDA graphs use among them."""
+    return torch.cuda.memory_allocated(device) + _kept_for_replays(device)
+
+
+def _kept_for_replays(device: torch.device) -> int:
+    """Return the bytes of a GPU that only replays of CUDA graphs use."""
+    own = torch.cuda.current_device() if device.index is None else device.index
+    return sum(
+        segment["total_size"] - segment["allocated_size"]
+        for segment in torch.cuda.memory_snapshot()
+        if segment["device"] == own and tuple(segment["segment_pool_id"]) != (0, 0)
+    )

@@ -34,11 +34,11 @@ SETTLED = 1e-8
 SETTLED_ENOUGH = 1e-6
 """The same of the last fit. About one test image in 1,000 would change its class after it."""
 FEW_STEPS = 15
-"""Steps, at least, of the fits that only choose C; each begins where the one before ended."""
+"""Steps, at least, of a large problem's fits; each begins where the one before ended."""
 SETTLED_FOR_CHOICE = 1e-5
-"""Such a fit has ended when steps lower its objective by a smaller share."""
+"""A fit that only chooses C has ended when steps lower its objective by a smaller share."""
 WORK = 2 * 10**11
-"""Steps times images times features times classes that such a fit may take beyond that."""
+"""Steps times images times features times classes that a fit may take beyond that."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,9 @@ def fit_chosen(
     the geometric means of the best C and its neighbours. Of scores within a standard error of the best one, the loss
     decides: of a few hundred held-out images, it varies far less with their choice than the score does.
 
+    A large problem's fits end after few steps, which regularises as well: so does the last one, which begins where the
+    fit that was chosen ended.
+
     Args:
         features: of the training images `(n, d)`.
         labels: their classes, int `(n,)`.
@@ -180,7 +183,7 @@ def fit_chosen(
             attempt(math.sqrt(coarse * neighbour), tried[coarse].found)
     chosen, standard = tried[best()].found, Standard.of(features)
     whole = Problem(standard(features), labels, num_classes)
-    return whole.solve(chosen.strength, chosen, settled=SETTLED_ENOUGH).with_standard(standard)
+    return whole.solve(chosen.strength, chosen, steps, SETTLED_ENOUGH).with_standard(standard)
 
 
 def hold_out(labels: Array, share: float = HELD_OUT, seed: int = 0) -> tuple[Tensor, Tensor]:

@@ -213,6 +213,7 @@ class GraphedLoss:
             for buffer, value in zip(self.buffers, statistics, strict=True):
                 buffer.copy_(value)
         self.graph = graph
+        torch.cuda.reset_peak_memory_stats(device)  # from here on, replays hold what the capture did (peak_memory)
         pairs = zip(self.parameters, gradients, strict=True)
         self.gradients = [(parameter, gradient) for parameter, gradient in pairs if gradient is not None]
         if self.averages:

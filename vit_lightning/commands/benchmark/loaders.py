@@ -42,7 +42,7 @@ def torchvision(trainer: Trainer, data: ImageDataModule) -> Iterable[Any]:
     """Torchvision's reference: PIL, RandomResizedCrop and mirroring, DataLoader."""
     from torchvision.transforms import v2
 
-    crop = v2.RandomResizedCrop(data.size, scale=InceptionCrop.area, ratio=InceptionCrop.aspect)
+    crop = v2.RandomResizedCrop(data.size, scale=data.augment.crop_area, ratio=InceptionCrop.aspect)
     transform = v2.Compose([crop, v2.RandomHorizontalFlip(), v2.PILToTensor()])
     return DataLoader(
         PillowImages(data.train_set, transform),
@@ -64,7 +64,7 @@ def timm(trainer: Trainer, data: ImageDataModule) -> Iterable[Any]:
         input_size=(3, *data.size),
         batch_size=data.batch_size,
         is_training=True,
-        scale=InceptionCrop.area,
+        scale=data.augment.crop_area,
         ratio=InceptionCrop.aspect,
         hflip=0.5,
         color_jitter=None,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import torch
 
 from vit_lightning.compute.clock import Clock
+from vit_lightning.compute.energy import held_memory, peak_memory
 
 WARMUP = 3
 """Steps before anything is timed: compilation, first allocations, capture of graphs."""
@@ -59,13 +60,16 @@ class BenchmarkTask:
     steps: int = 1
 
     def warm_up(self, clock: Clock, seconds: float) -> None:
-        """Build, take the first steps, note their peak memory, and find how many steps fill so many seconds."""
-        before = _memory_allocated()
+        """Build, take the first steps, note the peak memory of those after, and find how many fill so many seconds."""
+        gpu = torch.device("cuda") if torch.cuda.is_available() else None
+        before = held_memory(gpu) if gpu else 0
         self.run = self.build()
         self.run(WARMUP)
+        if gpu:
+            torch.cuda.reset_peak_memory_stats()  # the first steps compile, choose algorithms and capture graphs
         self.steps = max(1, math.ceil(seconds / self.time(clock, 1)))
-        if before is not None:
-            self.row.memory_gib = (torch.cuda.max_memory_allocated() - before) / 2**30
+        if gpu:
+            self.row.memory_gib = (peak_memory(gpu) - before) / 2**30
 
     def time(self, clock: Clock, steps: int | None = None) -> float:
         """Seconds that the steps take."""
@@ -100,11 +104,3 @@ def alternate(
             task.row.rounds.append(task.steps * task.row.batch / task.time(clock))
         speeds = ", ".join(f"{task.row.net} {task.row.rounds[-1]:,.1f}" for task in tasks)
         report(f"{tasks[0].row.measure}: round {number + 1}/{rounds}: {speeds} images/s")
-
-
-def _memory_allocated() -> int | None:
-    """Bytes allocated on the current CUDA device, whose peak is counted anew from there; None without one."""
-    if not torch.cuda.is_available():
-        return None
-    torch.cuda.reset_peak_memory_stats()
-    return torch.cuda.memory_allocated()
