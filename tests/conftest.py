@@ -4,10 +4,12 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
+from docstring_parser.attrdoc import AttributeDocstrings
 from hypothesis import settings
 
 from tests.processes import Pair
@@ -20,6 +22,26 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (CHECKOUT, os.environ.ge
 
 settings.register_profile("vit_lightning", deadline=None)  # how busy the machine is says nothing about a property
 settings.load_profile("vit_lightning")
+
+
+_read_docstrings = AttributeDocstrings.get_attr_docs
+
+
+@cache
+def _docstrings(component: Any) -> dict[str, tuple]:
+    return _read_docstrings(AttributeDocstrings(), component)
+
+
+# Every parser reads the source of the classes behind its flags, and hundreds of parsers are made in one process.
+AttributeDocstrings.get_attr_docs = lambda self, component: _docstrings(component)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each worker files as a whole, as far as it goes, so that their fixtures are made once."""
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log) if config.getvalue("dist") == "load" else None
 
 
 @pytest.hookimpl(wrapper=True)
