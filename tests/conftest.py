@@ -1,17 +1,17 @@
 """Fixtures shared by all tests: the real-data kit, the reference outputs, and the application."""
 
+import gc
 import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from docstring_parser.attrdoc import AttributeDocstrings
 from hypothesis import settings
 
+from tests import parser_memory
 from tests.processes import Pair
 
 KIT = "VIT_LIGHTNING_KIT"
@@ -24,16 +24,9 @@ settings.register_profile("vit_lightning", deadline=None)  # how busy the machin
 settings.load_profile("vit_lightning")
 
 
-_read_docstrings = AttributeDocstrings.get_attr_docs
-
-
-@cache
-def _docstrings(component: Any) -> dict[str, tuple]:
-    return _read_docstrings(AttributeDocstrings(), component)
-
-
-# Every parser reads the source of the classes behind its flags, and hundreds of parsers are made in one process.
-AttributeDocstrings.get_attr_docs = lambda self, component: _docstrings(component)
+parser_memory.keep()
+# Each look at the oldest objects goes through a million of imported libraries' and collected tests'.
+gc.set_threshold(700, 10, 100)
 
 
 @pytest.hookimpl(optionalhook=True)
