@@ -1,15 +1,17 @@
 """Fixtures shared by all tests: the real-data kit, the reference outputs, and the application."""
 
+import gc
 import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import settings
 
+from tests import parser_memory
 from tests.processes import Pair
 
 KIT = "VIT_LIGHTNING_KIT"
@@ -20,6 +22,19 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (CHECKOUT, os.environ.ge
 
 settings.register_profile("vit_lightning", deadline=None)  # how busy the machine is says nothing about a property
 settings.load_profile("vit_lightning")
+
+
+parser_memory.keep()
+# Each look at the oldest objects goes through a million of imported libraries' and collected tests'.
+gc.set_threshold(700, 10, 100)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each worker files as a whole, as far as it goes, so that their fixtures are made once."""
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log) if config.getvalue("dist") == "load" else None
 
 
 @pytest.hookimpl(wrapper=True)

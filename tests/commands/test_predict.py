@@ -248,10 +248,12 @@ def forms(kit, tmp_path_factory):
 )
 def test_every_form_gives_the_answers_of_the_checkpoint(app, kit, forms, form):
     photos = sorted((kit / "imagenet-sample/images").iterdir())[:50]
-    for source, out in (("net.ckpt", "expected.jsonl"), (form, "found.jsonl")):
-        done = app("predict", forms / source, *photos, *CPU, "--top", "all", "--out", out)
-        assert done.code == 0, done.err
-    expected, found = lines("expected.jsonl"), lines("found.jsonl")
+    answers = {source: forms / f"{source.replace('/', ' ')}.jsonl" for source in ("net.ckpt", form)}
+    for source, out in answers.items():
+        if not out.exists():  # those of the checkpoint are the same for all forms
+            done = app("predict", forms / source, *photos, *CPU, "--top", "all", "--out", out)
+            assert done.code == 0, done.err
+    expected, found = (lines(str(out)) for out in answers.values())
     assert [row["image"] for row in found] == [str(photo) for photo in photos]
     assert len({row["probabilities"]["kind 3"] for row in found}) == 50
     for one, other in zip(expected, found, strict=True):

@@ -1,9 +1,6 @@
 """What every model's recipe shares, through the command line."""
 
-import os
 import re
-import subprocess
-import sys
 from inspect import getattr_static
 from types import SimpleNamespace
 
@@ -45,19 +42,10 @@ def test_recomputing_blocks_trains_the_same_weights(app, model):
 
 
 @pytest.mark.parametrize("strategy", [("ddp",), FSDP], ids=["ddp", "fsdp2"])
-def test_recomputing_blocks_works_on_two_processes(app, strategy):
+def test_recomputing_blocks_works_on_two_processes(app, together, strategy):
     words = ("fit", *DATA, *NET, *CPU, "--model.optim.name", "sgd", "--data.batch_size")
     assert app(*words, 8).code == 0
-    two = (*words, 4, "--model.recompute", "true", "--trainer.devices", 2, "--trainer.strategy", *strategy)
-    done = subprocess.run(
-        [sys.executable, "-m", "vit_lightning", *map(str, two)],
-        env={name: value for name, value in os.environ.items() if name != "VIT_LIGHTNING_RUN"}
-        | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=1800,
-    )
-    assert done.returncode == 0, done.stderr
+    together(*words, 4, "--model.recompute", "true", "--trainer.devices", 2, "--trainer.strategy", *strategy)
     close(trained(0), trained(1), 1e-5)
 
 
