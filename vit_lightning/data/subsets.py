@@ -111,7 +111,8 @@ def take_per_class(source: ImageSet, count: int, class_names: Sequence[str]) -> 
     if (numbers < count).any():
         label = int(numbers.argmin())
         raise InputError(
-            f"--data.per_class is {count}, but class {class_names[label]} has {counted(numbers[label], 'training image')}"
+            f"--data.per_class is {count}, but class {class_names[label]} has "
+            + counted(numbers[label], "training image")
             + (f"; give {at_most(numbers[label])}" if numbers[label] else ", so no count would do; use --data.fraction")
         )
     order = _permutation(len(labels), STUDY)
