@@ -372,6 +372,14 @@ def test_numbers_beside_names_that_a_set_carries_are_said_to_be_taken_by_number(
         model.on_load_checkpoint({"class_names": ["0", "1", "2"]})
 
 
+def test_images_without_classes_bring_no_names_to_warn_of(monkeypatch, recwarn):
+    """As those that predict takes in place of the data of a run."""
+    model = loaded(monkeypatch, [], [])
+    model._trainer = SimpleNamespace(datamodule=SimpleNamespace(), state=SimpleNamespace(fn=None))
+    model.on_load_checkpoint({"class_names": ["0", "1", "2"]})
+    assert not recwarn.list and model.class_names == ["0", "1", "2"]
+
+
 def loaded(monkeypatch, names, data_names):
     monkeypatch.setattr(RecipeModel, "on_load_checkpoint", lambda self, checkpoint: None)
     model = classifier(num_classes=3)

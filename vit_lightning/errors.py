@@ -17,6 +17,11 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]}?" if close else ""
 
 
+def at_most(most: int) -> str:
+    """Name the numbers from 1 up to one, such as `5 or less`; below 2 there is one alone."""
+    return f"{most} or less" if most > 1 else "1"
+
+
 def listing(names: Iterable[object], most: int = 5, longest: int = 80) -> str:
     """Name the first of what may be many, each in so many characters at most, and count the rest."""
     texts = [str(name) for name in names]

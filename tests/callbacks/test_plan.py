@@ -1,9 +1,11 @@
 """What the plan says of a run's recipe and data."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import torch
 
+from vit_lightning.callbacks.plan import RunPlan
 from vit_lightning.callbacks.plan_data import _few_images
 from vit_lightning.classifier import Classifier
 from vit_lightning.models import NetConfig
@@ -15,6 +17,32 @@ FIT = ("fit", *TINY, *SMALL)
 
 def line(out: str, word: str) -> str | None:
     return next((text.partition(" ")[2].strip() for text in out.splitlines() if text.startswith(word)), None)
+
+
+def test_the_plan_is_kept_and_a_resumed_run_adds_its_own(app):
+    done = app(*FIT, "--trainer.max_epochs", 1)
+    assert done.code == 0, done.err
+    kept = Path("runs/default/0/plan.txt")
+    first = kept.read_text()
+    assert first in done.out and first.startswith("net      mu/8, ") and "\nsteps    1 epoch of 2 batches" in first
+    longer = ("--ckpt_path", "last", "--trainer.max_epochs", 2, "--model.schedule.allow_horizon_change", "true")
+    again = app(*FIT, *longer)
+    assert again.code == 0, again.err
+    second = kept.read_text().removeprefix(first + "\n")
+    assert "\nsteps    2 epochs of 2 batches" in second
+    assert second.splitlines()[-1].endswith("last.ckpt at step 2, in epoch 2") and second.startswith("net ")
+    refused = app(*FIT, "--data.batch_size", 64)
+    assert refused.code == 1 and not Path("runs/default/1").exists()
+    assert app(*FIT, "--trainer.fast_dev_run", "true").code == 0
+    assert [str(path) for path in Path().rglob("plan.txt")] == [str(kept)]
+
+
+def test_a_plan_of_names_that_are_not_utf8_is_kept(tmp_path):
+    plan = RunPlan(tmp_path, keep=True)
+    plan.lines = ["classes  2: \udcff, b"]
+    for _ in range(2):  # once alone
+        plan.on_train_batch_start(None, None, None, 0)
+    assert (tmp_path / "plan.txt").read_bytes() == b"classes  2: \xff, b\n"
 
 
 def test_the_plan_names_device_loss_and_decay(app):

@@ -37,7 +37,7 @@ def test_a_fit_leaves_a_whole_run_folder(app):
     assert done.code == 0, done.err
     run = Path("runs/default/0")
     assert {path.name for path in run.iterdir()} == {
-        *("config.yaml", "env.json", "metrics.csv", "tensorboard", "checkpoints", ".lock")
+        *("config.yaml", "env.json", "plan.txt", "metrics.csv", "tensorboard", "checkpoints", ".lock")
     }
     assert {path.name for path in (run / "checkpoints").iterdir()} == {"best.ckpt", "last.ckpt", "previous.ckpt"}
     assert json.loads((run / "env.json").read_text())["versions"]["torch"] == version("torch")

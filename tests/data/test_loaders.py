@@ -115,6 +115,7 @@ def test_a_run_goes_on_behind_the_batches_that_were_handed_out(training, seen):
     ("settings", "said"),
     [
         ({"batch_size": 10}, r"^the training set has 9 images, too few .* 1 device; give --data.batch_size 9 or less$"),
+        ({"batch_size": 4, "fraction": 0.12}, r"has 1 image, .* or --data.batch_size 1$"),
         ({"batch_size": 8, "fraction": 0.5}, r"^with --data.fraction 0.5 .* give --data.fraction 1 or more, or "),
         ({"batch_size": 6, "fraction": 0.5}, r"has 4 images, .* give --data.fraction 0.83 or more, or --data.batch_si"),
         ({"batch_size": 4, "per_class": 1}, r"^with --data.per_class 1 .* 3 images, .* give more --data.per_class, or"),

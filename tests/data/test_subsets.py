@@ -114,6 +114,8 @@ def test_labels_are_read_where_no_list_is_known():
 def test_a_class_with_too_few_is_named():
     with pytest.raises(InputError, match="per_class is 3, but class bee has 2 training images; give 2 or less"):
         take_per_class(Labelled([0, 0, 0, 1, 1, 2, 2, 2]), 3, NAMES)
+    with pytest.raises(InputError, match=r"per_class is 2, but class cow has 1 training image; give 1$"):
+        take_per_class(Labelled([0, 0, 1, 1, 2]), 2, NAMES)
     with pytest.raises(InputError, match="class cow has 0 training images, so no count would do"):
         take_per_class(Labelled([0, 1, IGNORE]), 1, NAMES)
 

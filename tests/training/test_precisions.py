@@ -35,6 +35,22 @@ def trained(app, monkeypatch):
     return checkpoints
 
 
+@pytest.mark.parametrize("flags", [("--data.augment.mixup_alpha", 0.2), ("--data.augment.cutmix_alpha", 1)])
+def test_mixed_images_are_trained_on_in_bf16_alone(app, flags):
+    done = app(*FIT, "--trainer.precision", "bf16-true", *flags, "--trainer.max_steps", 2)
+    assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize("images", [torch.uint8, torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+def test_normalised_images_are_of_the_nets_precision(images, precision):
+    model = Classifier(net={"variant": "mu/8"}, num_classes=2, image_size=8, mean=[0.5] * 3, std=[0.25] * 3)
+    model.to(precision)
+    pixels = torch.full((2, 3, 8, 8), 255 if images == torch.uint8 else 1, dtype=images)
+    found = model.normalise(pixels)
+    assert found.dtype == precision and torch.equal(found, torch.full_like(found, 2))
+
+
 def test_case_c14_every_checkpoint_fits_every_other(app, trained):
     content = {way: torch.load(path, weights_only=True) for way, path in trained.items()}
     keys = content["fp32"]["state_dict"].keys()

@@ -126,7 +126,9 @@ DEFAULTS = (
     Default(
         lambda s: Monitors(s.watching, s.undirected), lambda s: s.plans, "refuses a metric that nobody logs, at once"
     ),
-    Default(lambda s: RunPlan(s.folder), lambda s: s.plans, "says what will be trained before the first step"),
+    Default(
+        lambda s: RunPlan(s.folder, s.is_kept), lambda s: s.plans, "says what will be trained before the first step"
+    ),
     Default(lambda s: FinalValidation(), lambda s: s.trains, "validates the last weights when a run ends in between"),
     Default(lambda s: RandomState(), lambda s: s.trains, "lets a resumed run draw the numbers of an uninterrupted one"),
     Default(lambda s: Throughput(), lambda s: s.trains, "logs images per second, waiting for data, and cost"),

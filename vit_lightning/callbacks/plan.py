@@ -4,9 +4,11 @@ import math
 import os
 from collections.abc import Sized
 from pathlib import Path
+from typing import Any
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.utilities import rank_zero_only
 
 from vit_lightning.callbacks.plan_data import data_facts
 from vit_lightning.callbacks.run_estimate import RunEstimate, estimate, estimate_line
@@ -14,7 +16,9 @@ from vit_lightning.compute.cost import macs
 from vit_lightning.compute.peaks import device_name
 from vit_lightning.contracts import ImageData, RecipeTrained
 from vit_lightning.data.workers import cores
+from vit_lightning.files import write_atomically
 from vit_lightning.models.variants import described
+from vit_lightning.runs.folders import PLAN
 from vit_lightning.terminal import counted, near
 from vit_lightning.training.freezing import is_partial
 from vit_lightning.training.optim import decay_line
@@ -25,10 +29,13 @@ class RunPlan(Callback):
 
     Args:
         folder: The run folder; unset: the logger's, if there is one.
+        keep: Whether plan.txt there keeps what was printed; a resumed run adds its own.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, keep: bool = False) -> None:
         self.folder = folder
+        self.kept = folder / PLAN if keep and folder else None
+        self.lines: list[str] = []
         self.estimate: RunEstimate | None = None
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -38,13 +45,24 @@ class RunPlan(Callback):
         lines = plan_lines(trainer, pl_module, self.folder, self.estimate)
         log_every_epoch(trainer)
         if trainer.is_global_zero:
-            print("\n".join(lines + shared_cores(trainer)), flush=True)
+            self.lines = lines + shared_cores(trainer)
+            print("\n".join(self.lines), flush=True)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.global_step and trainer.is_global_zero:
             file = f"{near(trainer.ckpt_path)} " if trainer.ckpt_path else ""
             where = f"at step {trainer.global_step}, in epoch {trainer.current_epoch + 1}"
-            print(f"resume   {file}{where}", flush=True)
+            self.lines.append(f"resume   {file}{where}")
+            print(self.lines[-1], flush=True)
+
+    @rank_zero_only
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        """Write the plan of a run that nothing has refused."""
+        if self.kept is not None:
+            earlier = self.kept.read_bytes() + b"\n" if self.kept.exists() else b""
+            own = "\n".join(self.lines) + "\n"  # a class may be called as a folder whose name is not UTF-8
+            write_atomically(self.kept, earlier + own.encode(errors="surrogateescape"))
+            self.kept = None
 
 
 def shared_cores(trainer: Trainer) -> list[str]:

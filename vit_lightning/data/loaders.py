@@ -27,7 +27,7 @@ from vit_lightning.data.resumable_loader import ResumableLoader
 from vit_lightning.data.sampling import EvalSampler, Sampling, TrainSampler
 from vit_lightning.data.subsets import Subset, classes_of
 from vit_lightning.data.workers import shield_worker
-from vit_lightning.errors import InputError
+from vit_lightning.errors import InputError, at_most
 from vit_lightning.seeds import run_seed
 
 SPLITS = {"train_set": "training", "val_set": "validation", "test_set": "test"}
@@ -99,7 +99,7 @@ def training_loader(data: LoadsImages) -> DataLoader:
         raise InputError(
             f"{_subset_flag(data)}the training set has {_count(len(records))}, too few for one batch of "
             f"{data.batch_size} on each of {devices} device{'s' * (devices > 1)}; "
-            f"give {_more_images(data, len(sampler))}--data.batch_size {max(1, len(sampler))} or less"
+            f"give {_more_images(data, len(sampler))}--data.batch_size {at_most(len(sampler))}"
         )
     return _loader(data, records, sampler, drop_last=True)
 

@@ -10,8 +10,9 @@ from lightning.pytorch.utilities import rank_zero_info
 from vit_lightning.data import image_set
 from vit_lightning.data.image_set import ImageSet, Numbered
 from vit_lightning.data.labels import check_counted
-from vit_lightning.errors import InputError
+from vit_lightning.errors import InputError, at_most
 from vit_lightning.seeds import seed_from
+from vit_lightning.terminal import counted
 
 STUDY = 1
 """Keeps the order of a data-size study apart from that of a held-out set."""
@@ -110,8 +111,9 @@ def take_per_class(source: ImageSet, count: int, class_names: Sequence[str]) -> 
     if (numbers < count).any():
         label = int(numbers.argmin())
         raise InputError(
-            f"--data.per_class is {count}, but class {class_names[label]} has {numbers[label]} training images"
-            + (f"; give {numbers[label]} or less" if numbers[label] else ", so no count would do; use --data.fraction")
+            f"--data.per_class is {count}, but class {class_names[label]} has "
+            + counted(numbers[label], "training image")
+            + (f"; give {at_most(numbers[label])}" if numbers[label] else ", so no count would do; use --data.fraction")
         )
     order = _permutation(len(labels), STUDY)
     order = order[np.argsort(labels[order], kind="stable")]

@@ -3,6 +3,7 @@
     runs/<experiment>/<n>/
       config.yaml       every setting of the run; a resume adds config.resume-1.yaml    runs/record.py
       env.json          versions, machine, command, git commit; env.resume-1.json       runs/record.py
+      plan.txt          what was said before the first step; a resume adds its own      callbacks/plan.py
       metrics.csv       a row per logged step                                           runs/loggers.py
       tensorboard/      the same for TensorBoard                                        runs/loggers.py
       checkpoints/
@@ -43,6 +44,7 @@ from vit_lightning.runs.slurm import slurm_job, was_requeued
 
 CHECKPOINTS = "checkpoints"
 ENVIRONMENT = "env.json"
+PLAN = "plan.txt"
 SPLIT_TABLE = "split.csv"
 REMOVED = "the run folder {folder} was removed or moved while the run went on; start it again"
 RUN_ENV = "VIT_LIGHTNING_RUN"

@@ -180,4 +180,4 @@ class NetModel(LightningModule, metaclass=Completed):
             return normalise(images, self.mean, self.std, dtype)
         if images.dtype == torch.uint8:
             images = images.to(self.mean.dtype) / 255
-        return (images - self.mean) / self.std
+        return ((images - self.mean) / self.std).to(self.mean.dtype)

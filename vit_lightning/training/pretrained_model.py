@@ -118,7 +118,8 @@ class PretrainedModel(ScoredModel):
         named = names_in(checkpoint)
         seen = [checkpoint.get("seen_labels") or {}, *(checkpoint.get("seen_by_members") or [])]
         numbers = [str(label) for label in range(len(trained))]
-        if named == trained == numbers != self.class_names and not self._names_are_stated():
+        unlike = self.class_names and self.class_names != numbers  # images to predict have no classes
+        if named == trained == numbers and unlike and not self._names_are_stated():
             rank_zero_warn(
                 f"the checkpoint calls its classes by numbers, and the data {listing(self.data_names)}: they are taken "
                 "by number"

@@ -287,7 +287,7 @@ def test_one_batch_is_just_enough():
     finding = only(findings.batch(23, 4, machine))
     assert finding.text == "23 training images are too few for one batch of 24"
     assert finding.fix == "give --data.batch_size 3 or less"
-    assert only(findings.batch(1, 4, machine)).fix == "give --data.batch_size 1 or less"
+    assert only(findings.batch(1, 4, machine)).fix == "give --data.batch_size 1"
 
 
 def test_every_loader_of_every_device_keeps_its_batches_ready():

@@ -94,6 +94,40 @@ def test_images_to_which_no_probe_is_fitted(facts, train, test, said):
             probes(**facts).check(train, test, "test", NAMES)
 
 
+@pytest.mark.parametrize(
+    ("facts", "shots", "neighbours", "said"),
+    [
+        ({"usual": ("shots", "neighbours")}, [1, 5], [3, 10], []),
+        (
+            {"usual": ("shots", "neighbours"), "shots": (1, 5, 10, 25), "neighbours": (10, 20, 100)},
+            [1, 5],
+            [10],
+            [
+                "without  shots 10, 25, more than the 5 training images of class dog",
+                "without  neighbours 20, 100, more than the 18 training images",
+            ],
+        ),
+        ({"usual": ("shots",), "shots": (1, 9), "chosen": ("knn",)}, (1, 9), (3, 10), []),
+    ],
+)
+def test_usual_numbers_beyond_the_images_are_left_out(facts, shots, neighbours, said):
+    chosen = probes(**facts)
+    chosen.check(TRAIN, TEST, "test", NAMES)
+    found, lines = chosen.possible(TRAIN, NAMES)
+    assert (list(found.shots), list(found.neighbours), lines) == (list(shots), list(neighbours), said)
+
+
+@pytest.mark.parametrize("usual", [("shots",), ("neighbours",), ("shots", "neighbours")])
+def test_numbers_that_are_stated_and_those_of_which_none_is_left_are_refused(usual):
+    stated = probes(usual=usual, shots=(1, 9), neighbours=(3, 19))
+    if len(usual) == 1:
+        with pytest.raises(InputError, match="is more than the"):
+            stated.check(TRAIN, TEST, "test", NAMES)
+    none_left = probes(usual=usual, shots=(1,), neighbours=(19, 20))
+    with pytest.raises(InputError, match="--neighbours 20 is more than the 18 training images; give --neighbours of 1"):
+        none_left.check(TRAIN, TEST, "test", NAMES)
+
+
 def test_counts_and_shares():
     assert _counts(np.array([0, 2, 2, -100, 3]), 3).tolist() == [1, 0, 2]
     assert _possible("x", [3, 1, 9], 3) == "give --x [3,1]," and _possible("x", [9], 3) == "give --x of 3 or less,"

@@ -235,6 +235,15 @@ def test_validation_images_stand_in_for_test_images(app):
 
 
 @pytest.mark.parametrize("told", ["true", "false"])
+def test_usual_shots_beyond_the_images_of_a_class_are_left_out(some, told):
+    done = some("--data.told", told, "--data.train", "012" * 4 + "01" * 3)
+    assert done.code == 0, done.err
+    assert "without  shots 5, 10, 25, more than the 4 training images of class 2" in done.out.splitlines()
+    assert "without  neighbours 20, 100, more than the 18 training images" in done.out.splitlines()
+    assert [row["setting"] for row in found()["rows"]] == ["1 per class", "k 10", "all images"]
+
+
+@pytest.mark.parametrize("told", ["true", "false"])
 @pytest.mark.parametrize(
     ("words", "said"),
     [

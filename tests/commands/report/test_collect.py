@@ -23,6 +23,14 @@ def test_a_whole_run_is_read_without_a_note(make_run):
     assert run.scores["test"]["scores"]["test/top1"] == 0.8 and run.tables_of == "test"
 
 
+def test_the_plan_is_that_of_the_last_part(make_run):
+    folder = make_run()
+    assert collect(folder).plan == []
+    (folder / "plan.txt").write_bytes(b"net      S/16\n\nnet      B/16, big\nclasses  2: \xff, b\n")
+    run = collect(folder)
+    assert run.plan == [("net", "B/16, big"), ("classes", "2: \udcff, b")] and run.notes == []
+
+
 def test_validation_stands_in_where_nothing_was_tested(make_run):
     folder = make_run()
     for path in folder.glob("test*"):

@@ -10,6 +10,7 @@ import numpy as np
 from vit_lightning.commands.doctor.machine import Machine
 from vit_lightning.commands.doctor.survey import DEEP, Survey
 from vit_lightning.data.pixel_form import NO_WHITE
+from vit_lightning.errors import at_most
 from vit_lightning.terminal import counted
 
 IMBALANCE = 10
@@ -216,9 +217,7 @@ def batch(images: int, batch_size: int, machine: Machine) -> list[Finding]:
     if images < step:
         few = counted(images, "training image", grouped=True)
         text = f"{few} {'is' if images == 1 else 'are'} {TOO_FEW} of {step:,}"
-        return [
-            Finding("error", "batch", text, f"give --data.batch_size {max(1, images * batch_size // step)} or less")
-        ]
+        return [Finding("error", "batch", text, f"give --data.batch_size {at_most(images * batch_size // step)}")]
     return [Finding("note", "batch", text)]
 
 

@@ -1,17 +1,19 @@
 """The probes of features: few-shot least squares, nearest neighbours and logistic regression, as rows of a table."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from vit_lightning.errors import InputError, listing
+from vit_lightning.errors import InputError, at_most, listing
 from vit_lightning.evaluation import fewshot, knn, logistic
 from vit_lightning.evaluation.arrays import Array, as_labels, whole_products
 from vit_lightning.evaluation.features import FeatureSet
+from vit_lightning.terminal import counted
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Probes:
         neighbours: each k of k-NN.
         temperature: of k-NN's votes.
         missing_is_fine: whether classes may have no image.
+        usual: which of shots and neighbours nobody stated; of these, those beyond the images are left out.
     """
 
     chosen: Sequence[str]
@@ -35,6 +38,7 @@ class Probes:
     neighbours: Sequence[int]
     temperature: float
     missing_is_fine: bool
+    usual: Collection[str] = ()
 
     def check(self, train: Array, test: Array, split: str, class_names: Sequence[str]) -> None:
         """Refuse images to which these probes cannot be fitted.
@@ -62,23 +66,52 @@ class Probes:
                     f"the {where} images lack {len(lacking)} of {len(count)} classes: {listing(lacking)}; give data "
                     "with all of them, or --missing_classes ignore"
                 )
-        least, images = int(own[own > 0].min()), int(own.sum())
-        if "fewshot" in self.chosen and max(self.shots) > least:
-            name = class_names[int(np.where(own > 0, own, images + 1).argmin())]
-            raise InputError(
-                f"--shots {max(self.shots)} is more than the {least} training images of class {name}; "
-                f"{_possible('shots', self.shots, least)} or leave fewshot out of --probes"
-            )
         if "logistic" in self.chosen and int(own.max()) < 2:
             raise InputError(
                 "no class has two training images, one of which logistic regression holds out to choose its C; give "
                 "more images, or leave logistic out of --probes"
             )
-        if "knn" in self.chosen and max(self.neighbours) > images:
-            raise InputError(
-                f"--neighbours {max(self.neighbours)} is more than the {images} training images; "
-                f"{_possible('neighbours', self.neighbours, images)} or leave knn out of --probes"
-            )
+        for limit in self._limits(own, class_names):
+            values = getattr(self, limit.flag)
+            if max(values) > limit.most and (limit.flag not in self.usual or min(values) > limit.most):
+                raise InputError(
+                    f"--{limit.flag} {max(values)} is more than the {limit.images}; "
+                    f"{_possible(limit.flag, values, limit.most)} or leave {limit.probe} out of --probes"
+                )
+
+    def possible(self, train: Array, class_names: Sequence[str]) -> tuple["Probes", list[str]]:
+        """Return these probes without the usual values that are beyond the images, and a line for each such flag.
+
+        Args:
+            train: labels of the training images, negative where there is none; they pass `check`.
+            class_names: a name per class.
+        """
+        found, lines = self, []
+        for limit in self._limits(_counts(train, len(class_names)), class_names):
+            values = getattr(self, limit.flag)
+            beyond = [str(value) for value in values if value > limit.most]
+            if beyond:
+                found = replace(found, **{limit.flag: [value for value in values if value <= limit.most]})
+                lines.append(f"without  {limit.flag} {', '.join(beyond)}, more than the {limit.images}")
+        return found, lines
+
+    def _limits(self, own: np.ndarray, class_names: Sequence[str]) -> Iterator["_Limit"]:
+        """Yield what bounds the flags of the probes that are fitted, by the training images of each class."""
+        least, images = int(own[own > 0].min()), int(own.sum())
+        if "fewshot" in self.chosen:
+            name = class_names[int(np.where(own > 0, own, images + 1).argmin())]
+            yield _Limit("shots", "fewshot", least, f"{counted(least, 'training image')} of class {name}")
+        if "knn" in self.chosen:
+            yield _Limit("neighbours", "knn", images, f"{images} training images")
+
+
+class _Limit(NamedTuple):
+    """The most that a flag of a probe may be, and the images that bound it."""
+
+    flag: str
+    probe: str
+    most: int
+    images: str
 
 
 @dataclass(frozen=True)
@@ -152,7 +185,7 @@ def _counts(labels: Array, num_classes: int) -> np.ndarray:
 def _possible(flag: str, values: Sequence[int], most: int) -> str:
     """Say which values of a flag would do."""
     fine = [str(value) for value in values if value <= most]
-    return f"give --{flag} [{','.join(fine)}]," if fine else f"give --{flag} of {most} or less,"
+    return f"give --{flag} [{','.join(fine)}]," if fine else f"give --{flag} of {at_most(most)},"
 
 
 def _means(scores: list[list[float]]) -> list[float]:

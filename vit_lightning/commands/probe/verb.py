@@ -19,6 +19,7 @@ from vit_lightning.files import check_place
 from vit_lightning.runs import folders
 from vit_lightning.terminal import console, near, report
 
+SHOTS, NEIGHBOURS = (1, 5, 10, 25), (10, 20, 100)
 FREE = 0.4
 """Part of a GPU's free memory that features may take there."""
 
@@ -30,11 +31,11 @@ def probe(
     *,
     ckpt_path: str | None = None,
     probes: tuple[Literal["fewshot", "knn", "logistic"], ...] = ("fewshot", "knn", "logistic"),
-    shots: tuple[int, ...] = (1, 5, 10, 25),
+    shots: tuple[int, ...] | None = None,
     seeds: int = 3,
     protocol: Literal["big_vision", "original"] = "big_vision",
     l2: float = 1024.0,
-    neighbours: tuple[int, ...] = (10, 20, 100),
+    neighbours: tuple[int, ...] | None = None,
     temperature: float = 0.07,
     missing_classes: Literal["error", "ignore"] = "error",
     out: Path | None = None,
@@ -52,12 +53,12 @@ def probe(
         ckpt_path: Checkpoint whose net is probed, in place of --model.weights: a path, or the word last or best.
         probes: Classifiers. fewshot: least squares on a few images of each class; knn: nearest neighbours by cosine;
             logistic: logistic regression on all images, its C chosen on held-out training images.
-        shots: Training images of each class, for fewshot.
+        shots: Training images of each class, for fewshot; unset: 1, 5, 10 and 25, as far as every class has them.
         seeds: Times that these images are drawn anew.
         protocol: How fewshot draws and regularises. big_vision: shuffled by each seed, with one --l2; original: the
             first images of each class, and the best of 30 penalties on the test images, as Google's earlier code.
         l2: Penalty of fewshot by the protocol big_vision.
-        neighbours: Each k of knn.
+        neighbours: Each k of knn; unset: 10, 20 and 100, as far as there are as many training images.
         temperature: Temperature of knn's votes, exp(cosine / temperature).
         missing_classes: What happens if a split lacks classes. error: the command ends; ignore: the others are probed.
         out: Folder for probe.csv and probe.json; unset: that of the run, or the current one.
@@ -65,6 +66,9 @@ def probe(
     """
     if not isinstance(datamodule, ImageDataModule) or datamodule.num_classes is None:
         raise InputError(f"probe needs images with classes, which {type(datamodule).__name__} does not give")
+    usual = [flag for flag, values in (("shots", shots), ("neighbours", neighbours)) if values is None]
+    shots = SHOTS if shots is None else shots
+    neighbours = NEIGHBOURS if neighbours is None else neighbours
     _check_numbers(probes=probes, shots=shots, seeds=seeds, l2=l2, neighbours=neighbours, temperature=temperature)
     if not goes_through_all(trainer):
         raise InputError(
@@ -84,6 +88,7 @@ def probe(
         neighbours=sorted(set(neighbours)),
         temperature=temperature,
         missing_is_fine=missing_classes == "ignore",
+        usual=usual,
     )
     data = ProbeData(datamodule, lambda train, test, split: chosen.check(train, test, split, names))
     net = FrozenNet(frozen_model(model, ckpt_path), data, cache or place / "features", _shows(trainer))
@@ -94,9 +99,12 @@ def probe(
     split = list(data.sets)[1]
     train, test = (_countable(net.extracted[part].found, part) for part in data.sets)
     chosen.check(train.labels, test.labels, split, names)
+    chosen, left_out = chosen.possible(train.labels, names)
     device = _device(trainer, train, test)
     probing = Probing(chosen, FeatureSet(train.features.to(device), train.labels), test, len(names))
     _say_extraction(net.extracted, split)
+    for line in left_out:
+        report(line)
     rows = [ProbeRow(*row) for row in probing.rows(lambda said: report(f"logistic {said}"))]
     console().print(table(rows))
     source = ckpt_path or net.model.weights or ""

@@ -56,6 +56,8 @@ class Run:
     configs: list[dict[str, Any]] = field(default_factory=list)
     """What it was told, in the order of its parts."""
     environment: dict[str, Any] = field(default_factory=dict)
+    plan: list[tuple[str, str]] = field(default_factory=list)
+    """What was said before the first step of its last part: a word, and the rest of the line."""
     curves: dict[str, list[Point]] = field(default_factory=dict)
     """Values by optimiser step, of each metric."""
     scores: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -137,6 +139,7 @@ def collect(folder: Path) -> Run:
     if not run.configs:
         run.notes.append("There is no config.yaml that could be read, so the settings of the run are not known.")
     run.environment = _read(run, folder / folders.ENVIRONMENT, _json) or {}
+    run.plan = _read(run, folder / folders.PLAN, _plan) or []
     _read_curves(run)
     for path in sorted([*folder.glob("test*.json"), *folder.glob("validate*.json")]):
         if facts := _read(run, path, _json):
@@ -163,6 +166,11 @@ def _json(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ValueError("it holds no object")
     return content
+
+
+def _plan(path: Path) -> list[tuple[str, str]]:
+    last = _text(path).strip().split("\n\n")[-1]
+    return [(word, said.strip()) for word, _, said in (line.partition(" ") for line in last.splitlines())]
 
 
 def _read_curves(run: Run) -> None:
