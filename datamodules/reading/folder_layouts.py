@@ -170,7 +170,7 @@ def classes_in_names(folder: Path) -> str:
         return ""
     if pair := spelled_twice(classes):
         return f"; the names of its images begin with {pair[0]} and {pair[1]}, which may be one class; rename these"
-    table, place = (shlex.quote(str(path)) for path in (folder.with_name(f"{folder.name}.csv"), folder))
+    table, place = (shlex.quote(str(path)) for path in (_beside(folder, ".csv"), folder))
     ending = "|".join(ending.removeprefix(".") for ending in endings)
     return (
         f"; the names of its images begin with {' and '.join(classes[:2])}: if these are classes, write a table by "
@@ -254,8 +254,20 @@ def _check_siblings(folder: Path, below: Mapping[str, Inside]) -> None:
             raise InputError(
                 f"{folder} holds {one} and {other}, each of which holds {shown}: if these are the classes, call one "
                 f"folder around them train and the others val and test, or give --data.root {root}; if {one} "
-                f"and {other} are the classes, list all classes in --data.class_map"
+                f"and {other} are the classes, list them by {_listed_by(folder)}"
             )
+
+
+def _listed_by(folder: Path) -> str:
+    """Return the command that lists folders as classes, and the flag that takes the list."""
+    place, table = (shlex.quote(str(path)) for path in (folder, _beside(folder, ".txt")))
+    return f"(cd {place} && LC_ALL=C ls -d */ | tr -d /) > {table}, and give --data.class_map {table}"
+
+
+def _beside(folder: Path, ending: str) -> Path:
+    """Return the place of a file that is called as a folder is, which may be the current one."""
+    place = folder if folder.name not in ("", "..") else folder.resolve()
+    return place.with_name(f"{place.name}{ending}")
 
 
 def _folders_alone(folder: Path) -> set[str]:
