@@ -11,7 +11,8 @@ from lightning.pytorch.utilities import rank_zero_info
 from torch import nn
 
 from datamodules.reading import folder_layouts, folder_links
-from datamodules.reading.class_map import read_class_map, read_renaming
+from datamodules.reading.class_map import one_or_two
+from datamodules.reading.class_map_file import ClassMap
 from datamodules.reading.divided_data import DividedData
 from datamodules.reading.image_files import ImageFiles, files_below, is_image, numbered_files_below
 from datamodules.reading.label_text import difference, look_alike, spelled_twice
@@ -76,8 +77,8 @@ class ImageFolder(DividedData):
 
     @cached_property
     def class_names(self) -> list[str]:
-        if self.class_map is not None and not self._renamed:
-            return list(self._listed)
+        if self._map.listed is not None:
+            return self._map.listed
         train = self._folders.get("train") or next(iter(self._folders.values()), None)
         names = self._classes_in(train) if train else []
         if not names:
@@ -89,32 +90,27 @@ class ImageFolder(DividedData):
                 f"{_tables(train or self.root)}; give --data.root{self._beside()}"
                 f"{folder_layouts.classes_in_names(train or self.root)}"
             )
-        classes = list(dict.fromkeys(map(self._class_of, names)))
+        classes = list(dict.fromkeys(map(self._map.class_of, names)))
         if pair := spelled_twice(classes):
             raise InputError(
-                f"{train} has two class folders for what may be one: {difference(*pair)}; rename one, or list both in "
-                "--data.class_map"
+                f"{train} has two class folders for what may be one: {difference(*pair)}; rename one, or "
+                f"{one_or_two(*pair)}"
             )
         return classes
 
     @cached_property
-    def _renamed(self) -> dict[str, str]:
-        """The class of each folder that is called otherwise."""
-        return read_renaming(self.class_map) if self.class_map else {}
-
-    def _class_of(self, folder: str) -> str:
-        return self._renamed.get(folder, folder)
+    def _map(self) -> ClassMap:
+        return ClassMap(self.class_map, self._all_folders, may_be_places=False)
 
     @cached_property
     def _listed(self) -> Collection[str]:
         """Folders that class_map lists, which are classes whatever they are called."""
-        return () if self.class_map is None else self._renamed or read_class_map(self.class_map, self._all_folders())
+        return self._map.renamed or self._map.listed or ()
 
-    def _all_folders(self) -> set[str] | None:
-        """The names of all folders in root and in those of the splits; None where there are none."""
+    def _all_folders(self) -> set[str]:
+        """The names of all folders in root and in those of the splits."""
         places = [self.root, *split_folders(self.root)[0].values()]
-        found = {name for place in places if place.is_dir() for name in self._class_folders(place)}
-        return found or None
+        return {name for place in places if place.is_dir() for name in self._class_folders(place)}
 
     def _refuse_one_class(self) -> None:
         """Say that classes lie in root itself, but too few."""
@@ -208,14 +204,14 @@ class ImageFolder(DividedData):
         folders: dict[str, list[str]] = {name: [] for name in self.class_names}
         if found:
             self._name_strays(folder)
-        if unknown := sorted(each for each in found if self._class_of(each) not in folders):
+        if unknown := sorted(each for each in found if self._map.class_of(each) not in folders):
             source = self.class_map or self._folders.get("train")
             raise InputError(
                 f"{folder} has the class folder {unknown[0]!r}, which {source} lacks "
                 f"({len(unknown)} such); add it there or remove it{look_alike(unknown[0], self.class_names)}"
             )
         for each in found:
-            folders[self._class_of(each)].append(each)
+            folders[self._map.class_of(each)].append(each)
         names, labels, others = [], [], []
         numbers = array("Q")
         for label, (name, of_class) in enumerate(folders.items()):

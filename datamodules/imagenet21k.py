@@ -8,7 +8,7 @@ from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 
 from datamodules.imagenet import wnid_labels
 from datamodules.reading import synsets
-from datamodules.reading.class_map import read_lines
+from datamodules.reading.class_map_file import read_lines
 from datamodules.reading.image_index import IndexedData, IndexedImages
 from datamodules.reading.multihot import MultiHot
 from vit_lightning.data.image_set import ImageSet

@@ -6,7 +6,7 @@ from functools import cached_property
 from glob import glob
 from pathlib import Path
 
-from datamodules.reading.class_map import read_class_map
+from datamodules.reading.class_map_file import read_class_map
 from datamodules.reading.damaged_files import read_whole
 from datamodules.reading.image_files import files_below, is_image
 from datamodules.reading.shared_sequences import Strings

@@ -13,8 +13,8 @@ from datamodules.reading.class_map import (
     check_meaning,
     classes_in_text,
     is_hidden,
-    read_class_map,
 )
+from datamodules.reading.class_map_file import ClassMap
 from datamodules.reading.divided_table import DividedTable
 from datamodules.reading.image_index import IndexedImages
 from datamodules.reading.joined_words import doubtful
@@ -30,7 +30,7 @@ from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 
-VERSION = "manifest 11"
+VERSION = "manifest 12"
 TRAIN_TABLE = Path("train.csv")
 
 
@@ -74,7 +74,7 @@ class Manifest(DividedTable):
         multi_label: whether an image may have several labels, or none.
         separator: what stands between several labels in text.
         class_map: file with one class per line, JSON or .csv, in the order of the labels; unset: those of the training
-            table.
+            table. Or .csv, .tsv or .json from labels to the names of their classes, where these are called otherwise.
         cache: folder for what was read; unset: vit_lightning in the user's cache folder.
     """
 
@@ -133,8 +133,8 @@ class Manifest(DividedTable):
 
     @cached_property
     def class_names(self) -> list[str]:
-        if self.class_map is not None:
-            return read_class_map(self.class_map)
+        if self._map.listed is not None:
+            return self._map.listed
         if self.lacks_train:
             return self._scored_names()
         table = self._labels("train")
@@ -146,6 +146,15 @@ class Manifest(DividedTable):
         if are_listed and (said := doubtful(names, table.rows.longest > 1, "--data.separator {} divides them")):
             self.notice(said)
         return names
+
+    @cached_property
+    def _map(self) -> ClassMap:
+        return ClassMap(self.class_map, self._all_labels)
+
+    def _all_labels(self) -> set[str]:
+        """The different labels of all tables."""
+        files = [self._file(split) for split, table in self.tables.items() if table is not None]
+        return {name for file in files for name in MappedStrings(file, "names")}
 
     def _scored_names(self) -> list[str]:
         """The classes of the tables that are scored, which the model looks up among its own."""
@@ -204,7 +213,7 @@ class Manifest(DividedTable):
     def _check_meaning(self) -> None:
         """Refuse numbers in one table that may be places among the names of another, or names."""
         files = {self.root / table: self._file(split) for split, table in self.tables.items() if table is not None}
-        if self.class_map is None:
+        if self._map.listed is None:
             check_meaning(
                 [table for table, file in files.items() if array_cache.load(file)["numbered"].all()],
                 [(table, list(MappedStrings(file, "listed"))) for table, file in files.items()],
@@ -245,12 +254,13 @@ class Manifest(DividedTable):
             words=tuple(sorted((self.split_names or {}).items())),
             beside=tuple(other for other, table in self.tables.items() if split == "train" != other and table),
             missing=tuple(word for word in MISSING if word not in self._called_missing),
+            lists=self._map.lists,
         )
 
     @cached_property
     def _called_missing(self) -> frozenset[str]:
         """The names of the class map, in small letters: a class may be called none."""
-        return frozenset() if self.class_map is None else frozenset(map(str.lower, self.class_names))
+        return frozenset(map(str.lower, self._map.words))
 
     def _read(self, split: str, needs_labels: bool = True) -> ImageSet | None:
         if self.tables[split] is None:
@@ -282,18 +292,19 @@ class Manifest(DividedTable):
 
     def _labels(self, split: str) -> TableLabels:
         is_divided = split == "train" and self._divides is not None
-        return TableLabels(self._file(split), self.root / self.tables[split], is_divided)
+        return TableLabels(self._file(split), self.root / self.tables[split], is_divided, self._map.class_of)
 
     def _numbers(self, split: str) -> np.ndarray:
         """Return the class of each name in a table."""
         train = self._labels(split if self.lacks_train else "train")
-        source = f"{self.class_map or train.table} lacks"
-        if self._divides is not None and self.class_map is None:
+        has_list = self._map.listed is not None
+        source = f"{self.class_map if has_list else train.table} lacks"
+        if self._divides is not None and not has_list:
             source = f"the training images of {train.table} lack by its column {self._divides!r}"
             source += "" if self.split_column else f"; {stated_split.LEFT_ALONE}"
         if self.multi_label:
             source += f"; labels are split at --data.separator {self.separator!r}"
-        training = None if self.class_map else [] if train.lists_classes else train.training()
+        training = None if has_list else [] if train.lists_classes else train.training()
         return self._labels(split).numbers(self.class_names, training, source, may_hide=split == "test")
 
 

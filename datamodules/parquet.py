@@ -1,14 +1,16 @@
 """Parquet files with encoded images and labels, as Hugging Face publishes data sets."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules.reading import arrow_folders, parquet_paths, parquet_splits
-from datamodules.reading.class_map import check_meaning, read_class_map
+from datamodules.reading import arrow_folders, parquet_paths, parquet_splits, split_copies
+from datamodules.reading.class_map import check_meaning
+from datamodules.reading.class_map_file import ClassMap
 from datamodules.reading.drawn_split import TEST, TRAIN
 from datamodules.reading.kept_splits import hold_to_run
 from datamodules.reading.label_text import check_told, is_whole
@@ -60,7 +62,7 @@ class Parquet(ImageDataModule):
         label_column: column with the labels; unset: label, else the one of labels and fine_label that is there.
         multi_label: whether a row has a list of labels; they become float vectors.
         class_map: file with one class per line, JSON or .csv, in the order of the labels; unset: those of the training
-            files.
+            files. Or .csv, .tsv or .json from labels to the names of their classes, where these are called otherwise.
         val_fraction: share of the training images held out for validation if there is no val file; 0: none.
         split_column: column of the training files with each image's split: train, val or test, of which none has
             files of its own; unset: a column that names splits is an error; false: none.
@@ -96,16 +98,35 @@ class Parquet(ImageDataModule):
 
     @cached_property
     def class_names(self) -> list[str]:
-        if self.class_map is not None:
-            return read_class_map(self.class_map)
+        if self._map.listed is not None:
+            return self._map.listed
         files = self._files.get(self._naming)
         if not files:
             raise self._no_training()
         self._check_columns(self._naming)
-        listed = [listed_classes(file, self._label) for file in files]
-        unlisted = [file for file, names in zip(files, listed, strict=True) if not names]
-        labels = [read_labels(file, self._label, self.multi_label) for file in unlisted]
-        return class_list(labels, filter(None, listed), files[0].parent, self.multi_label)
+        listed = [listed_classes(file, self._label) or () for file in files]
+        labels = [self._labels_of(file) for file, names in zip(files, listed, strict=True) if not names]
+        named = ([*map(self._map.class_of, names)] for names in listed)
+        return class_list(labels, filter(None, named), files[0].parent, self.multi_label)
+
+    @cached_property
+    def _map(self) -> ClassMap:
+        return ClassMap(self.class_map, self._all_labels)
+
+    def _all_labels(self) -> set[str]:
+        """The different labels of all files."""
+        files = [file for files in self._files.values() for file in files]
+        files = [file for file in files if self._label in open_table(file).schema_arrow.names]
+        return {
+            name
+            for file in files
+            for name in listed_classes(file, self._label) or read_labels(file, self._label, self.multi_label).names
+        }
+
+    def _labels_of(self, file: Path) -> FileLabels:
+        """Return the labels of a file as the classes that they stand for."""
+        found = read_labels(file, self._label, self.multi_label, self._map.lists)
+        return replace(found, names=[*map(self._map.class_of, found.names)])
 
     @property
     def _naming(self) -> str:
@@ -125,10 +146,11 @@ class Parquet(ImageDataModule):
     def setup(self, stage: str) -> None:
         if stage == "fit" and "train" not in self._files:
             raise self._no_training()
+        split_copies.check_files(self._files)
         self.train_set = self._read("train")
         self.val_set = self._read("val")
         self.test_set = self._read("test", needs_labels=stage == "test")
-        if self.class_map is None:
+        if self._map.listed is None:
             self._check_meaning()
         for split in self._files:
             self._check_stated(split)
@@ -186,7 +208,7 @@ class Parquet(ImageDataModule):
 
     def _check_trained(self, rows: Rows, splits: np.ndarray) -> None:
         """Refuse an image of a class that no training row has, where these name the classes."""
-        if self.multi_label or self.class_map is not None or not self._training:
+        if self.multi_label or self._map.listed is not None or not self._training:
             return
         labels = rows.labels
         unknown = np.flatnonzero(~np.isin(labels, [IGNORE, *labels[splits == TRAIN]]))
@@ -256,7 +278,7 @@ class Parquet(ImageDataModule):
 
     def _labels(self, split: str) -> list[FileLabels]:
         self._check_columns(split)
-        return [read_labels(file, self._label, self.multi_label) for file in self._files[split]]
+        return [self._labels_of(file) for file in self._files[split]]
 
     def _read(self, split: str, needs_labels: bool = True) -> ImageSet | None:
         files = self._files.get(split)
@@ -274,8 +296,8 @@ class Parquet(ImageDataModule):
                 rows_of_file = slice(start, start + len(labels.ends) - 1)
                 labels.check_complete(self._label, None if splits is None else splits[rows_of_file] == TEST)
             told = told or labels.listed or not set(labels.names) <= {"0", "1"}
-            source = self.class_map or "train"
-            has_map = self.class_map is not None
+            has_map = self._map.listed is not None
+            source = self.class_map if has_map else "train"
             training = self._training if not has_map and all(map(is_whole, self.class_names)) else ()
             classes.append(match(labels, self.class_names, source, has_map, split == "test", training))
             ends.append(labels.ends[1:] + ends[-1][-1])

@@ -13,10 +13,12 @@ from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading.chunk_labels import check_labels, read_labels
 from datamodules.reading.chunk_records import ChunkRecords
-from datamodules.reading.class_map import check_order, read_class_map
+from datamodules.reading.class_map import check_order
+from datamodules.reading.class_map_file import read_class_map
 from datamodules.reading.damaged_files import reading, reason
 from datamodules.reading.remote_files import RemoteFile, RemoteFiles, cache_folder, content, is_remote, sha256
 from datamodules.reading.shared_sequences import Ragged
+from datamodules.reading.split_copies import check_shards
 from vit_lightning.data import ImageDataModule, chunks
 from vit_lightning.data.subsets import hold_out
 from vit_lightning.errors import InputError, listing
@@ -137,6 +139,7 @@ class Shards(ImageDataModule):
                 "prepare them with --mix true, or copy them to a folder"
             )
         _check(file for one in found if one is not None for file in one.files)
+        check_shards({split: one.files.files for split, one in zip(SPLITS, found, strict=True) if one is not None})
 
     def _check_whole(self) -> None:
         """Tell a set that prepare has not finished from a folder that holds none."""

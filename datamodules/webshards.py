@@ -19,8 +19,8 @@ from datamodules.reading.class_map import (
     classes_in_text,
     counted_from_zero,
     first_of,
-    read_class_map,
 )
+from datamodules.reading.class_map_file import ClassMap
 from datamodules.reading.downloads import file_system
 from datamodules.reading.joined_words import doubtful
 from datamodules.reading.label_text import check_told, is_whole, look_alike
@@ -33,6 +33,7 @@ from datamodules.reading.remote_files import (
     is_remote,
 )
 from datamodules.reading.shared_sequences import Ragged
+from datamodules.reading.split_copies import check_samples
 from datamodules.reading.tar_parts import SampleForm
 from datamodules.reading.tar_patterns import matching
 from datamodules.reading.webdataset import TarSamples, index_samples
@@ -73,7 +74,8 @@ class WebShards(ImageDataModule):
         label_part: ending of the file with the class, such as txt or target.cls; unset: cls, else json.
         multi_label: whether an image may have several labels, or none: a list in the .json file, or a label a line.
         class_map: text file with one class name per line, in the order of the labels; unset: all names sorted as text,
-            or whole numbers up to the greatest.
+            or whole numbers up to the greatest. Or .csv, .tsv or .json from labels to the names of their classes, where
+            these are called otherwise.
         cache: folder for indices and for remote tars; unset: vit_lightning in the user's cache folder.
         cache_limit: GiB to keep of the tars; what was used longest ago makes room. Unset: everything.
     """
@@ -114,10 +116,10 @@ class WebShards(ImageDataModule):
 
     @cached_property
     def class_names(self) -> list[str]:
-        if self.class_map is not None:
-            return read_class_map(self.class_map)
+        if self._map.listed is not None:
+            return self._map.listed
         file = self._indexed(self._naming)[1]
-        names = set(array_cache.MappedStrings(file, "names"))
+        names = set(self._names(file))
         if not names:
             split = self._naming
             empty = InputError(f"{self.address}/{self.patterns[split]} hold no samples; give other --data.{split}")
@@ -131,6 +133,19 @@ class WebShards(ImageDataModule):
         if self.form.multi_label and (said := doubtful(classes, most > 1, "divide them at {} into a list or lines")):
             self.notice(said)
         return classes
+
+    @cached_property
+    def _map(self) -> ClassMap:
+        return ClassMap(self.class_map, self._all_labels)
+
+    def _all_labels(self) -> set[str]:
+        """The different labels of all tars."""
+        files = [self._indexed(split)[1] for split, pattern in self.patterns.items() if pattern is not None]
+        return {name for file in files for name in array_cache.MappedStrings(file, "names")}
+
+    def _names(self, file: Path) -> list[str]:
+        """Return the class that each different label of a split stands for."""
+        return list(map(self._map.class_of, array_cache.MappedStrings(file, "names")))
 
     @property
     def _naming(self) -> str:
@@ -155,15 +170,17 @@ class WebShards(ImageDataModule):
         files, file = self._indexed(split)
         for fault in self._damage[split]:
             self.report(fault)
-        names = list(array_cache.MappedStrings(file, "names"))
-        if self.class_map is not None and any(map(is_whole, names)):
+        names, has_list = self._names(file), self._map.listed is not None
+        if has_list and any(map(is_whole, names)):
             check_order(self.class_names, f"{self.address}/{self.patterns[split]}")
-        numbers = class_numbers(names, self.class_names, or_numbers=self.class_map is not None)
+        numbers = class_numbers(names, self.class_names, or_numbers=has_list)
         if (numbers < 0).any():
             unknown = {name for name, number in zip(names, numbers.tolist(), strict=True) if number < 0}
-            raise self._wrong(split, unknown, f", which {self.class_map or 'train'} lacks", self.class_names)
-        if self.class_map is None:
-            training = list(array_cache.MappedStrings(self._indexed(self._naming)[1], "names"))
+            raise self._wrong(
+                split, unknown, f", which {self.class_map if has_list else 'train'} lacks", self.class_names
+            )
+        if not has_list:
+            training = self._names(self._indexed(self._naming)[1])
             if zero := counted_from_zero(names, training):
                 raise self._wrong(split, zero, f", which train lacks{FROM_ZERO}")
         arrays = array_cache.load(file)
@@ -187,7 +204,7 @@ class WebShards(ImageDataModule):
             rank_zero_info(f"{hidden} of the {len(labels)} samples of {where} have no label: they do not count")
 
     def _check_apart(self) -> None:
-        """Refuse a tar that trains and is scored, unless one pattern serves for both."""
+        """Refuse a tar, or a copy of one, that trains and is scored, unless one pattern serves for both."""
         training = {_place(file.url): file.url for file in self._indexed("train")[0]}
         for split in ("val", "test"):
             if self.patterns[split] in (None, self.patterns["train"]):
@@ -198,6 +215,7 @@ class WebShards(ImageDataModule):
                         f"{file.url} is a {split} tar and, as {other}, one that trains; leave it out of --data.train "
                         f"({self.patterns['train']}) or of --data.{split} ({self.patterns[split]})"
                     )
+            check_samples(self.train_set, getattr(self, f"{split}_set"), split)
 
     def _wrong(self, split: str, labels: Collection[str], why: str, known: Sequence[str] = ()) -> InputError:
         """Say which is the first sample with one of some labels that cannot be, and which known one it resembles."""
@@ -207,7 +225,7 @@ class WebShards(ImageDataModule):
             rows = Ragged(arrays["labels.values"], arrays["labels.ends"])
         else:
             rows = Ragged(arrays["labels"], np.arange(len(arrays["labels"]) + 1))
-        sample, label = first_of(labels, [*array_cache.MappedStrings(file, "names"), ""], rows)
+        sample, label = first_of(labels, [*self._names(file), ""], rows)
         key = array_cache.MappedStrings(file, "keys")[sample]
         url = files[int(arrays["tars"][sample])].url
         return InputError(f"{url}: sample {key[-80:]} has the label {label!r:.60}{why}{look_alike(label, known)}")
@@ -230,7 +248,7 @@ class WebShards(ImageDataModule):
         folder = cache_folder(self.cache, self.address)
         states = [(url, *_state(url)) for url in urls]
         source = Path(f"{folder.name}-{split}")
-        form = replace(self.form, may_lack_labels=split == "test")
+        form = replace(self.form, may_lack_labels=split == "test", lists=self._map.lists)
         version = f"{VERSION}\n{form}\n{states}"
         file = array_cache.cache_file(self.cache, source, version)
         damage = self._damage[split] = []

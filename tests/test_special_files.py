@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from datamodules.reading.class_map import read_class_map
+from datamodules.reading.class_map_file import read_class_map
 from datamodules.reading.table_rows import header
 from vit_lightning.errors import InputError
 from vit_lightning.runs.checkpoint_names import is_whole

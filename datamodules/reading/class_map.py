@@ -1,43 +1,28 @@
-"""Class lists: read from --data.class_map, made of labels, and looked up by name."""
+"""Class lists: made of labels, and looked up by name."""
 
-import csv
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from datamodules.reading.class_map_forms import (
-    DELIMITERS,
-    names_in_json,
-    names_in_lines,
-    names_in_table,
-    renaming_in,
-)
-from datamodules.reading.damaged_files import read_whole
 from datamodules.reading.joined_words import joined_words
 from datamodules.reading.label_text import (
     BETWEEN_LABELS,
     BETWEEN_NAMES,
     MISSING,
     NUMBER,
-    check_name,
     difference,
     is_whole,
     joined,
-    nested,
     partly_joined,
     spelled_twice,
-    text_lines,
-    twins,
     whole_number,
 )
 from datamodules.reading.shared_sequences import Ragged
 from vit_lightning.data.datamodule import MOST_CLASSES
 from vit_lightning.errors import InputError
-from vit_lightning.files import looked_for_in
 
-REFUSED = (".yaml", ".yml", ".jsonl", ".pbtxt", ".toml", ".xml")
 FROM_ZERO = "; the numbers there begin at 1: count all from 0, or give --data.class_map"
 HIDDEN = "-1"
 """What stands for the label that an image has not got."""
@@ -45,82 +30,6 @@ MANY = 2
 """Labels of an image that has several."""
 LONGEST = 10
 """Digits that no number of a class has."""
-
-
-def read_lines(path: str | Path) -> list[str]:
-    """Return the lines of a text file that are not empty, without the spaces around them.
-
-    Raises:
-        ValueError: saying why it cannot be read.
-    """
-    return [line.strip() for line in text_lines(_read_text(path)) if line.strip()]
-
-
-def read_class_map(path: Path, folders: Collection[str] | None = None) -> list[str]:
-    """Return the names in the file behind --data.class_map, in the order of the labels.
-
-    Args:
-        path: text with one name per line; JSON: a list of names, an object from names to numbers, or one from numbers
-            to names; or .csv or .tsv: a column of names and one of numbers, with a header or without.
-        folders: names of the classes that the data have, where no number stands for one; a first line such as "labels"
-            that is none of them is a header. None: not known.
-
-    Raises:
-        InputError: it cannot be read, names a class twice, or may be meant otherwise.
-    """
-    kind = Path(path).suffix.lower()
-    try:
-        if kind in REFUSED:
-            raise ValueError(f"{kind} is not read, but text with a name per line, .csv, .tsv and .json")
-        text = _read_text(path)
-        if kind in DELIMITERS:
-            names = names_in_table(text, DELIMITERS[kind])
-        else:
-            names = names_in_json(text) if kind == ".json" else names_in_lines(text, folders)
-        names = list(map(_checked_name, names))
-        if twice := [name for name, count in Counter(names).items() if count > 1]:
-            raise ValueError(f"it has the name {twice[0]!r} twice; give each class a name of its own")
-        if pair := twins(names, numbers=False):
-            raise ValueError(f"{difference(*pair)}; give each class a name of its own")
-    except (ValueError, csv.Error) as error:
-        raise InputError(f"--data.class_map {path} cannot be read: {error}") from error
-    return names
-
-
-def read_renaming(path: Path) -> dict[str, str]:
-    """Return the class of each folder that a class map gives another name; empty for a map of names and numbers.
-
-    Args:
-        path: JSON: an object from folders to classes; or .csv or .tsv: a column of folders and one of classes.
-
-    Raises:
-        InputError: it cannot be read, names a folder twice, or spells a class in two ways.
-    """
-    kind = Path(path).suffix.lower()
-    if kind != ".json" and kind not in DELIMITERS:
-        return {}
-    try:
-        pairs = renaming_in(_read_text(path), kind)
-        if twice := [folder for folder, count in Counter(folder for folder, _ in pairs).items() if count > 1]:
-            raise ValueError(f"it has the folder {twice[0]!r:.60} twice; give each folder one class")
-        if pair := twins((name for _, name in pairs), numbers=False):
-            raise ValueError(f"{difference(*pair)}; write both alike, or give each class a name of its own")
-        return {_checked_name(folder): _checked_name(name) for folder, name in pairs}
-    except (ValueError, csv.Error) as error:
-        raise InputError(f"--data.class_map {path} cannot be read: {error}") from error
-
-
-def _checked_name(text: str) -> str:
-    """Return the name of a class without the spaces around it, or raise ValueError."""
-    if nested(text) is not None:
-        raise ValueError(f"it has the list or object {text!r:.60}, expected a name")
-    try:
-        name = check_name(text)
-    except ValueError as error:
-        raise ValueError(f"it has the name {text!r:.60}, {error}") from error
-    if not name:
-        raise ValueError(f"it has the name {text!r:.60}, which is empty; write a name, as its place is a class")
-    return name
 
 
 class WrongLabelsError(Exception):
@@ -238,7 +147,14 @@ def check_names(labels: Collection[str], listed: Collection[str] = ()) -> None:
         )
     both = sorted({*labels, *listed})
     if pair := spelled_twice(both):
-        raise WrongLabelsError(pair, f"; {difference(*pair)}; write both alike, or give --data.class_map")
+        raise WrongLabelsError(pair, f"; {difference(*pair)}; write both alike, or {one_or_two(*pair)}")
+
+
+def one_or_two(name: str, other: str) -> str:
+    """Say how a class map makes one class of two names, and how two."""
+    return (
+        f"give --data.class_map: a .csv with the line {name:.60},{other:.60} for one class, a list of all names for two"
+    )
 
 
 def counted_from_zero(labels: Iterable[str], training: Collection[str]) -> list[str]:
@@ -349,19 +265,3 @@ def check_meaning(numbered: Sequence[Path], listed: Iterable[tuple[Path, Sequenc
                 f"{numbered[0]} has numbers as labels, which may be places among the classes that {file} lists "
                 f"({shown}) or their names; give --data.class_map, or write the names as text"
             )
-
-
-def _read_text(path: str | Path) -> str:
-    try:
-        data = read_whole(Path(path))
-        return data.decode("utf-8-sig")
-    except OSError as error:
-        raise ValueError(f"{error.strerror}{looked_for_in(path)}") from error
-    except UnicodeDecodeError as error:
-        raise ValueError(not_utf8(data)) from error
-
-
-def not_utf8(data: bytes) -> str:
-    """Say what the beginning of a file that is no UTF-8 text shows, and what to do."""
-    kind = " but UTF-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else ""
-    return f"it is not UTF-8 text{kind}; save it as UTF-8"

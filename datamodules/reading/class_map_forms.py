@@ -2,7 +2,9 @@
 
 import csv
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+
+from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import strict_json
 from datamodules.reading.label_text import text_lines
@@ -26,12 +28,15 @@ WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W_a-zA-Z]+")
 COMMENTS = ("#", "//", "/*", ";", "%", "--", "<!--")
 
 
-def names_in_lines(text: str, known: Collection[str] | None = None) -> list[str]:
+def names_in_lines(
+    text: str, known: Callable[[], Collection[str] | None] = lambda: None, keeps_header: bool = False
+) -> list[str]:
     """Return the names of a text, one a line, without a header.
 
     Args:
         text: what the file holds.
-        known: all names that the data have; None: they are not known, and a header may be a name.
+        known: returns all names that the data have; None: they are not known, and a header may be a name.
+        keeps_header: whether a header is a name in any case.
 
     Raises:
         ValueError: a line may be meant otherwise.
@@ -48,18 +53,27 @@ def names_in_lines(text: str, known: Collection[str] | None = None) -> list[str]
             f"its line {found or lines[0]!r:.60} holds a number and a name; write the names alone in the order of "
             "their numbers, or both as .csv or .json"
         )
-    has_header = known is not None and bool(lines) and _is_header(lines[0], HEADERS) and lines[0] not in known
-    lines = lines[has_header:]
-    _check_lines(lines, known or ())
+    if lines and not keeps_header and _is_header(lines[0], HEADERS):
+        lines = _below_header(lines, known())
+    _check_lines(lines)
     return lines
 
 
-def _check_lines(lines: Sequence[str], known: Collection[str]) -> None:
-    """Refuse what is no line with a name: a comment, a header, an item of a list."""
+def _below_header(lines: Sequence[str], known: Collection[str] | None) -> Sequence[str]:
+    """Return the lines of which the first may be a header without it, unless it is a name that the data have."""
+    if known is None:
+        _check_lines(lines)
+        raise ValueError(f"its first line {lines[0]!r} may be a header; remove it, or save a list of names as .json")
+    if lines[0] in known:
+        return lines
+    rank_zero_info(f"the first line {lines[0]!r} of the class map is taken for a header: no label is called so")
+    return lines[1:]
+
+
+def _check_lines(lines: Sequence[str]) -> None:
+    """Refuse what is no line with a name: a comment, an item of a list."""
     if comment := next((line for line in lines if line.startswith(COMMENTS)), None):
         raise ValueError(f"its line {comment!r:.60} may be a comment; remove it, or save a list of names as .json")
-    if lines and _is_header(lines[0], HEADERS) and lines[0] not in known:
-        raise ValueError(f"its first line {lines[0]!r} may be a header; remove it, or save a list of names as .json")
     is_item = all(line.startswith(("- ", "* ")) for line in lines)
     is_quoted = all(re.fullmatch(r"""(["']).*\1,?""", line) for line in lines)
     if lines and (is_item or is_quoted or (len(lines) > 1 and all(line.endswith(",") for line in lines[:-1]))):

@@ -242,20 +242,27 @@ def _check_nested(folder: Path, below: Mapping[str, Inside], is_flat: bool) -> N
 def _check_siblings(folder: Path, below: Mapping[str, Inside]) -> None:
     """Refuse folders that hold folders of the same names, which then are the classes of two sets.
 
-    One such name alone, or names that are numbers, may be parts of each class, as cat/2019 and dog/2019.
+    One such name alone, or names that are numbers, may be parts of each class, as cat/2019 and dog/2019. Images and
+    masks in each are no classes; `check_inside` looks at them.
     """
     for one, other in combinations(below, 2):
         same = sorted(below[one].names & below[other].names)
         either = below[one].names | below[other].names
-        if folder_names.are_numbered(same, either):
+        if folder_names.are_numbered(same, either) or all(map(folder_names.is_image_or_side, same)):
             continue
         if len(same) > 1 or (len(either) > 1 and any(map(folder_names.may_be_class, same))):
             shown, root = " and ".join(same[:2]), folder / below[one].place
             raise InputError(
                 f"{folder} holds {one} and {other}, each of which holds {shown}: if these are the classes, call one "
                 f"folder around them train and the others val and test, or give --data.root {root}; if {one} "
-                f"and {other} are the classes, list all classes in --data.class_map"
+                f"and {other} are the classes, list all classes in {_list_of(folder)}"
             )
+
+
+def _list_of(folder: Path) -> str:
+    """Return the flag that takes a list of classes, and the command that writes the list."""
+    place, table = (shlex.quote(str(path)) for path in (folder, folder.with_name(f"{folder.name}.txt")))
+    return f"--data.class_map {table}, written by (cd {place} && LC_ALL=C ls -d */ | tr -d /) > {table}"
 
 
 def _folders_alone(folder: Path) -> set[str]:

@@ -125,7 +125,12 @@ def is_image_word(name: str) -> bool:
 
 def may_be_class(name: str) -> bool:
     """Tell whether a folder inside another may be a class: it is called neither by a number nor as images are."""
-    return not name.replace("-", "").replace("_", "").isdigit() and not _is_of(name, IMAGE_WORDS | SIDE_WORDS)
+    return not name.replace("-", "").replace("_", "").isdigit() and not is_image_or_side(name)
+
+
+def is_image_or_side(name: str) -> bool:
+    """Tell whether a name says that there are images, or what may lie beside images, and nothing else."""
+    return _is_of(name, IMAGE_WORDS | SIDE_WORDS)
 
 
 def _is_unlabelled(name: str) -> bool:

@@ -25,6 +25,9 @@ WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]*))(?:\.0*)?")
 CONSTRUCTED = re.compile(r"(array|frozenset|set|tuple|list)\(.*\)", re.DOTALL)
 TUPLE = re.compile(r"\([^()]*[,;|][^()]*\)|\(\s*\d+(\s+\d+)+\s*\)")
 """What may be a tuple without quotation marks, which (none) is not."""
+NUMBERS = re.compile(r"[(\[]\s*-?[0-9.]+(\s*,\s*-?[0-9.]+)*\s*,?\s*[)\]]")
+"""Lists of numbers, as Adience calls ages."""
+IF_A_NAME = "if it is the name of a class, list all names in --data.class_map"
 MISSING = ("nan", "<na>", "na", "n/a", "#n/a", "null", "none", "nat")
 """How pandas, NumPy, R, spreadsheets and databases write what is missing, in small letters."""
 BETWEEN_LABELS = (",", ";", "|", "\uff0c", "\uff1b", "\uff5c", "\u3001")
@@ -146,6 +149,11 @@ def nested(text: str) -> list[Any] | dict[Any, Any] | None:
         f'the label {text!r:.60}, a list or an object in a form that is not read; write ["cat", "dog"], '
         "or a name without the brackets,"
     )
+
+
+def names_a_list(text: str) -> bool:
+    """Tell whether a text is a list of numbers, which is the name of a class if a class map has it: (0, 2) of ages."""
+    return NUMBERS.fullmatch(text) is not None
 
 
 def _literal(text: str) -> Any:

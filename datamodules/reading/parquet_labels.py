@@ -22,7 +22,17 @@ from datamodules.reading.class_map import (
     numbers_in_place,
 )
 from datamodules.reading.damaged_files import reading
-from datamodules.reading.label_text import NUMBER, check_name, difference, has_vectors, look_alike, nested, twins
+from datamodules.reading.label_text import (
+    IF_A_NAME,
+    NUMBER,
+    check_name,
+    difference,
+    has_vectors,
+    look_alike,
+    names_a_list,
+    nested,
+    twins,
+)
 from datamodules.reading.parquet_rows import open_table, read_columns
 from datamodules.reading.shared_sequences import Ragged
 from vit_lightning.data.sampling import IGNORE
@@ -116,13 +126,14 @@ def holds_text(kind: Any) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
-def read_labels(file: Path, column: str, multi_label: bool = False) -> FileLabels:
+def read_labels(file: Path, column: str, multi_label: bool = False, lists: Collection[str] = ()) -> FileLabels:
     """Read the labels of a file.
 
     Args:
         file: the file.
         column: the column with the labels.
         multi_label: whether a row may have a list of them.
+        lists: names of classes that are called as lists are.
 
     Raises:
         InputError: naming file and row of the first label that is none.
@@ -168,7 +179,7 @@ def read_labels(file: Path, column: str, multi_label: bool = False) -> FileLabel
     names = []
     for place, value in enumerate(different):
         try:
-            names.append(_name(value, listed))
+            names.append(_name(value, listed, lists))
         except ValueError as error:
             row = found.row(places == place)
             kind = "" if listed else f"{values.type} in its column {column!r}; expected whole numbers or text, but has "
@@ -285,7 +296,7 @@ def _all_numbers(values: Sequence[Any]) -> bool:
     return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
 
 
-def _name(value: Any, listed: Sequence[str] | None) -> str | None:
+def _name(value: Any, listed: Sequence[str] | None, lists: Collection[str]) -> str | None:
     """Return a label as text, None if it stands for a missing one, or raise ValueError."""
     if value is None or value != value or value in ("", -1):
         return None
@@ -293,11 +304,11 @@ def _name(value: Any, listed: Sequence[str] | None) -> str | None:
         value = int(value)
     if isinstance(value, str):
         try:
-            if nested(value.strip()) is None:
+            if value.strip() in lists or nested(value.strip()) is None:
                 return check_name(value) or None
         except ValueError as error:
             raise ValueError(f", {error}" if str(error).startswith("which") else "") from error
-        raise ValueError("")
+        raise ValueError(f", which is a list; {IF_A_NAME}" if names_a_list(value.strip()) else "")
     if isinstance(value, bool):
         return str(value)
     if isinstance(value, int) and value >= 0 and listed is None:

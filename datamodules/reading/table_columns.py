@@ -9,7 +9,16 @@ from lightning.pytorch.utilities import rank_zero_info
 from datamodules.reading import table_rows
 from datamodules.reading.coco import Annotated
 from datamodules.reading.column_names import LABEL_COLUMNS, PATH_COLUMNS, UNLABELLED_COLUMNS
-from datamodules.reading.label_text import MISSING, LabelKinds, nested, plain_text, refuse_vector, whole_number
+from datamodules.reading.label_text import (
+    IF_A_NAME,
+    MISSING,
+    LabelKinds,
+    names_a_list,
+    nested,
+    plain_text,
+    refuse_vector,
+    whole_number,
+)
 from datamodules.reading.splits import CELLS
 from datamodules.reading.stated_split import naming
 from vit_lightning.errors import InputError
@@ -106,6 +115,7 @@ def read(
     may_lack_labels: bool = False,
     missing: Collection[str] = MISSING,
     words: Mapping[str, str] = CELLS,
+    lists: Collection[str] = (),
 ) -> Iterator[TableRow]:
     """Yield what each row says.
 
@@ -117,6 +127,7 @@ def read(
         may_lack_labels: whether labels may be missing, as those of test images are.
         missing: words that stand for a missing label, in small letters.
         words: the split that each word stands for, in small letters.
+        lists: names of classes that are called as lists are.
 
     Raises:
         InputError: naming the first row whose path, labels, split or group cannot be.
@@ -142,7 +153,9 @@ def read(
             elif columns.one_hot:
                 labels = [name for name, cell in zip(columns.labels, given, strict=True) if _is_set(cell, name)]
             else:
-                labels = [label for cell in given for label in _labels(cell, multi_label, separator, kinds, is_hidden)]
+                labels = [
+                    label for cell in given for label in _labels(cell, multi_label, separator, kinds, is_hidden, lists)
+                ]
             nothing = next((label for label in labels if not label or label.lower() in missing), None)
             if is_hidden and nothing is not None:  # what else the row has is not the whole truth
                 labels, is_blank = [], True
@@ -225,9 +238,14 @@ def _path(cells: Sequence[Any]) -> str:
     return "/".join([parts[0], *(part.strip("/") for part in parts[1:])])
 
 
-def _labels(cell: Any, multi_label: bool, separator: str, kinds: LabelKinds, may_hide: bool = False) -> list[str]:
+def _labels(
+    cell: Any, multi_label: bool, separator: str, kinds: LabelKinds, may_hide: bool = False, lists: Collection[str] = ()
+) -> list[str]:
     """Return the labels in a cell; one is empty where it may be hidden and is."""
-    if isinstance(cell, str) and (found := nested(cell.strip())) is not None:
+    text = cell.strip() if isinstance(cell, str) else ""
+    if text in lists:
+        return [text]
+    if text and (found := nested(text)) is not None:
         cell = found
     if isinstance(cell, dict) and list(cell) == ["choices"] and isinstance(cell["choices"], list):  # Label Studio's
         cell = cell["choices"]
@@ -235,7 +253,8 @@ def _labels(cell: Any, multi_label: bool, separator: str, kinds: LabelKinds, may
     if isinstance(cell, Annotated) and not multi_label:
         return _annotated(cell)
     if isinstance(cell, list) and cell and not multi_label:
-        raise ValueError(f"the list {cell!r:.60} as a label; give --data.multi_label true if it is one,")
+        fix = (f"{IF_A_NAME} ({text:.60} is one line of a .txt)",) if names_a_list(text) else ()
+        raise ValueError(f"the list {cell!r:.60} as a label; give --data.multi_label true if it is one,", *fix)
     if isinstance(cell, list):
         parts = cell
     elif not multi_label:

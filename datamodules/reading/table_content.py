@@ -36,6 +36,7 @@ class TableForm:
         of: the split of the table as a whole; labels of test images may be missing.
         stated: what becomes of a column that states each image's split and was not given.
         missing: words that stand for a missing label, in small letters.
+        lists: names of classes that are called as lists are.
         words: other words of such a column and the split of each.
         beside: splits that have tables of their own.
     """
@@ -50,6 +51,7 @@ class TableForm:
     of: str
     stated: Use
     missing: tuple[str, ...]
+    lists: tuple[str, ...] = ()
     words: tuple[tuple[str, str], ...] = ()
     beside: tuple[str, ...] = ()
 
@@ -81,7 +83,9 @@ def content(table: Path, form: TableForm) -> dict[str, np.ndarray | Strings | Ra
     rows = table_repeats.Rows()
 
     def paths() -> Iterator[str]:
-        read = table_columns.read(table, columns, form.multi_label, form.separator, form.is_test, form.missing, words)
+        read = table_columns.read(
+            table, columns, form.multi_label, form.separator, form.is_test, form.missing, words, form.lists
+        )
         for number, row in enumerate(read, start=1):
             labels.extend(numbers.setdefault(name, len(numbers)) for name in row.labels)
             ends.append(len(labels))

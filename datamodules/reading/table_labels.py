@@ -1,6 +1,6 @@
 """Labels of a table that was read, and which classes they are."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -31,19 +31,21 @@ class TableLabels:
         file: where its content is kept, see `datamodules.reading.table_content`.
         table: what to call it.
         is_divided: whether a column says each image's split.
+        class_of: returns the class that a label of the table stands for.
     """
 
-    def __init__(self, file: Path, table: Path, is_divided: bool) -> None:
+    def __init__(self, file: Path, table: Path, is_divided: bool, class_of: Callable[[str], str] = str) -> None:
         self.file = file
         self.table = table
         self.is_divided = is_divided
+        self.class_of = class_of
         self.arrays = array_cache.load(file)
         self.rows = Ragged(self.arrays["labels.values"], self.arrays["labels.ends"])
 
     @cached_property
     def names(self) -> list[str]:
-        """Its different labels, in order."""
-        return list(MappedStrings(self.file, "names"))
+        """The class that each of its different labels stands for."""
+        return list(map(self.class_of, MappedStrings(self.file, "names")))
 
     @property
     def most_labels(self) -> int:
@@ -58,8 +60,8 @@ class TableLabels:
     def training(self) -> list[str]:
         """Return the different labels of its training images, if it is a table of some."""
         if not self.is_divided or self.arrays["one_hot"]:
-            return self.names
-        return [self.names[place] for place in used_in(self.arrays, TRAIN)]
+            return list(dict.fromkeys(self.names))
+        return list(dict.fromkeys(self.names[place] for place in used_in(self.arrays, TRAIN)))
 
     def numbers(
         self, class_names: Sequence[str], training: Collection[str] | None, source: str, may_hide: bool

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
 
 from datamodules.reading import coco, strict_json
-from datamodules.reading.class_map import not_utf8
+from datamodules.reading.class_map_file import not_utf8
 from datamodules.reading.class_map_forms import DELIMITERS
 from datamodules.reading.damaged_files import reading
 from datamodules.reading.label_text import refuse_vector, whole_number

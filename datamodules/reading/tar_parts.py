@@ -9,7 +9,16 @@ from typing import Any, BinaryIO, NamedTuple
 from datamodules.reading import strict_json
 from datamodules.reading.damaged_files import reason
 from datamodules.reading.image_files import ENDINGS
-from datamodules.reading.label_text import LabelKinds, check_name, nested, plain_text, refuse_vector, text_lines
+from datamodules.reading.label_text import (
+    IF_A_NAME,
+    LabelKinds,
+    check_name,
+    names_a_list,
+    nested,
+    plain_text,
+    refuse_vector,
+    text_lines,
+)
 from vit_lightning.errors import InputError, listing
 
 META = re.compile(r"__[^/]*__($|/)")
@@ -39,6 +48,7 @@ class SampleForm:
         label_part: ending of the file with the class; None: .cls, else .json.
         multi_label: whether a sample may have several classes, or none.
         may_lack_labels: whether samples may have no file or field with the class, as those of a test may.
+        lists: names of classes that are called as lists are.
     """
 
     label_field: str = "label"
@@ -46,6 +56,7 @@ class SampleForm:
     label_part: str | None = None
     multi_label: bool = False
     may_lack_labels: bool = False
+    lists: tuple[str, ...] = ()
     _kinds: LabelKinds = field(default_factory=LabelKinds, init=False, repr=False)
     _beside: set[str] = field(default_factory=set, init=False, repr=False)
     """Endings such as depth.png of files that stood beside an image."""
@@ -94,7 +105,9 @@ class SampleForm:
         """
         if not f".{ending}".endswith(".json"):
             lines = [line.strip() for line in text_lines(data.decode("utf-8-sig")) if line.strip()]
-            return self._checked([_line(line, ending) for line in lines], f".{ending} holds {len(lines)} lines")
+            return self._checked(
+                [_line(line, ending, self.lists) for line in lines], f".{ending} holds {len(lines)} lines"
+            )
         try:
             content = strict_json.loads(data)
         except (ValueError, RecursionError) as error:
@@ -104,7 +117,7 @@ class SampleForm:
             return None
         values = value if isinstance(value, list) else [value]
         where = f"the field {self.label_field!r} of .{ending} holds"
-        names = [_name(one, where, self._kinds) for one in values]
+        names = [_name(one, where, self._kinds, self.lists) for one in values]
         if isinstance(value, list) and any(isinstance(one, bool) for one in values):
             raise ValueError(f"has no class: {where} {value!r:.80}, expected the names or the numbers of classes")
         return self._checked(names, f"{where} a list of {len(values)}")
@@ -212,24 +225,31 @@ def _named(endings: Sequence[str] | Mapping[str, Any]) -> str:
     return listing(f".{ending}" for ending in endings)
 
 
-def _line(line: str, ending: str) -> str:
+def _line(line: str, ending: str, lists: Sequence[str]) -> str:
     """Return the class that a line of a text file names."""
     try:
-        if nested(line) is None:
+        if line in lists or nested(line) is None:
             return check_name(line)
     except ValueError as error:
         raise ValueError(f"has no class: .{ending} holds {line!r:.80}, expected a name or a whole number") from error
-    raise ValueError(f"has no class: .{ending} holds the list or object {line!r:.80}; write one name a line")
+    raise ValueError(
+        f"has no class: .{ending} holds the list or object {line!r:.80}; write one name a line{_fix(line)}"
+    )
 
 
-def _name(value: Any, where: str, kinds: LabelKinds) -> str:
+def _fix(text: str) -> str:
+    return f"; {IF_A_NAME}" if names_a_list(text) else ""
+
+
+def _name(value: Any, where: str, kinds: LabelKinds, lists: Sequence[str]) -> str:
     """Return the class that a value of a .json names."""
     fraction = isinstance(value, float) and not value.is_integer()
     try:
-        plain = not isinstance(value, str) or nested(value.strip()) is None
+        plain = not isinstance(value, str) or value.strip() in lists or nested(value.strip()) is None
         kinds.check(value)
         if plain and not fraction and (name := plain_text(value)):
             return name
     except ValueError as error:
         raise ValueError(f"has no class: {where} {str(error).rstrip(',')}") from error
-    raise ValueError(f"has no class: {where} {value!r:.80}, expected a name or a whole number")
+    fix = _fix(value.strip()) if isinstance(value, str) else ""
+    raise ValueError(f"has no class: {where} {value!r:.80}, expected a name or a whole number{fix}")

@@ -1,7 +1,9 @@
 """A folder of classes without any split: drawn once, kept with the run, and never another one in silence."""
 
 import csv
+import shlex
 import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ import torch
 from PIL import Image
 
 from datamodules.folder import ImageFolder
+from tests.datamodules.test_folder import put
 from vit_lightning.augment import Augment
 from vit_lightning.errors import InputError
 from vit_lightning.testing import check_datamodule
@@ -190,3 +193,21 @@ def test_a_run_gives_its_images_and_split_to_a_soup(app, photos):
     assert done.code == 1 and "both name a checkpoint" in done.err, done
     done = app("test", "runs/default/0", "--ckpt_path", "nowhere.ckpt")
     assert done.code == 1 and "--ckpt_path nowhere.ckpt: no such file" in done.err, done
+
+
+@pytest.mark.parametrize("place", ["set", "my set"])
+@pytest.mark.parametrize("inner", [("left", "right"), ("OD", "OS")])
+def test_folders_of_both_sides_in_each_class_are_read_with_the_list_that_the_error_writes(tmp_path, place, inner):
+    for number, name in enumerate(("cat", "dog")):
+        for side in inner:
+            put(tmp_path / place / name / side / f"{number}.png")
+    (tmp_path / place / "readme.txt").touch()
+    with pytest.raises(InputError, match="if cat and dog are the classes, list all classes in ") as raised:
+        ImageFolder(root=tmp_path / place, image_size=8).setup("fit")
+    flag, command = str(raised.value).partition("list all classes in ")[2].split(", written by ")
+    subprocess.run(command, shell=True, check=True)
+    names = Path(shlex.split(flag)[1])
+    assert names.read_text() == "cat\ndog\n"
+    data = ImageFolder(root=tmp_path / place, image_size=8, class_map=names, val_fraction=0, test_fraction=0)
+    data.setup("fit")
+    assert data.class_names == ["cat", "dog"] and len(data.train_set) == 4

@@ -88,14 +88,14 @@ def test_class_folders_whose_letters_differ_in_size(tmp_path, parent):
         put(tmp_path / parent / name / "0.jpg", number)
     if len(list((tmp_path / parent).iterdir())) < 4:
         pytest.skip("the file system takes both names for one")
-    with pytest.raises(InputError, match=r"'A' and 'a' differ in small and large letters alone; rename one, or list"):
+    with pytest.raises(InputError, match=r"'A' and 'a' differ in small and large letters alone; rename one, or give"):
         ready(tmp_path)
     (tmp_path / "names.txt").write_text("Cat\ncat\na\nA\n")
     assert ready(tmp_path, class_map=tmp_path / "names.txt").class_names == ["Cat", "cat", "a", "A"]
     letters = sorted([*"abcdefghij", *"ABCDEFGHIJ"])
     for number, name in enumerate(letters):
         put(tmp_path / parent / name / "0.jpg", number)
-    with pytest.raises(InputError, match=r"'Cat' and 'cat' differ in small and large letters alone; rename one, or l"):
+    with pytest.raises(InputError, match=r"'Cat' and 'cat' differ in small and large letters alone; rename one, or g"):
         ready(tmp_path)
     shutil.rmtree(tmp_path / parent / "cat")
     assert ready(tmp_path).class_names == sorted([*letters, "Cat"])
@@ -570,7 +570,7 @@ def test_a_header_of_a_class_map_of_folders(tmp_path, header):
 def test_what_is_called_eval_is_tested(tmp_path, form):
     if form.endswith("parquet"):
         for split in ("train", "eval"):
-            table = {"image": [b"0", b"1"], "label": ["cat", "dog"]}
+            table = {"image": [f"{split}{number}".encode() for number in range(2)], "label": ["cat", "dog"]}
             parquet.write_table(pyarrow.table(table), tmp_path / f"{split}.parquet")
         data = Parquet(root=tmp_path, image_size=8, val_fraction=0.0)
         data.setup("fit")

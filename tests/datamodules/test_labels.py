@@ -60,7 +60,7 @@ def write_tar(file: Path, labels: list, ending: str) -> None:
             text = json.dumps({"label": label}) if ending == "json" else label
             if isinstance(text, list):
                 text = "\n".join(map(str, text))
-            for name, data in ((f"{number}.png", picture()), (f"{number}.{ending}", str(text).encode())):
+            for name, data in ((f"{number}.png", picture(len(file.stem))), (f"{number}.{ending}", str(text).encode())):
                 member = tarfile.TarInfo(name)
                 member.size = len(data)
                 tar.addfile(member, io.BytesIO(data))
@@ -83,7 +83,7 @@ def read(root: Path, reader: str, multi_label: bool = False, class_map=None, **s
             parquet.write_table(pa.table({"path": paths, "label": labels}), root / f"{split}.parquet")
         elif reader == "Parquet":
             parquet.write_table(
-                pa.table({"image": [picture()] * len(paths), "label": labels}), root / f"{split}.parquet"
+                pa.table({"image": [picture(len(split))] * len(paths), "label": labels}), root / f"{split}.parquet"
             )
         else:
             write_tar(root / f"{split}.tar", labels, reader.split()[1])

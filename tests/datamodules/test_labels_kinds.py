@@ -134,7 +134,8 @@ def test_decimal_labels(root, reader):  # noqa: F811
 
 def write(file, *labels):
     file.parent.mkdir(parents=True, exist_ok=True)
-    parquet.write_table(pa.table({"image": [picture()] * len(labels), "label": list(labels)}), file)
+    image = picture(sum(file.stem.encode()) % 256)  # another one in each file
+    parquet.write_table(pa.table({"image": [image] * len(labels), "label": list(labels)}), file)
 
 
 def test_parquet_files_in_two_places(root):  # noqa: F811

@@ -201,8 +201,9 @@ def test_files_with_other_orders_of_the_same_classes_are_matched_by_name(tmp_pat
         "val": ["green", "blue", "red"],
         "test": ["blue", "red", "green"],
     }
-    for file, names in orders.items():
-        write(tmp_path / f"{file}.parquet", [names.index(name) for name in ("red", "blue", "green", "blue")], names)
+    for number, (file, names) in enumerate(orders.items()):
+        labels = [names.index(name) for name in ("red", "blue", "green", "blue")]
+        write(tmp_path / f"{file}.parquet", labels, names, first=4 * number)
     data = ready(tmp_path)
     assert data.class_names == ["red", "green", "blue"]
     shown = ["red", "blue", "green", "blue"]
@@ -215,8 +216,8 @@ FORMS = ["numbers with names", "text", "polars' categories"]
 CLASSES = ["zebra", "ant", "Owl", "No 2", "ox"]
 
 
-def write_form(path, names, form, order):
-    images = pa.array([picture(number) for number in range(len(names))])
+def write_form(path, names, form, order, first=0):
+    images = pa.array([picture(first + number) for number in range(len(names))])
     if form == "numbers with names":
         info = {"info": {"features": {"label": {"names": order, "_type": "ClassLabel"}}}}
         labels = pa.array([order.index(name) for name in names], pa.int64())
@@ -238,7 +239,7 @@ def test_labels_keep_their_names_whatever_the_order_form_and_file(content):
             order = content.draw(st.permutations(usual))
             names = content.draw(st.lists(st.sampled_from(usual), min_size=1, max_size=6))
             form = content.draw(st.sampled_from(FORMS))
-            write_form(Path(folder, f"{file}.parquet"), names, form, order)
+            write_form(Path(folder, f"{file}.parquet"), names, form, order, first=6 * len(written))
             written[file] = names
             listed = order if form == "numbers with names" else names
             if file.startswith("train"):
@@ -262,8 +263,8 @@ def test_numbers_are_the_same_classes_in_every_type(numbers, train_type, test_ty
         return pa.array(numbers).cast(kind)
 
     with TemporaryDirectory() as folder:
-        for split, kind in (("train", train_type), ("val", test_type), ("test", test_type)):
-            table = pa.table({"image": pa.array([picture(0)] * len(numbers)), "label": column(kind)})
+        for shade, (split, kind) in enumerate((("train", train_type), ("val", test_type), ("test", test_type))):
+            table = pa.table({"image": pa.array([picture(shade)] * len(numbers)), "label": column(kind)})
             parquet.write_table(table, f"{folder}/{split}.parquet")
         data = ready(Path(folder))
         assert data.class_names == [str(number) for number in range(max(numbers) + 1)]
@@ -346,8 +347,8 @@ def test_paths_start_from_the_tables_folder_or_from_root(tmp_path, monkeypatch, 
 
 @pytest.mark.parametrize("place", ["", "data", "default", "plain_text"])
 def test_a_folder_per_split_as_the_hub_converts(tmp_path, place):
-    for split in ("train", "validation", "test"):
-        write(tmp_path / place / split / "0000.parquet", [0, 1, 1], ["cat", "dog"])
+    for number, split in enumerate(("train", "validation", "test")):
+        write(tmp_path / place / split / "0000.parquet", [0, 1, 1], ["cat", "dog"], first=3 * number)
     data = ready(tmp_path)
     assert [len(images) for images in (data.train_set, data.val_set, data.test_set)] == [3, 3, 3]
     assert list(data.val_set.keys) == ["0000.parquet:0", "0000.parquet:1", "0000.parquet:2"]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from datamodules.reading.class_map import read_class_map
+from datamodules.reading.class_map_file import read_class_map
 from vit_lightning.errors import InputError
 
 

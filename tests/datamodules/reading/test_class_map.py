@@ -5,7 +5,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from datamodules.reading.class_map import WrongLabelsError, class_numbers, classes_of, read_class_map
+from datamodules.reading.class_map import WrongLabelsError, class_numbers, classes_of
+from datamodules.reading.class_map_file import read_class_map
 from vit_lightning.errors import InputError
 
 

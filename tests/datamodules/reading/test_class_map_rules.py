@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from datamodules.reading import class_map as rules
+from datamodules.reading import class_map_file
 from datamodules.reading.class_map import WrongLabelsError
 from datamodules.reading.shared_sequences import Ragged
 from vit_lightning.errors import InputError
@@ -164,7 +165,7 @@ def test_numbers_in_another_order(names, said):
 )
 def test_folders_that_have_another_name(tmp_path, name, text, pairs):
     (tmp_path / name).write_text(text)
-    assert rules.read_renaming(tmp_path / name) == (pairs if name != "x.CSV" else {})
+    assert class_map_file.read_renaming(tmp_path / name) == (pairs if name != "x.CSV" else {})
 
 
 @pytest.mark.parametrize(
@@ -181,10 +182,10 @@ def test_folders_that_have_another_name(tmp_path, name, text, pairs):
 def test_renamings_that_cannot_be(tmp_path, text, said):
     (tmp_path / "x.csv").write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=rf"^--data\.class_map .*x\.csv cannot be read: .*{said}"):
-        rules.read_renaming(tmp_path / "x.csv")
+        class_map_file.read_renaming(tmp_path / "x.csv")
 
 
 def test_numbers_that_are_names_of_two_classes(tmp_path):
     (tmp_path / "x.txt").write_text("1\n01\n2\n")
-    assert rules.read_class_map(tmp_path / "x.txt") == ["1", "01", "2"]
+    assert class_map_file.read_class_map(tmp_path / "x.txt") == ["1", "01", "2"]
     assert rules.class_numbers(["2.0", "01", "1"], ["1", "01", "2"]).tolist() == [2, 1, 0]

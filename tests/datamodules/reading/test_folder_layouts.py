@@ -65,6 +65,7 @@ REFUSED = [
     ("train/imgs train/masks", PARTS),
     ("train/a train/a/masks train/b", SIDE),
     ("train/a/images train/a/masks train/b/images", SIDE),
+    ("a/images a/masks b/images b/masks", SIDE),
     ("a/rgb a/depth b/rgb", SIDE),
     ("siteA/cat siteA/dog siteB/cat siteB/bird", SIBLINGS),
     ("day/0 day/1 night/0 night/1", SIBLINGS),

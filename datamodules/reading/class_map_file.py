@@ -1,0 +1,161 @@
+"""What the file behind --data.class_map says: all classes in their order, or the classes of labels called otherwise."""
+
+import csv
+from collections import Counter
+from collections.abc import Callable, Collection
+from functools import cached_property
+from pathlib import Path
+
+from datamodules.reading.class_map_forms import (
+    DELIMITERS,
+    names_in_json,
+    names_in_lines,
+    names_in_table,
+    renaming_in,
+)
+from datamodules.reading.damaged_files import read_whole
+from datamodules.reading.label_text import check_name, difference, is_whole, names_a_list, nested, text_lines, twins
+from vit_lightning.errors import InputError
+from vit_lightning.files import looked_for_in
+
+REFUSED = (".yaml", ".yml", ".jsonl", ".pbtxt", ".toml", ".xml")
+
+
+class ClassMap:
+    """A class map beside the labels of data.
+
+    Args:
+        path: the file; None: there is none.
+        labels: returns the different labels of the data, which tell a header from a name; none: they are not known.
+        may_be_places: whether a number among the labels may be the place of a name, which a header would shift.
+    """
+
+    def __init__(self, path: Path | None, labels: Callable[[], Collection[str]], may_be_places: bool = True) -> None:
+        self.path = path
+        self._labels = labels
+        self._may_be_places = may_be_places
+
+    @cached_property
+    def listed(self) -> list[str] | None:
+        """All classes in order; None where the data name them."""
+        return None if self.path is None or self.renamed else read_class_map(self.path, self._known)
+
+    @cached_property
+    def renamed(self) -> dict[str, str]:
+        """The class of each label that is called otherwise."""
+        return read_renaming(self.path) if self.path else {}
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """All that the file may name, so that labels are not taken for something else."""
+        return frozenset(self.renamed or (read_class_map(self.path, keeps_header=True) if self.path else ()))
+
+    @cached_property
+    def lists(self) -> tuple[str, ...]:
+        """The names among these that are called as lists of numbers are, as Adience's (0, 2)."""
+        return tuple(sorted(filter(names_a_list, self.words)))
+
+    def class_of(self, label: str) -> str:
+        """Return the class that a label stands for."""
+        return self.renamed.get(label, label)
+
+    def _known(self) -> Collection[str] | None:
+        """The labels, if none of them may be a place in the list."""
+        found = self._labels()
+        are_places = self._may_be_places and any(map(is_whole, found))
+        return found if found and not are_places else None
+
+
+def read_lines(path: str | Path) -> list[str]:
+    """Return the lines of a text file that are not empty, without the spaces around them.
+
+    Raises:
+        ValueError: saying why it cannot be read.
+    """
+    return [line.strip() for line in text_lines(_read_text(path)) if line.strip()]
+
+
+def read_class_map(
+    path: Path, known: Callable[[], Collection[str] | None] = lambda: None, keeps_header: bool = False
+) -> list[str]:
+    """Return the names in the file behind --data.class_map, in the order of the labels.
+
+    Args:
+        path: text with one name per line; JSON: a list of names, an object from names to numbers, or one from numbers
+            to names; or .csv or .tsv: a column of names and one of numbers, with a header or without.
+        known: returns the names of the classes that the data have, where no number stands for one; a first line such
+            as "labels" that is none of them is a header. None: not known.
+        keeps_header: whether such a line is a name whatever the data have.
+
+    Raises:
+        InputError: it cannot be read, names a class twice, or may be meant otherwise.
+    """
+    kind = Path(path).suffix.lower()
+    try:
+        if kind in REFUSED:
+            raise ValueError(f"{kind} is not read, but text with a name per line, .csv, .tsv and .json")
+        text = _read_text(path)
+        if kind in DELIMITERS:
+            names = names_in_table(text, DELIMITERS[kind])
+        else:
+            names = names_in_json(text) if kind == ".json" else names_in_lines(text, known, keeps_header)
+        names = list(map(_checked_name, names))
+        if twice := [name for name, count in Counter(names).items() if count > 1]:
+            raise ValueError(f"it has the name {twice[0]!r} twice; give each class a name of its own")
+        if pair := twins(names, numbers=False):
+            raise ValueError(f"{difference(*pair)}; give each class a name of its own")
+    except (ValueError, csv.Error) as error:
+        raise InputError(f"--data.class_map {path} cannot be read: {error}") from error
+    return names
+
+
+def read_renaming(path: Path) -> dict[str, str]:
+    """Return the class of each folder that a class map gives another name; empty for a map of names and numbers.
+
+    Args:
+        path: JSON: an object from folders to classes; or .csv or .tsv: a column of folders and one of classes.
+
+    Raises:
+        InputError: it cannot be read, names a folder twice, or spells a class in two ways.
+    """
+    kind = Path(path).suffix.lower()
+    if kind != ".json" and kind not in DELIMITERS:
+        return {}
+    try:
+        pairs = renaming_in(_read_text(path), kind)
+        if twice := [folder for folder, count in Counter(folder for folder, _ in pairs).items() if count > 1]:
+            raise ValueError(f"it has the folder {twice[0]!r:.60} twice; give each folder one class")
+        if pair := twins((name for _, name in pairs), numbers=False):
+            raise ValueError(f"{difference(*pair)}; write both alike, or give each class a name of its own")
+        return {_checked_name(folder): _checked_name(name) for folder, name in pairs}
+    except (ValueError, csv.Error) as error:
+        raise InputError(f"--data.class_map {path} cannot be read: {error}") from error
+
+
+def _checked_name(text: str) -> str:
+    """Return the name of a class without the spaces around it, or raise ValueError."""
+    if not names_a_list(text) and nested(text) is not None:
+        raise ValueError(f"it has the list or object {text!r:.60}, expected a name")
+    try:
+        name = check_name(text)
+    except ValueError as error:
+        raise ValueError(f"it has the name {text!r:.60}, {error}") from error
+    if not name:
+        raise ValueError(f"it has the name {text!r:.60}, which is empty; write a name, as its place is a class")
+    return name
+
+
+def _read_text(path: str | Path) -> str:
+    try:
+        data = read_whole(Path(path))
+        return data.decode("utf-8-sig")
+    except OSError as error:
+        raise ValueError(f"{error.strerror}{looked_for_in(path)}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(not_utf8(data)) from error
+
+
+def not_utf8(data: bytes) -> str:
+    """Say what the beginning of a file that is no UTF-8 text shows, and what to do."""
+    kind = " but UTF-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else ""
+    return f"it is not UTF-8 text{kind}; save it as UTF-8"
