@@ -103,6 +103,14 @@ KEY = 'Parser key "{}":\n'
             "--a z: expected x, y",
         ),
         (
+            KEY.format("a") + "Expected a <class 'dict'>. Got value: top1=0.9",
+            "--a top1=0.9: expected names and values in braces, such as '{top1: 0.9}'",
+        ),
+        (
+            KEY.format("a") + "Expected a <class 'dict'>. Got value: night",
+            "--a night: expected names and values in braces, such as '{NAME: VALUE}'",
+        ),
+        (
             KEY.format("a") + "Expected a tuple with 2 elements. Got value: 1",
             "--a 1: expected 2 values in brackets, such as [2, 10]",
         ),
