@@ -39,10 +39,6 @@ SAID = {
     ("fit", "--trainer.callbacks+=vit_lightning.callbacks.Require"): (
         "--trainer.callbacks.metric is missing; --trainer.callbacks.help NAME says what it is"
     ),
-    ("fit", "--trainer.logger", "CSVLogger"): (
-        "--trainer.logger.save_dir FOLDER is missing, where this logger writes; without a logger, the run folder has "
-        "metrics.csv and tensorboard/"
-    ),
     ("fit", "--trainer", "cpu"): "--trainer cpu: expected keys and values below it, or a YAML file that holds them",
     ("fit", "--trainer.max_epochs", "foo"): ("--trainer.max_epochs foo: expected a whole number, such as 8, or null"),
     ("fit", "--model.optim.lr", "x"): "--model.optim.lr x: expected a number, such as 0.5",
