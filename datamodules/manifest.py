@@ -23,6 +23,7 @@ from datamodules.reading.listed_images import say_hidden, single_labels, unlabel
 from datamodules.reading.multihot import MultiHot
 from datamodules.reading.other_tables import other_tables
 from datamodules.reading.shared_sequences import Ragged
+from datamodules.reading.table_columns import person_hint
 from datamodules.reading.table_content import TableForm, content
 from datamodules.reading.table_labels import TableLabels
 from datamodules.reading.table_paths import Paths
@@ -193,6 +194,9 @@ class Manifest(DividedTable):
         kept = array_cache.load(self._file("train"))
         splits = kept["splits"] if self._divides is not None else None
         self._check_groups(splits)
+        train = self.root / str(self.tables["train"])
+        if stage == "fit" and not self.group_column and (hint := person_hint(train, self.columns[1])):
+            self.notice(hint)
         if splits is not None:
             self._divide_by_column(splits, kept["digests"])
         else:

@@ -139,7 +139,8 @@ def from_scratch(command: str) -> list[str]:
 
 
 @pytest.mark.parametrize("code", [code for code in SNIPPETS if code not in OF_A_RUN])
-def test_snippets_run(code):
+def test_snippets_run(code, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # a Trainer writes where it is
     exec(compile(code, "README.md", "exec"), {})
 
 

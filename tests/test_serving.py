@@ -131,6 +131,19 @@ def test_every_stage_runs_as_a_user_without_rights():
     assert "/health" in stages["serve"].partition("HEALTHCHECK")[2]
 
 
+@pytest.mark.parametrize(("given", "port"), [({}, 8000), ({"PORT": "9001"}, 9001)])
+def test_the_health_check_asks_the_port_that_serves(monkeypatch, given, port):
+    joined = DOCKERFILE.replace("\\\n", "")
+    *_, program = json.loads(re.search(r"^HEALTHCHECK.*?CMD (\[.*\])$", joined, flags=re.M)[1])
+    monkeypatch.delenv("PORT", raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    asked: list[str] = []
+    monkeypatch.setattr("urllib.request.urlopen", lambda url, timeout: asked.append(url))
+    exec(program, {})
+    assert asked == [f"http://127.0.0.1:{port}/health"]
+
+
 def test_every_stage_declares_the_arguments_that_it_uses():
     """A stage does not have those of another everywhere."""
     for stage in re.split(r"^FROM ", DOCKERFILE, flags=re.M)[1:]:

@@ -63,6 +63,8 @@ class MaskedPatch(RecipeModel):
     """
 
     monitor = ("val/loss", "min")
+    scored_unit = "patch"
+    """What its accuracies are of, for a reader."""
     """Metric and direction by which the best checkpoint is chosen."""
     fixed: ClassVar[tuple[str, ...]] = ("image_size", "target")
     net: ViT

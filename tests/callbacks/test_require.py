@@ -111,10 +111,10 @@ def test_a_bound_is_the_exit_status_of_fit_and_test(app):
     )
     words = (*data, "--data.num_workers", 0, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
     assert app("fit", *words, "--at_least", "{top1: 0}").code == 0
-    done = app("fit", *words, "--at_least", "{top1: 1.5}")
-    assert done.code == 1 and "error: val/top1 ended at 0." in done.err and "at least 1.5 is required" in done.err
+    done = app("fit", *words, "--at_least", "{top1: 1.0}")
+    assert done.code == 1 and "error: val/top1 ended at 0." in done.err and "at least 1.0 is required" in done.err
     assert app("test", "runs/default/1").code == 0
-    done = app("test", "runs/default/0", "--at_least", "{top1: 1.5}")
+    done = app("test", "runs/default/0", "--at_least", "{top1: 1.0}")
     assert done.code == 1 and "error: test/top1 ended at 0." in done.err and "best" not in done.err
     assert "8" in done.out and Path("runs/default/0/test.json").is_file()
     done = app("predict", "runs/default/0", "--at_least", "{top1: 0.5}")
@@ -137,3 +137,28 @@ def test_a_score_of_a_further_set_is_named_by_its_last_word():
 def test_a_score_that_is_spelled_otherwise_is_refused_at_the_start(name, meant):
     with pytest.raises(InputError, match=rf"--at_least {name}: no score has this name; did you mean {meant}\?"):
         required("fit", {name: 0.9})
+
+
+@pytest.mark.parametrize(
+    ("name", "bound", "said"),
+    [
+        ("top1", 90, "at_least 90 of val/top1 is no share, which lies between 0 and 1; for 90 % give 0.9"),
+        (
+            "val/macro_f1",
+            1.5,
+            "at_least 1.5 of val/macro_f1 is no share, which lies between 0 and 1; for 1.5 % give 0.015",
+        ),
+        ("top5", -0.5, "at_least -0.5 of val/top5 is no share, which lies between 0 and 1; give 0.9, say"),
+        ("real/top1", 900, "at_least 900 of val/real/top1 is no share, which lies between 0 and 1; give 0.9, say"),
+        ("top1", float("nan"), "at_least nan of val/top1 is no share, which lies between 0 and 1; give 0.9, say"),
+    ],
+)
+def test_a_bound_of_a_share_is_one(name, bound, said):
+    with pytest.raises(InputError) as told:
+        required("fit", {name: bound})
+    assert str(told.value) == said
+
+
+def test_a_metric_of_ones_own_has_any_bound():
+    (callback,) = required("fit", {"own": 90})
+    assert callback.at_least == 90

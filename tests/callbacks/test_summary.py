@@ -5,6 +5,10 @@ import shlex
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
+import torch
+
+from vit_lightning.callbacks.figures import figures
 from vit_lightning.callbacks.summary import RunSummary
 from vit_lightning.callbacks.throughput import Throughput
 from vit_lightning.compute.cost import macs
@@ -81,3 +85,11 @@ def test_data_without_a_test_set_is_validated_next(app, tmp_path: Path, monkeypa
     done = app("fit", "--data", "untested.Untested", *FIT[3:])
     assert done.code == 0, done.err
     assert said(done.out)["next"] == "python -m vit_lightning validate runs/default/0"
+
+
+@pytest.mark.parametrize(("unit", "said"), [("patch", "val patch top-1 50.0 %"), (None, "val top-1 50.0 %")])
+def test_shares_of_patches_are_named_so_and_a_loss_is_a_loss(unit, said):
+    model = SimpleNamespace(**({"scored_unit": unit} if unit else {}))
+    scores = {"val/loss": torch.tensor(1.0), "val/top1": torch.tensor(0.5)}
+    trainer = SimpleNamespace(progress_bar_metrics=scores, callback_metrics={}, lightning_module=model)
+    assert figures(trainer, several=False) == ["val loss 1", said]

@@ -103,6 +103,19 @@ KEY = 'Parser key "{}":\n'
             "--a z: expected x, y",
         ),
         (
+            KEY.format("a") + "Expected a <class 'dict'>. Got value: top1=0.9",
+            "--a top1=0.9: expected names and values in braces, such as '{top1: 0.9}'",
+        ),
+        (
+            KEY.format("trainer.logger") + "following arguments are required: save_dir",
+            "--trainer.logger.save_dir FOLDER is missing, where this logger writes; without a logger, the run folder "
+            "has metrics.csv and tensorboard/",
+        ),
+        (
+            KEY.format("a") + "Expected a <class 'dict'>. Got value: night",
+            "--a night: expected names and values in braces, such as '{NAME: VALUE}'",
+        ),
+        (
             KEY.format("a") + "Expected a tuple with 2 elements. Got value: 1",
             "--a 1: expected 2 values in brackets, such as [2, 10]",
         ),

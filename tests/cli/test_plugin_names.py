@@ -50,7 +50,7 @@ def test_a_plug_in_is_imported_where_its_whole_name_stands(theirs, text, loaded)
 
 
 def test_a_broken_plug_in_is_a_warning_that_names_it(theirs):
-    with pytest.warns(UserWarning, match=r"plug-in Bees \(second_pkg\.data:Bees\) fails to import: no disk"):
+    with pytest.warns(UserWarning, match=r"plug-in Bees \(second_pkg\.data:Bees\) fails to import: OSError: no disk"):
         plugins.load_plugins("--data Bees and Birds")
     assert "first_pkg.data" in sys.modules
 
@@ -129,3 +129,35 @@ def test_flags_of_data_are_a_class_s_own_and_those_of_all():
     assert {"data.task", *every} <= {*digits, "data.in_memory"} | {*every}
     assert "data.task" in digits and "data.batch_size" in digits
     assert not {"data.self", "data.kwargs", "data.args"} & {*every, *digits}
+
+
+@pytest.mark.parametrize("flag", ["--data", "--data.help"])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("raise OSError('no disk')\n", "OSError: no disk, in {file}, line 1"),
+        ("x = 1\ny = (\n", "SyntaxError: '(' was never closed, in {file}, line 2"),
+        ("import no_such_thing\n", "ModuleNotFoundError: No module named 'no_such_thing', in {file}, line 1"),
+        ("", "AttributeError: module 'second_pkg.data' has no attribute 'Bees'"),
+    ],
+)
+def test_a_plug_in_that_is_named_and_broken_is_told_with_its_line(theirs, tmp_path, flag, text, said):
+    file = tmp_path / "second_pkg" / "data.py"
+    file.write_text(text)
+    with pytest.raises(InputError) as told:
+        plugins.check_plugin(CommandLine(["fit", flag, "Bees"]))
+    assert str(told.value) == f"plug-in Bees (second_pkg.data:Bees) fails to import: {said.format(file=file)}"
+
+
+def test_the_help_of_a_name_of_two_plug_ins_asks_for_one(theirs, monkeypatch):
+    twins = [
+        EntryPoint("Birds", f"{package}.data:Birds", plugins.DATAMODULES) for package in ("first_pkg", "first_pkg")
+    ]
+    monkeypatch.setattr(plugins, "entry_points", lambda group: twins)
+    plugins.check_plugin(CommandLine(["fit", "--data.help", "Birds"]))  # installed twice, one class
+    twins.append(EntryPoint("Birds", "datamodules.digits:Digits", plugins.DATAMODULES))
+    plugins.check_plugin(CommandLine(["fit", "--data", "Birds"]))
+    with pytest.raises(
+        InputError, match=r"^--data\.help Birds: several .*; give one of datamodules.digits.Digits, first_"
+    ):
+        plugins.check_plugin(CommandLine(["fit", "--data.help", "Birds"]))

@@ -234,3 +234,15 @@ def test_runs_that_bring_images_to_size_differently_are_refused(nets):
         )
     assert nets("test", "runs/x/1", "runs/x/2").code == 0
     assert nets("test", "runs/x/0", "runs/x/1", "--data.augment.evaluation", "center").code == 0
+
+
+def test_every_member_is_held_to_the_split_that_it_was_trained_on(nets, tmp_path):
+    """The second run drew another split of the same images, so that it was trained on some that the first tests on."""
+    (tmp_path / "set/test").rename(tmp_path / "photos")
+    words = (*WORDS, "--data.root", "photos", "--model.net.variant", "mu/8")
+    for number in range(2):
+        assert nets("fit", *words, "--data.split_seed", number, "--name", "drawn").code == 0
+    done = nets("test", "runs/drawn/0", "runs/drawn/1")
+    assert done.code == 1 and not Path("runs/drawn/0/test.mean.json").exists()
+    assert "1/checkpoints/best.ckpt: the checkpoint was trained with another split: --data.split_seed 0" in done.err
+    assert nets("test", "runs/drawn/0", "runs/drawn/0").code == 0

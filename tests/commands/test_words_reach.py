@@ -124,7 +124,7 @@ def test_words_of_export(calls, capsys, to, source):
     assert made == {to if "afe" not in to and "hug" not in to else "save"}
     assert found[made.pop()] == (net, report, place, "scores" if to in ("onnx", "torch_export") else to)
     assert found["card"] == (net, report, to, "mit", 0.25, Path("part/README.md"), "scores")
-    assert capsys.readouterr().out.endswith(f"there: {to}, outputs differ by 2.5e-01\n")
+    assert capsys.readouterr().out.endswith(f"wrote    there: {to}, outputs differ by 2.5e-01\n")
 
 
 @pytest.mark.parametrize("verb", [convert, export])

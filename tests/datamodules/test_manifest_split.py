@@ -476,3 +476,16 @@ def test_splits_among_other_words_are_named_where_the_column_is_given(root):
     write(root / "train.csv", "path,label,set", ["0.png,a,train_0", "1.png,b,test_0"])
     with pytest.raises(InputError, match=r"--data\.split_names '\{train_0: train\}' says its split"):
         ready(root, split_column="set")
+
+
+@pytest.mark.parametrize("column", ["patient", "Patient ID", "subject_id", "patientId"])
+def test_a_column_of_patients_without_its_flag_is_named_in_a_fit(root, caplog, column):
+    write(root / "train.csv", f"path,label,{column}", [f"{n}.png,{'ab'[n % 2]},{n // 4}" for n in range(40)])
+    ready(root)
+    said = f"has the column {column}: --data.group_column {column} keeps all images of one in one split"
+    assert caplog.text.count(said) == 1
+    caplog.clear()
+    ready(root, group_column=column)
+    ready(root, "test")
+    ready(root, label_column=column)
+    assert "keeps all images" not in caplog.text

@@ -237,9 +237,19 @@ def test_the_environment_names_what_a_run_stood_on(monkeypatch):
         *("NVIDIA X", ["main.py", "fit", "--a"], "7", 96),
     )
     names = ("vit-lightning", "torch", "torchvision", "lightning", "torchmetrics", "einops", "jsonargparse")
-    assert set(found["versions"]) == {"python", *names}
+    assert set(found["versions"]) >= {"python", *names}
     assert found["versions"]["torch"] == version("torch") and found["versions"]["einops"] == version("einops")
     assert isinstance(found["git_dirty"], bool)
+
+
+def test_the_environment_names_the_packages_of_plug_ins(monkeypatch, tmp_path):
+    info = tmp_path / "birds-1.5.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: birds\nVersion: 1.5\n")
+    (info / "entry_points.txt").write_text("[vit_lightning.datamodules]\nBirds = birds:Birds\n")
+    assert "birds" not in folders.environment("cpu")["versions"]
+    monkeypatch.syspath_prepend(tmp_path)
+    assert folders.environment("cpu")["versions"]["birds"] == "1.5"
 
 
 @pytest.mark.parametrize("name", [None, "best"])

@@ -104,7 +104,10 @@ def test_the_first_net_is_called_by_its_file(checkpoint, weights, first):
     made.trainer.ckpt_path, made.weights = checkpoint, weights
     answering, seen = Answering(made), []
     answering.members = SimpleNamespace(
-        paths=["b.ckpt"], check=lambda *facts: seen.append("checked"), to=lambda device: seen.append(device)
+        paths=["b.ckpt"],
+        reports=[SimpleNamespace(of_data={})],
+        check=lambda *facts: seen.append("checked"),
+        to=lambda device: seen.append(device),
     )
     answering.prepare(fits=False)
     answering.begin()

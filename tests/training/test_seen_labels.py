@@ -20,7 +20,7 @@ from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 from vit_lightning.training import seen_labels as module
 from vit_lightning.training import seen_set
-from vit_lightning.training.seen_labels import check_labels, seen_labels
+from vit_lightning.training.seen_labels import check_labels, check_member, seen_labels
 
 FORM = {"image_size": 8, "batch_size": 2, "num_workers": 0, "augment": Augment(crop="none")}
 COUNTS = {"train": 5, "val": 2}
@@ -285,3 +285,16 @@ def test_a_run_that_is_resumed_on_swapped_labels(app, folder):
     write_tables(folder, swapped=True)
     done = app(*fit, 3, "--ckpt_path", "last", "--model.schedule.allow_horizon_change", "true")
     assert done.code == 1 and "when the checkpoint was written (4 of 4 images" in done.err, done.err
+
+
+def test_a_member_was_trained_on_no_image_that_is_scored(folder):
+    then = seen_labels(images(folder))
+    scored = images(folder)
+    scored.test_set, scored.train_set = scored.train_set, None
+    model = SimpleNamespace(trainer=SimpleNamespace(datamodule=scored), shifted=None)
+    model._trainer = SimpleNamespace(datamodule=scored, state=SimpleNamespace(fn=TrainerFn.TESTING))
+    with pytest.raises(
+        InputError, match=r"^b\.ckpt: .* is among the test images, and the checkpoint was trained on it"
+    ):
+        check_member("b.ckpt", {"seen_labels": then}, model)
+    check_member("b.ckpt", {}, model)

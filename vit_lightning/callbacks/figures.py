@@ -23,7 +23,8 @@ def figures(trainer: Trainer, several: bool, scored: bool = True) -> list[str]:
     """
     metrics = _metrics(trainer)
     names = [name for name in metrics if name.startswith("val/")]
-    scores = [_validation(name, metrics[name], several) for name in sorted(names, key=_place)] if scored else []
+    of = unit(trainer)
+    scores = [_validation(name, metrics[name], several, of) for name in sorted(names, key=_place)] if scored else []
     parts = [f"loss {number(metrics[TRAINING_LOSS])}"] if TRAINING_LOSS in metrics else []
     rest = [name for name in metrics if name != TRAINING_LOSS and not name.startswith(("val/", *NOT_SHOWN))]
     parts += [*scores, *(f"{name} {number(metrics[name])}" for name in rest)]
@@ -59,10 +60,15 @@ def _metrics(trainer: Trainer) -> dict[str, float]:
     return {name: float(value) for name, value in shown.items()}
 
 
-def _validation(name: str, value: float, several: bool) -> str:
+def unit(trainer: Trainer) -> str:
+    """Return what a model's shares are of, where that is not whole images."""
+    return getattr(trainer.lightning_module, "scored_unit", "")
+
+
+def _validation(name: str, value: float, several: bool, of: str = "") -> str:
     if (score := score_of(name)) is None:
         return f"val {name.removeprefix('val/')} {number(value)}"
-    return f"val {score.name_for(several)} {score.said(value, digits=1)}"
+    return f"val {f'{of} ' if of and score.is_share else ''}{score.name_for(several)} {score.said(value, digits=1)}"
 
 
 def _place(name: str) -> int:

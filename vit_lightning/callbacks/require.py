@@ -19,10 +19,14 @@ class Require(Callback):
 
     Args:
         metric: Name of a logged metric, such as val/top1.
-        at_least: Smallest value that counts as success.
+        at_least: Smallest value that counts as success; of an accuracy and the like, a share between 0 and 1.
+
+    Raises:
+        InputError: such a share is none.
     """
 
     def __init__(self, metric: str, at_least: float) -> None:
+        _check_share(metric, at_least)
         self.metric = metric
         self.at_least = at_least
         self._trains = False
@@ -80,6 +84,14 @@ def required(verb: str, at_least: Mapping[str, float] | None, is_typed: bool = T
             raise InputError(f"--at_least {name}: less is better of it, so no least value bounds it; choose top1, say")
         found.append(Require(name if name.startswith(f"{split}/") else f"{split}/{name}", bound))
     return found
+
+
+def _check_share(metric: str, bound: float) -> None:
+    """Refuse a bound, such as 90 for 90 %, that no share of the images reaches, or that every one does."""
+    score = score_of(metric)
+    if score is not None and score.is_share and not 0 <= bound <= 1:
+        meant = f"for {bound:g} % give {bound / 100:g}" if 1 < bound <= 100 else "give 0.9, say"
+        raise InputError(f"at_least {bound:g} of {metric} is no share, which lies between 0 and 1; {meant}")
 
 
 def _spelled_otherwise(name: str) -> str | None:

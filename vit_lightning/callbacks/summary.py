@@ -8,7 +8,7 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
-from vit_lightning.callbacks.figures import has_several_labels, speed, waiting
+from vit_lightning.callbacks.figures import has_several_labels, speed, unit, waiting
 from vit_lightning.callbacks.run_estimate import cost_in_words
 from vit_lightning.callbacks.throughput import Throughput
 from vit_lightning.data import ImageDataModule
@@ -67,10 +67,14 @@ class RunSummary(Callback):
         lines = []
         if checkpoint and best:
             score = checkpoint.best_model_score
-            lines.append(f"best     {near(best)}{self._score(monitor, None if score is None else float(score))}")
+            lines.append(
+                f"best     {near(best)}{self._score(monitor, None if score is None else float(score), unit(trainer))}"
+            )
         if last.exists():
             value = trainer.callback_metrics.get(monitor or "") if self._validated_step == trainer.global_step else None
-            lines.append(f"last     {near(last)}{self._score(monitor, None if value is None else float(value))}")
+            lines.append(
+                f"last     {near(last)}{self._score(monitor, None if value is None else float(value), unit(trainer))}"
+            )
         lines.append(f"time     {self._time(trainer)}")
         if throughput := _throughput(trainer):
             lines.append(f"cost     {cost_in_words(throughput.final_cost(), throughput.on_gpu)}")
@@ -85,12 +89,12 @@ class RunSummary(Callback):
             lines.append(f"next     {self._next(trainer, scored)}")
         return lines
 
-    def _score(self, monitor: str | None, value: float | None) -> str:
+    def _score(self, monitor: str | None, value: float | None, of: str) -> str:
         if monitor is None or value is None:
             return ""
         if (score := score_of(monitor)) is None:
             return f" ({monitor} {number(value)})"
-        return f" ({score.name_for(self._several)} {score.said(value)})"
+        return f" ({f'{of} ' if of and score.is_share else ''}{score.name_for(self._several)} {score.said(value)})"
 
     def _time(self, trainer: Trainer) -> str:
         seconds = time.monotonic() - self._began

@@ -54,6 +54,11 @@ def shorten(message: str, flags: Iterable[str], plugins: Iterable[str], models: 
         return f"--{found[1]} is missing; --help says what it is"
     if found := REQUIRED.search(message):
         flag, teacher = (f"--{key}.{found[1]}", f"--{key}.help NAME") if key else (found[1], "--help")
+        if flag == "--trainer.logger.save_dir":
+            return (
+                f"{flag} FOLDER is missing, where this logger writes; without a logger, the run folder has metrics.csv "
+                "and tensorboard/"
+            )
         return f"{flag} is missing; {teacher} says what it is"
     given = [text for text in GIVEN.findall(message) if "NestedArg" not in text and len(text) < 200]
     given = ["null" if text == "None" else text for text in given]
@@ -76,7 +81,7 @@ def shorten(message: str, flags: Iterable[str], plugins: Iterable[str], models: 
     if key in ("data", "model") and given and not wanted:
         return f"--{key} {given[0]}: expected a class, or a mapping of class_path and init_args"
     if key and given and wanted:
-        return f"--{key} {given[0]}: expected {', or '.join(map(_in_words, wanted))}{null}"
+        return f"--{key} {given[0]}: expected {', or '.join(_in_words(one, given[0]) for one in wanted)}{null}"
     if key and not given and "Union subtypes" in message:
         return f"--{key}: a flag below it needs its class first; give --{key} CLASS too, such as CSVLogger for a logger"
     lines = [line.strip(" -") for line in message.splitlines() if line.strip(" -")]
@@ -90,8 +95,12 @@ def bare_flag(message: str, line: CommandLine) -> str | None:
     return f"{bare[0]} has no value; --help says what it takes" if bare else None
 
 
-def _in_words(wanted: str) -> str:
+def _in_words(wanted: str, given: str) -> str:
     """What a value of a type looks like; other texts as they are."""
+    if wanted == "dict":
+        name, equals, value = given.partition("=")
+        pair = f"{name.strip()}: {value.strip()}" if equals else "NAME: VALUE"
+        return f"names and values in braces, such as '{{{pair}}}'"
     return next((found.expand(words) for name, words in TYPES if (found := name.fullmatch(wanted))), wanted)
 
 

@@ -3,6 +3,7 @@
 import re
 import sys
 import tomllib
+import traceback
 import warnings
 from dataclasses import fields
 from importlib import import_module
@@ -15,9 +16,8 @@ from vit_lightning.augment import Augment
 from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.cli.parser_errors import unknown_class
 from vit_lightning.errors import InputError
+from vit_lightning.runs.folders import PLUGINS as DATAMODULES
 
-DATAMODULES = "vit_lightning.datamodules"
-"""Group of entry points by which packages offer datamodules."""
 MODELS = {"Classifier": "vit_lightning.classifier", "MaskedPatch": "vit_lightning.masked_patch"}
 """Modules of the models that --model knows by name."""
 
@@ -54,7 +54,37 @@ def load_plugins(text: str) -> None:
             try:
                 plugin.load()
             except Exception as error:
-                warnings.warn(f"plug-in {plugin.name} ({plugin.value}) fails to import: {error}", stacklevel=2)
+                warnings.warn(_failure(plugin, error), stacklevel=2)
+
+
+def _failure(plugin: EntryPoint, error: Exception) -> str:
+    """Say why a plug-in cannot be imported, and in which line of which file."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
+    if isinstance(error, SyntaxError):
+        place = f"{error.filename}, line {error.lineno}"
+    else:
+        place = f"{frames[-1].filename}, line {frames[-1].lineno}" if frames[1:] else ""
+    text = error.msg if isinstance(error, SyntaxError) else error
+    where = f", in {place}" if place else ""
+    return f"plug-in {plugin.name} ({plugin.value}) fails to import: {type(error).__name__}: {text}{where}"
+
+
+def check_plugin(line: CommandLine) -> None:
+    """Refuse the plug-in of a datamodule that cannot be imported, and the help of a name that two have.
+
+    Raises:
+        InputError: saying why, or which two.
+    """
+    for flag in ("--data", "--data.help"):
+        named = [plugin for plugin in plugins() if plugin.name == line.value(flag)]
+        for plugin in named:
+            try:
+                plugin.load()
+            except Exception as error:
+                raise InputError(_failure(plugin, error)) from error
+        paths = sorted({plugin.value.replace(":", ".") for plugin in named})
+        if flag == "--data.help" and len(paths) > 1:
+            raise InputError(f"{flag} {named[0].name}: several classes have that name; give one of {', '.join(paths)}")
 
 
 def import_class(flag: str, name: str | None) -> None:

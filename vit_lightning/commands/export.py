@@ -69,4 +69,4 @@ def export(
         else:
             figure = save(net, report, place, to)
         write_card(net, report, to, licence, figure, place / "README.md", evaluation)
-    print(f"{dst}: {to}, outputs differ by {figure:.1e}")
+    print(f"wrote    {dst}: {to}, outputs differ by {figure:.1e}")

@@ -32,7 +32,7 @@ import subprocess
 import sys
 import warnings
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, entry_points, version
 from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,8 @@ CHECKPOINTS = "checkpoints"
 ENVIRONMENT = "env.json"
 PLAN = "plan.txt"
 SPLIT_TABLE = "split.csv"
+PLUGINS = "vit_lightning.datamodules"
+"""Group of entry points by which packages offer datamodules."""
 REMOVED = "the run folder {folder} was removed or moved while the run went on; start it again"
 RUN_ENV = "VIT_LIGHTNING_RUN"
 RANKS = (("RANK",), ("SLURM_PROCID",), ("LOCAL_RANK", "NODE_RANK"))
@@ -244,10 +246,11 @@ def interrupted(root: Path, experiment: str) -> Path | None:
 
 
 def environment(device: str) -> dict[str, Any]:
-    """Versions, machine, command and git commit of this process, for env.json."""
+    """Versions, also of packages with plug-ins, machine, command and git commit of this process, for env.json."""
     here = Path(__file__).parent  # its clone's commit, wherever the run was started; else that of the folder it runs in
     code = here if _git("ls-files", "--error-unmatch", Path(__file__).name, folder=here) else Path()
-    packages = ("vit-lightning", "torch", "torchvision", "lightning", "torchmetrics", "einops", "jsonargparse")
+    ours = ("vit-lightning", "torch", "torchvision", "lightning", "torchmetrics", "einops", "jsonargparse")
+    packages = (*ours, *sorted({one.dist.name for one in entry_points(group=PLUGINS) if one.dist} - {*ours}))
     return {
         "versions": {"python": platform.python_version()} | {name: _version(name) for name in packages},
         "platform": platform.platform(),

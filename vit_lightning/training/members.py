@@ -11,6 +11,7 @@ from vit_lightning.errors import InputError
 from vit_lightning.evaluation.ensembles import mean_logits
 from vit_lightning.models.finite import check_finite
 from vit_lightning.terminal import near
+from vit_lightning.training.seen_labels import check_member
 from vit_lightning.weights import Report, open_weights
 from vit_lightning.weights.deploy import Normalised
 
@@ -133,6 +134,8 @@ class Answering:
             first = self.model.trainer.ckpt_path or self.model.weights or "the first net"
             self.names["member1"] = str(first)
             self.members.check(self.model.class_names, self.model.hparams)
+            for path, report in zip(self.members.paths, self.members.reports, strict=True):
+                check_member(path, report.of_data, self.model)
             self.members.to(self.model.device)
 
     def __call__(self, images: Tensor) -> tuple[Tensor, list[Tensor]]:

@@ -14,7 +14,7 @@ from vit_lightning.models.finite import check_finite
 from vit_lightning.terminal import typed
 from vit_lightning.training.freezing import freeze
 from vit_lightning.training.scored_model import ScoredModel
-from vit_lightning.training.seen_labels import check_labels, check_untrained, seen_labels
+from vit_lightning.training.seen_labels import check_seen, seen_labels
 from vit_lightning.weights import OpenedWeights, open_weights
 from vit_lightning.weights.class_names import check_equal, check_named, check_order
 from vit_lightning.weights.layouts.facts import names_in
@@ -116,7 +116,6 @@ class PretrainedModel(ScoredModel):
         super().on_load_checkpoint(checkpoint)
         trained = list(checkpoint.get("class_names") or [])
         named = names_in(checkpoint)
-        seen = [checkpoint.get("seen_labels") or {}, *(checkpoint.get("seen_by_members") or [])]
         numbers = [str(label) for label in range(len(trained))]
         unlike = self.class_names and self.class_names != numbers  # images to predict have no classes
         if named == trained == numbers and unlike and not self._names_are_stated():
@@ -127,10 +126,7 @@ class PretrainedModel(ScoredModel):
         elif named == trained or self.class_names != trained:  # else check_labels compares what the sets carry
             check_equal(self.class_names, named, "checkpoint")
         self.class_names = self.class_names or named
-        for one in seen:
-            check_untrained(one, self)
-            if self.shifted is None:  # else labels are numbers among other classes, and are matched by name
-                check_labels(one, self)
+        check_seen(checkpoint, self)
 
     def _names_are_stated(self) -> bool:
         """Whether the classes have the datamodule's names, and not those that one of its sets happens to carry."""

@@ -19,6 +19,7 @@ from vit_lightning.data.image_set import keys_of
 from vit_lightning.data.loaders import SPLITS
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
+from vit_lightning.terminal import near
 from vit_lightning.training import relabelled
 from vit_lightning.training.seen_set import SeenSet
 
@@ -106,6 +107,45 @@ def check_untrained(then: Mapping[str, Any], model: LightningModule) -> None:
                 f"{keys_of(getattr(data, name))[found[0]]} is among the {SPLITS[name]} images, and the checkpoint was "
                 f"trained on it ({len(found)} such are known); leave it out"
             )
+
+
+def check_seen(then: Mapping[str, Any], model: Any) -> None:
+    """Hold the images and labels of a run against all that a checkpoint, or the nets in it, have seen.
+
+    Args:
+        then: a checkpoint's facts.
+        model: a PretrainedModel, whose trainer has set up the data of the run.
+
+    Raises:
+        InputError: see `check_untrained` and `check_labels`.
+    """
+    for one in (then.get("seen_labels") or {}, *(then.get("seen_by_members") or [])):
+        check_untrained(one, model)
+        if model.shifted is None:  # else labels are numbers among other classes, and are matched by name
+            check_labels(one, model)
+
+
+def check_member(path: str, then: Mapping[str, Any], model: Any) -> None:
+    """Hold the data of a run against the split and the labels of a net that answers beside the run's own.
+
+    Args:
+        path: the net's checkpoint.
+        then: what it keeps of its data; empty: nothing.
+        model: see `check_seen`.
+
+    Raises:
+        InputError: naming the checkpoint.
+    """
+    if not then:
+        return
+    data = model.trainer.datamodule
+    split = then.get(type(data).__qualname__)
+    try:
+        if split is not None and isinstance(data, ImageDataModule):
+            data.load_state_dict(split)
+        check_seen(then, model)
+    except InputError as error:
+        raise InputError(f"{near(path)}: {error}") from None
 
 
 def _kept(one: SeenSet) -> dict[str, Any]:

@@ -314,3 +314,9 @@ def test_slurm_without_gpus(slurm, severities):
     assert [finding.severity for finding in found] == severities
     for finding in found if severities != ["note"] else []:
         assert finding.fix == "#SBATCH --nodes=2 --ntasks-per-node=3 --cpus-per-task=5"
+
+
+def test_a_split_that_is_the_training_set_is_named():
+    found = only(findings.trained_on(["validation"]))
+    assert found.severity == "warning" and found.text.startswith("the validation set is the training set: its scores")
+    assert findings.trained_on([]) == []

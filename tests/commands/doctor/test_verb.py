@@ -392,3 +392,38 @@ def test_hidden_folders_are_named_from_the_root_and_not_entered(tmp_path):
         (tmp_path / folder).mkdir(parents=True)
     assert sorted(_hidden_folders(tmp_path)) == ["./.top", "a/.git", "a/b/.x"]
     assert list(_hidden_folders(None)) == []
+
+
+OWN = """
+import numpy as np
+from vit_lightning.data import ImageDataModule
+
+
+class {name}(ImageDataModule):
+    num_classes = 2
+
+    def setup(self, stage):
+        pixels = np.random.default_rng(0).integers(0, 256, (12, 16, 16, 3), dtype=np.uint8)
+        images = [(one, number % 2) for number, one in enumerate(pixels)]
+        self.train_set, self.val_set = images[:8], images[8:]
+        {change}
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("self.val_set = self.train_set", "warning  the validation set is the training set"),
+        ("self.train_set = []", "error    OwnSet1 has no training images, which this command needs"),
+        ("self.train_set[0] = (np.zeros(0, np.uint8), 0)", "cannot be read: 0: an image array must be uint8 or float"),
+    ],
+)
+def test_sets_of_ones_own_are_told_once(app, tmp_path, monkeypatch, request, change, said):
+    number = request.node.callspec.indices["change"]
+    (tmp_path / f"own_set_{number}.py").write_text(OWN.format(name=f"OwnSet{number}", change=change))
+    monkeypatch.syspath_prepend(tmp_path)
+    words = ("--data", f"own_set_{number}.OwnSet{number}", "--data.image_size", 16, "--data.batch_size", 4)
+    done = app("doctor", *NET, *words, "--data.num_workers", 0)
+    text = done.out + done.err
+    assert done.code == (0 if number == 0 else 1) and text.count(said) == 1 and "too few" not in text
+    assert text.count("an image array must be") == (number == 2)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from vit_lightning.models import NetConfig, build
+from vit_lightning.weights import load_net
 from vit_lightning.weights.archive import Archive, Stored
 from vit_lightning.weights.layouts import huggingface
 from vit_lightning.weights.layouts.huggingface import recognises
@@ -140,6 +141,7 @@ def test_the_processor_rescales_by_the_window(tmp_path, window, rescale):
     huggingface.write(net, Report("", "", window=window), tmp_path / "x")
     said = json.loads((tmp_path / "x" / "preprocessor_config.json").read_text())
     assert (said["do_rescale"], said["rescale_factor"]) == rescale
+    assert load_net(tmp_path / "x")[1].window == window
 
 
 def test_transformers_shows_a_windowed_net_what_it_was_trained_on(tmp_path):

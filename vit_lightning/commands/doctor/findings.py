@@ -196,6 +196,15 @@ def one_class(train: Survey, names: Sequence[str]) -> list[Finding]:
     return [Finding("warning", "classes", text, fix)]
 
 
+def trained_on(splits: Iterable[str]) -> list[Finding]:
+    """Splits that are scored on the very set that is trained on."""
+    fix = "give each split images of its own"
+    return [
+        Finding("warning", "splits", f"the {split} set is the training set: its scores say nothing of new images", fix)
+        for split in splits
+    ]
+
+
 def hidden(folders: Iterable[str]) -> list[Finding]:
     """Folders below the root that are passed over."""
     items = tuple(sorted(folders))
@@ -208,6 +217,8 @@ def hidden(folders: Iterable[str]) -> list[Finding]:
 
 def batch(images: int, batch_size: int, machine: Machine) -> list[Finding]:
     """The effective batch, and whether the training images fill one."""
+    if not images:  # which is said where the set is looked at
+        return []
     step = batch_size * machine.devices * machine.nodes
     text = (
         f"effective batch {step * machine.accumulation:,}: {batch_size} per device x "

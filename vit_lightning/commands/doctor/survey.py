@@ -228,7 +228,7 @@ def examine(
     except BrokenImage as error:
         return RecordFacts(error.reason or error.name)
     except InputError as error:
-        return RecordFacts(str(error))
+        return RecordFacts(str(error).removeprefix(f"{key}: "))
     digest = hashlib.blake2b(repr(pixels.shape).encode(), digest_size=8)
     digest.update(rearrange(pixels, "c y x -> y x c").contiguous().numpy())
     odd = oddities(image, file) if isinstance(image, bytes) else ()

@@ -80,7 +80,7 @@ def doctor(
         _print(seen)
         rehearsal = _rehearsal(trainer, model, datamodule, surveys, refused, steps=not _are_errors(seen))
     later = [one for one in found if _is_for_fit(one) and not any(_is_for_fit(other) for other in rehearsal.findings)]
-    later += rehearsal.findings + _statistics(model)
+    later += [one for one in rehearsal.findings if not _is_said(one, seen)] + _statistics(model)
     if predictor and surveys and surveys[0].split == "training":
         later += _suspects(datamodule, surveys[0], predictor)
     _print(_by_severity(later))
@@ -198,6 +198,8 @@ def _data(model: LightningModule, data: ImageDataModule, surveys: list[Survey], 
         for look in (duplicates.duplicates, duplicates.contradictions, duplicates.likenesses):
             found += look(surveys, data.class_names)
         found += findings.absent_classes(surveys, data.class_names)
+    held_out = [split for split in ("validation", "test") if getattr(data, SPLITS[split]) is not None]
+    found += findings.trained_on(split for split in held_out if getattr(data, SPLITS[split]) is data.train_set)
     return found + findings.hidden(_hidden_folders(data.root))
 
 
@@ -239,6 +241,11 @@ def _statistics(model: LightningModule) -> list[Finding]:
 def _is_for_fit(finding: Finding) -> bool:
     """Whether a fit says what a finding says, at no cost and in its own words."""
     return finding.severity == "error" and finding.topic == "batch"
+
+
+def _is_said(finding: Finding, seen: list[Finding]) -> bool:
+    """Whether a fit's error about one image is among what the survey has said of all images."""
+    return any(f" {finding.text}".endswith(f" {item}") for one in seen for item in one.items)
 
 
 def _are_errors(found: list[Finding]) -> bool:

@@ -34,6 +34,8 @@ HEAD = ("classifier.weight", "classifier.bias")
 MASK = "embeddings.mask_token"
 SEVERAL = "multi_label_classification"
 """What transformers calls a net whose classes have a sigmoid each."""
+WINDOW = "window"
+"""Our key of the preprocessor_config.json, of which transformers knows nothing."""
 VIT, DINOV2, REGISTERS = "vit", "dinov2", "dinov2_with_registers"
 CLASSES = {VIT: "ViT", DINOV2: "Dinov2", REGISTERS: "Dinov2WithRegisters"}
 
@@ -97,6 +99,7 @@ def read(archive: Archive, heads: int | None, image_size: tuple[int, int] | None
     _, size = settle_table(length, (1,), config.patch, stated, image_size)
     config.crop_to_patch = any(side % config.patch for side in size)
     prepared = archive.json("preprocessor_config.json")
+    window = numbers_fact(prepared, WINDOW, 2)
     classes, config = _head(stored, config)
     names = _names(fact(said, "id2label", dict, {}))
     return Weights(
@@ -109,6 +112,7 @@ def read(archive: Archive, heads: int | None, image_size: tuple[int, int] | None
         dropped,
         mean=numbers_fact(prepared, "image_mean", config.channels),
         std=numbers_fact(prepared, "image_std", config.channels),
+        window=None if window is None else (window[0], window[1]),
         class_names=names if len(names) == classes else [],
         assumed=() if said else ("norm_eps",) if config.swiglu else ("gelu", "norm_eps"),
         notes=[] if said or heads else [f"the file does not say its attention heads: {config.heads} by its width"],
@@ -277,6 +281,7 @@ def _prepares(net: Net, report: Report) -> dict[str, Any]:
     """The preprocessor_config.json of a net.
 
     transformers' processor multiplies by one factor: a window that begins elsewhere than at 0 is left to the caller.
+    The window stands beside it as a key of ours.
     """
     low, high = report.window or (0, 255)
     (y, x), (mean, std) = net.image_size, report.normalisation(net.config.channels)
@@ -290,4 +295,4 @@ def _prepares(net: Net, report: Report) -> dict[str, Any]:
         "do_normalize": True,
         "image_mean": list(mean),
         "image_std": list(std),
-    }
+    } | ({WINDOW: list(report.window)} if report.window else {})
