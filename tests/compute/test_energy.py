@@ -52,3 +52,11 @@ def test_the_peak_of_a_cpu_is_that_of_the_process():
     assert before > 50 * 2**20
     held = torch.ones(60_000_000)
     assert energy.peak_memory(torch.device("cpu")) >= before and held.sum() > 0
+
+
+@pytest.mark.parametrize(("system", "unit"), [("linux", 1024), ("darwin", 1)])
+def test_the_peak_of_a_process_is_told_in_the_system_s_unit(monkeypatch, system, unit):
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(resource, "getrusage", lambda who: SimpleNamespace(ru_maxrss=7))
+    monkeypatch.setattr(energy.sys, "platform", system)
+    assert energy.peak_memory(torch.device("cpu")) == 7 * unit
