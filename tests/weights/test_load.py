@@ -346,3 +346,42 @@ def test_fields_that_no_tensor_shows_must_agree_with_a_new_head_too(saved):
     for fields in ({"gelu": "exact"}, {"norm_eps": 1e-12}, {"heads": 4}):
         with pytest.raises(InputError, match=next(iter(fields))):
             load_into(tiny(**fields), source, "reset")
+
+
+ALWAYS = {
+    "depth": 3,
+    "width": 24,
+    "mlp": 25,
+    "heads": 4,
+    "gelu": "exact",
+    "swiglu": True,
+    "norm_eps": 1e-5,
+    "resnet_code": "timm",
+    "attention": "axial",
+    "position": "none",
+    "position_at": "every_layer",
+    "position_temperature": 30.0,
+}
+FOR_A_HEAD = {"pool": "map", "norm_after_pool": True, "representation": 7}
+
+
+@pytest.mark.parametrize("head", ["keep", "reset"])
+@pytest.mark.parametrize("field", [*ALWAYS, *FOR_A_HEAD])
+def test_every_field_that_changes_what_tensors_mean_must_agree(field, head, saved):
+    source, net = saved()
+    other = (ALWAYS | FOR_A_HEAD)[field]
+    setattr(net.config, field, other)  # whatever else goes with it
+    if head == "reset" and field in FOR_A_HEAD:
+        assert load_into(net, source, head).loaded
+        return
+    with pytest.raises(InputError, match=rf"weights are for net\.{field}=\S+, but the net has {other}: set it to "):
+        load_into(net, source, head)
+
+
+def test_a_field_that_the_file_says_is_not_stated_otherwise(saved):
+    source, net = saved()
+    for name, other in (("gelu", "exact"), ("norm_eps", 1e-5), ("pool", "gap"), ("norm_after_pool", True)):
+        said = getattr(net.config, name)
+        assert load_net(source, stated=NetConfig(**{name: said}))[1].loaded
+        with pytest.raises(InputError, match=f"has {name}={said}, but {name} is {other}: leave {name} out"):
+            load_net(source, stated=NetConfig(**{name: other}))
