@@ -22,5 +22,7 @@ def test_the_first_tensor_with_others_is_named(value, kind):
     said = r"^x\.ckpt holds weights that are not finite: 2 of 6 values of b are NaN or infinite"
     with pytest.raises(InputError, match=f"{said}; take weights of before"):
         check_finite({"a": whole, "b": bad}, "x.ckpt")
+    with pytest.raises(InputError, match=f"{said}, and 1 other tensor holds more; take weights of before"):
+        check_finite({"a": whole, "b": bad, "c": bad}, "x.ckpt")
     with pytest.raises(InputError, match=f"{said}, and 2 other tensors hold more; take weights of before"):
         check_finite({"a": whole, "b": bad, "c": bad, "d": torch.nn.Parameter(bad)}, "x.ckpt")
