@@ -13,6 +13,7 @@ from vit_lightning.classifier import Classifier
 from vit_lightning.data import ImageDataModule
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig
+from vit_lightning.models.lora import Lora
 from vit_lightning.training.optim import Optim, Schedule
 from vit_lightning.training.recipe import RecipeModel
 from vit_lightning.weights import load
@@ -478,3 +479,43 @@ def test_a_net_may_be_the_name_of_a_variant():
     assert classifier(net="mu/8").config == classifier(net=NetConfig("mu/8")).config
     with pytest.raises(InputError, match=r"no net variant 'mu8': did you mean mu/8\?"):
         classifier(net="mu8")
+
+
+@pytest.mark.parametrize(
+    ("loss", "shares", "warned"),
+    [
+        ("softmax", [0.5, 0.3, 0.2, 0.0], False),
+        ("softmax", [0.5, 0.3, 0.195, 0.0], False),  # rounded
+        ("softmax", [0.5, 0.3, 0.17, 0.0], True),
+        ("softmax", [0.5, 0.3, 0.2, 0.03], True),
+        ("softmax", [0.0, 0.0, 0.0, 0.0], True),
+        ("sigmoid", [1.0, 1.0, 0.0, 0.0], False),
+    ],
+)
+def test_shares_of_one_image_sum_to_one_up_to_a_hundredth(loss, shares, warned, capsys):
+    model = classifier(loss=loss)
+    model._trainer = SimpleNamespace(is_global_zero=True)
+    model.on_train_batch_start((None, torch.tensor([[0.0, 1.0, 0.0, 0.0], shares])), 0)
+    assert ("warning" in capsys.readouterr().out) == warned
+
+
+def test_a_threshold_is_a_probability_below_one():
+    assert classifier(threshold=0).hparams.threshold == 0
+    for value in (1, -0.01, math.nan):
+        with pytest.raises(InputError, match=f"--model.threshold is {value}; it must lie in"):
+            classifier(threshold=value)
+
+
+def test_low_rank_updates_are_kept_as_plain_numbers_all_of_them():
+    for given in ({"rank": 2}, Lora(rank=2)):
+        assert classifier(lora=given).hparams.lora == {"rank": 2, "alpha": 8.0}
+
+
+def test_low_rank_updates_in_half_precision_are_refused_where_a_fit_starts(monkeypatch):
+    monkeypatch.setattr(RecipeModel, "on_fit_start", lambda self: None)
+    model = classifier(lora=Lora(rank=2))
+    totals = model.step_totals
+    model.on_fit_start()
+    assert model.step_totals is not totals  # those of an earlier fit are none of this one's
+    with pytest.raises(InputError, match="needs weights in fp32"):
+        model.bfloat16().on_fit_start()

@@ -2,14 +2,24 @@
 
 import errno
 import os
+import resource
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from vit_lightning.errors import InputError
-from vit_lightning.files import check_place, remove, replace, special_kind, unwritable, write_atomically, written
+from vit_lightning.files import (
+    check_place,
+    remove,
+    replace,
+    special_kind,
+    unwritable,
+    write_atomically,
+    written,
+)
 
 
 @pytest.mark.parametrize("place", ["/proc/x", "/dev/null/x"])
@@ -149,3 +159,53 @@ def test_files_have_the_rights_that_the_umask_leaves(tmp_path, mask, mode):
     finally:
         os.umask(before)
     assert (tmp_path / "made" / "model").stat().st_mode & 0o777 == mode
+
+
+@pytest.mark.parametrize("limit", [resource.RLIM_INFINITY, 10**9])
+def test_a_disk_is_full_also_where_files_have_a_limit(monkeypatch, limit):
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (limit, resource.RLIM_INFINITY))
+    for number in (errno.ENOSPC, errno.EDQUOT):
+        said = str(unwritable("x", OSError(number, os.strerror(number))))
+        assert said == "x cannot be written: no space left; free space there"
+    cut = str(unwritable("x", RuntimeError("inline_container.cc:664 unexpected pos")))
+    assert ("ulimit -f" in cut) == (limit > 0) and ("no space left" in cut) == (limit < 0)
+
+
+def test_a_hidden_file_of_nearly_that_name_is_not_ours_to_use(tmp_path):
+    (tmp_path / ".a.json").write_text("mine")
+    write_atomically(tmp_path / "a.json", "new")
+    assert (tmp_path / ".a.json").read_text() == "mine" and (tmp_path / "a.json").read_text() == "new"
+
+
+def test_more_than_a_pipe_holds_is_written_to_its_reader(tmp_path):
+    pipe, found = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    opened = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    os.set_blocking(opened, True)
+
+    def read() -> None:
+        with open(opened, "rb") as file:
+            found.append(file.read())
+
+    held = os.open(pipe, os.O_WRONLY)  # else the reader would meet the end before the writer's beginning
+    reader = threading.Thread(target=read)
+    reader.start()
+    write_atomically(pipe, b"0123456789" * 50_000)
+    os.close(held)
+    reader.join()
+    assert found == [b"0123456789" * 50_000]
+
+
+def test_rights_of_what_a_link_points_to_are_left(tmp_path):
+    (tmp_path / "own").touch(0o600)
+    with written(tmp_path / "made") as place:
+        place.mkdir()
+        (place / "link").symlink_to(tmp_path / "own")
+    assert (tmp_path / "own").stat().st_mode & 0o777 == 0o600 and (tmp_path / "made" / "link").is_symlink()
+
+
+def test_an_error_from_within_names_the_path_that_was_given(tmp_path):
+    with pytest.raises(InputError, match=f"^{tmp_path}/out holds nothing$"), written(tmp_path / "out") as place:
+        raise InputError(f"{place} holds nothing")
+    with pytest.raises(InputError, match="exists already"), written(tmp_path):
+        raise AssertionError("nothing is made where something is")

@@ -7,6 +7,7 @@ from PIL import Image
 from torchvision.transforms.v2 import functional as F
 
 from vit_lightning import Predictor
+from vit_lightning import predictor as predictor_module
 from vit_lightning.classifier import Classifier
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build
@@ -117,13 +118,54 @@ def test_a_model_answers_as_itself_with_its_own_normalisation():
     torch.testing.assert_close(predictor.features(list(images)), features)
 
 
-def test_an_image_whose_outputs_are_not_finite_is_named(tmp_path):
+@pytest.mark.parametrize(
+    ("loss", "wish", "independent"),
+    [
+        ("softmax", None, False),
+        ("softmax", True, True),
+        ("sigmoid", None, True),
+        ("sigmoid", False, False),
+    ],
+)
+def test_a_wish_for_scores_beats_the_loss_of_training(loss, wish, independent):
+    model = Classifier(NetConfig("mu/8"), num_classes=3, image_size=16, loss=loss)
+    torch.nn.init.normal_(model.net.head.weight, std=0.5)
+    with torch.no_grad():
+        logits = model.eval()(torch.full((1, 3, 16, 16), 0.2))[0]
+    answer = Predictor(model, device="cpu", multi_label=wish)(torch.full((3, 16, 16), 51, dtype=torch.uint8))
+    scores = logits.sigmoid() if independent else logits.softmax(-1)
+    assert answer == pytest.approx({str(number): score for number, score in enumerate(scores.tolist())}, abs=1e-6)
+
+
+def test_a_model_maps_values_by_the_window_of_its_training():
+    settings = {"num_classes": 3, "image_size": 16, "channels": 1, "window": (100.0, 1100.0)}
+    model = Classifier(NetConfig("mu/8"), mean=(0.5,), std=(0.5,), **settings)
+    torch.nn.init.normal_(model.net.head.weight, std=0.5)
+    raw, unit = np.full((16, 16, 1), 350, np.uint16), torch.full((1, 1, 16, 16), 0.25)
+    with torch.no_grad():
+        expected = model.eval()(unit).softmax(-1)[0].tolist()
+    answer = Predictor(model, device="cpu")(raw)
+    assert answer == pytest.approx({str(number): score for number, score in enumerate(expected)}, abs=1e-6)
+
+
+def test_weights_that_are_no_numbers_are_refused_where_they_are_opened(tmp_path, monkeypatch):
+    made(tmp_path)
+    said: list[str] = []
+    monkeypatch.setattr(predictor_module, "check_finite", lambda tensors, source: said.append(source))
+    Predictor(tmp_path / "made", device="cpu")
+    assert said == [str(tmp_path / "made")]
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_an_image_whose_outputs_are_not_finite_is_named(tmp_path, multi_label):
     net = made(tmp_path)
-    predictor = Predictor(tmp_path / "made", device="cpu")
+    predictor = Predictor(tmp_path / "made", device="cpu", multi_label=multi_label)
     compute = predictor.net.forward
     predictor.net.forward = lambda images: compute(images) / images.flatten(1).mean(1, keepdim=True).gt(0)
     bright, dark = (torch.full((3, 16, 16), value, dtype=torch.uint8) for value in (200, 20))
-    assert predictor(bright) == pytest.approx(named(net((bright[None] / 255 - 0.5) / 0.5)), abs=1e-6)
+    logits = net((bright[None] / 255 - 0.5) / 0.5)
+    expected = dict(zip(NAMES, logits.sigmoid()[0].tolist(), strict=True)) if multi_label else named(logits)
+    assert predictor(bright) == pytest.approx(expected, abs=1e-6)
     with pytest.raises(InputError, match="the outputs for image 1 are not finite"):
         predictor([bright, dark])
 

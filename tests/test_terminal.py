@@ -198,3 +198,12 @@ def test_work_before_the_first_line_is_shown_beside_it(capsys):
         shown.add_task("reading", total=1)
     assert shown.console.stderr and not shown.disable and module.stderr_bar(disable=True).disable
     assert capsys.readouterr().out == ""
+
+
+def test_a_bar_at_its_start_has_a_share():
+    assert "  0 % " in row(100, **FACTS | {"share": 0.0}, parts=PARTS)
+
+
+def test_wide_letters_take_two_places_of_a_row():
+    lines = row(100, **FACTS | {"head": "\u5b66\u7fd2" * 5}, parts=PARTS).splitlines()
+    assert len(lines) == 1 and lines[0].rstrip().endswith((PARTS[1], PARTS[2], PARTS[3]))

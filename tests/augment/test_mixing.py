@@ -59,9 +59,11 @@ def test_several_labels_are_mixed_as_they_are():
     assert torch.allclose(targets, labels * share + labels.roll(1, 0) * (1 - share))
 
 
-def test_a_label_outside_the_classes_is_named():
-    with pytest.raises(InputError, match="has label 7, outside the 5 classes 0 to 4"):
-        mixer(1.0, 0.0, 5)(torch.rand(2, 3, 8, 8), torch.tensor([1, 7]))
+@pytest.mark.parametrize("label", [5, 7])
+def test_a_label_outside_the_classes_is_named(label):
+    with pytest.raises(InputError, match=f"has label {label}, outside the 5 classes 0 to 4"):
+        mixer(1.0, 0.0, 5)(torch.rand(2, 3, 8, 8), torch.tensor([1, label]))
+    assert mixer(1.0, 0.0, 5)(torch.rand(2, 3, 8, 8), torch.tensor([1, 4]))[1].shape == (2, 5)
 
 
 def test_both_kinds_take_turns():

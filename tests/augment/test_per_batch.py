@@ -270,3 +270,13 @@ def test_what_needs_each_image_alone_is_named():
     assert unsupported(Augment()) == "augment.crop inception"
     assert unsupported(Augment(crop="none", trivial_augment=True)) == "augment.trivial_augment"
     assert unsupported(Augment(crop="resmall", preset="strong2", erasing=0.1)) is None
+
+
+def test_a_box_that_fits_late_is_that_of_its_own_record_alone():
+    """Of large boxes few fit at once; what others still draw changes none that was found."""
+    erasing = Erasing(0.9, (20, 30), area=(0.5, 0.95))
+    together = erasing.draw(random(200))
+    alone = torch.cat([erasing.draw(random(1, first=number)) for number in range(200)], dim=1)
+    assert torch.equal(together, alone)
+    shares = (together[2] * together[3])[together[2] > 0] / (20 * 30)
+    assert shares.min() > 0.48 and shares.max() < 0.97 and 60 < len(shares) < 190

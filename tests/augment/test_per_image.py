@@ -286,3 +286,69 @@ def test_a_box_is_grey_in_bytes_and_in_floats(is_deep):
         erased = train_transform(Augment(crop="none", flip=False, erasing=1.0), (40, 40), is_deep)(image)
     assert erased.dtype == image.dtype
     assert erased.unique().tolist() == pytest.approx([0, 128 / 255 if is_deep else 128])
+
+
+def lit(images: torch.Tensor, axis: int) -> set[int]:
+    """First places along an axis that are not black."""
+    return {int(image[0].amax(1 - axis).nonzero()[0]) for image in images}
+
+
+def test_shifts_go_as_far_as_each_side_allows():
+    image = torch.zeros(1, 40, 80, dtype=torch.uint8)
+    image[:, 10:30, 20:60] = 255
+    for settings, tops, lefts in (
+        ({"shift": 0.1, "crop": "none"}, (6, 14), (12, 28)),
+        ({"crop": "pad"}, (5, 15), (10, 30)),
+    ):
+        transform = train_transform(Augment(flip=False, **settings), (40, 80))
+        with seeded(0):
+            images = [transform(image) for _ in range(300)]
+        for axis, (least, most) in enumerate((tops, lefts)):
+            places = lit(torch.stack(images), axis)
+            assert least <= min(places) <= least + 1 and most - 1 <= max(places) <= most
+
+
+def test_what_is_turned_is_interpolated():
+    image = torch.zeros(1, 32, 32, dtype=torch.uint8)
+    image[:, :, 16:] = 200
+    with seeded(0):
+        turned = train_transform(Augment(crop="none", flip=False, rotate=40.0), (32, 32))(image)
+    assert len(turned.unique()) > 10
+
+
+def test_what_trivial_augment_leaves_empty_is_grey():
+    transform = train_transform(Augment(crop="none", flip=False, trivial_augment=True), (16, 16))
+    with seeded(0):
+        images = [transform(torch.zeros(3, 16, 16, dtype=torch.uint8)) for _ in range(60)]
+    assert sum(bool((image == 128).any()) for image in images) > 5
+
+
+def test_magnitude_without_layers_is_no_randaugment():
+    assert Augment(rand_augment=(0, 9), trivial_augment=True).trivial_augment
+    check_colours(Augment(rand_augment=(0, 9)), 5, is_deep=True)
+
+
+def test_an_end_without_mixing_needs_mixing():
+    for mixed in ({"mixup_alpha": 0.2}, {"cutmix_alpha": 1.0}, {"preset": "light2"}):
+        assert Augment(unmixed=0.1, **mixed).unmixed == 0.1
+    for plain in ({}, {"preset": "light1"}, {"preset": "light2", "mixup_alpha": 0}):
+        with pytest.raises(InputError, match=r"unmixed 0\.1 does nothing where no batch is mixed"):
+            Augment(unmixed=0.1, **plain)
+
+
+@pytest.mark.parametrize(
+    ("settings", "flags", "keeps"),
+    [
+        ({"preset": "light1"}, "--data.augment.preset", False),
+        ({"preset": "medium2"}, "--data.augment.preset", True),
+        ({"preset": "medium2", "mixup_alpha": 0}, "--data.augment.preset", False),
+        ({"rand_augment": [2, 9]}, "--data.augment.rand_augment", False),
+        ({"rand_augment": [0, 0], "trivial_augment": True}, "--data.augment.trivial_augment", False),
+        ({"rand_augment": (0, 0), "trivial_augment": True}, "--data.augment.trivial_augment", False),
+        ({"preset": "light1", "rand_augment": (1, 5)}, "--data.augment.preset and --data.augment.rand_augment", False),
+    ],
+)
+def test_the_flags_to_turn_off_are_those_that_were_given(settings, flags, keeps):
+    with pytest.raises(InputError, match=f"^{flags} changes 8-bit colours") as caught:
+        check_colours(Augment(**settings), 4, is_deep=False)
+    assert ("mixup_alpha 0.5 keeps the preset's MixUp" in str(caught.value)) == keeps

@@ -193,6 +193,20 @@ def test_training_costs_three_forward_passes_or_one_and_the_head_s_gradient(repr
     assert training_flops(config, 224, 10, bias_only=True) == 2 * forward
 
 
+def test_a_head_that_reads_token_and_mean_has_both_their_widths():
+    config = NetConfig("Ti/16", pool="token_and_gap")
+    forward = 2 * macs(config, 224, 10)
+    assert training_flops(config, 224, 10, frozen_trunk=True) - forward == 2 * 2 * 192 * 10
+    assert macs(config, 224, 10) - macs(NetConfig("Ti/16", pool="gap", class_token=True), 224, 10) == 192 * 10
+
+
+def test_a_net_of_no_classes_computes_every_token_in_training_too():
+    config = NetConfig("Ti/16", patch_dropout=0.5)
+    assert training_flops(config, 224, 0, computed=True) == training_flops(config, 224, 0)
+    assert training_flops(config, 224, 9, computed=True) < training_flops(config, 224, 9)
+    assert macs(config, 224, 9) > macs(config, 224, 9, training=True)
+
+
 @pytest.mark.parametrize("fields", [{}, {"pool": "map"}, {"stages": (0,)}], ids=str)
 def test_patches_left_out_cost_no_training(fields):
     fields = {"variant": "Ti/4", "width": 32, "heads": 4, "depth": 3, "mlp": 48, "patch_dropout": 0.4} | fields

@@ -66,3 +66,11 @@ def test_what_replays_of_graphs_use_is_held(monkeypatch):
     assert energy.peak_memory(torch.device("cuda", 1)) == 130 + 500
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
     assert energy.peak_memory(torch.device("cuda")) == 130 + 500
+
+
+@pytest.mark.parametrize(("system", "unit"), [("linux", 1024), ("darwin", 1)])
+def test_the_peak_of_a_process_is_told_in_the_system_s_unit(monkeypatch, system, unit):
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(resource, "getrusage", lambda who: SimpleNamespace(ru_maxrss=7))
+    monkeypatch.setattr(energy.sys, "platform", system)
+    assert energy.peak_memory(torch.device("cpu")) == 7 * unit

@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
+from vit_lightning.compute import memory
 from vit_lightning.compute.memory import Step, TrainingMemory, activations
-from vit_lightning.models import NetConfig, build
+from vit_lightning.models import NetConfig, build, resolve
 from vit_lightning.models.recompute import recompute
 
 SIZE, CLASSES, BATCH = 64, 10, 4
@@ -116,3 +117,44 @@ def test_images_and_logits_are_kept_as_they_are():
 
 def test_the_parts_add_up():
     assert TrainingMemory(4, 3, 2, 1).total == 10
+
+
+D, M, N = 192, 768, 8 * 8 + 1
+"""Width, hidden width and tokens of Ti/8, of which eleven blocks keep what they read: the last has one token to mix."""
+
+
+def more(fields: dict, step: Step, than: Step | None = None) -> int:
+    """Bytes of an image that fields, or another step, add to Ti/8."""
+    plain = activations(NetConfig("Ti/8"), SIZE, CLASSES, than or step)
+    return (activations(NetConfig("Ti/8", **fields), SIZE, CLASSES, step) - plain) // step.batch
+
+
+@pytest.mark.parametrize(("on_gpu", "size"), [(True, 1), (False, 4)])
+def test_dropout_keeps_a_mask_of_bytes_on_a_gpu_and_of_numbers_elsewhere(on_gpu, size):
+    assert more({"dropout": 0.1}, Step(BATCH, on_gpu=on_gpu)) == 11 * N * (2 * D + M) * size
+
+
+def test_layer_scale_keeps_what_it_scales():
+    assert more({"layer_scale": 0.1}, Step(BATCH)) == 11 * N * 2 * D * 4
+
+
+def test_biases_alone_keep_no_inputs_of_layers_and_no_pixels():
+    saved = more({}, Step(BATCH), Step(BATCH, trained="biases"))
+    assert saved == 11 * N * (2 * D + M) * 4 + N * 8 * 8 * 3 * 4
+    half = {"activation_bytes": 2, "stream_bytes": 2, "on_gpu": True}
+    fast = more({}, Step(BATCH, **half), Step(BATCH, **half, trained="biases"))
+    assert fast == N * 8 * 8 * 3 * 2  # the fast path's layers keep their inputs all the same
+
+
+@pytest.mark.parametrize(
+    ("half", "each"), [({}, 4), ({"activation_bytes": 2, "stream_bytes": 2, "on_gpu": True}, 2 * 2)]
+)
+def test_a_block_that_is_recomputed_keeps_its_input(half, each):
+    assert more({"depth": 20}, Step(BATCH, **half, recompute=True)) == 8 * N * D * each
+
+
+@pytest.mark.parametrize(("fields", "pixels"), [({}, 8 * 8 * 2), ({"stages": (0,), "patch": 4}, 0)])
+def test_pixels_are_kept_where_no_stem_turns_them_into_a_map(fields, pixels):
+    few, many = (resolve(NetConfig("Ti/8", channels=channels, **fields)) for channels in (1, 3))
+    of_few, of_many = (memory._encoder(config, (SIZE, SIZE), Step(1)) for config in (few, many))
+    assert of_many - of_few == N * pixels * 4

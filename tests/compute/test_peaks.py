@@ -61,6 +61,7 @@ def test_a_device_without_tf32_computes_in_fp32():
         ("bf16-true", "bf16"),
         ("bf16-master", "bf16"),
         ("16-mixed", "fp16"),
+        (16, "fp16"),
         ("64-true", None),
         ("transformer-engine", None),
     ],
@@ -72,9 +73,9 @@ def test_arithmetic_of_a_precision(precision, arithmetic):
 def test_fp32_is_tf32_where_torch_may_use_it():
     before = torch.get_float32_matmul_precision()
     try:
-        for allowed, arithmetic in (("highest", "fp32"), ("high", "tf32")):
+        for allowed, arithmetic in (("highest", "fp32"), ("high", "tf32"), ("medium", "tf32")):
             torch.set_float32_matmul_precision(allowed)
-            assert arithmetic_of("32-true") == arithmetic
+            assert arithmetic_of("32-true") == arithmetic_of(32) == arithmetic
     finally:
         torch.set_float32_matmul_precision(before)
 

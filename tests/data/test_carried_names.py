@@ -1,6 +1,7 @@
 """Names of classes that own sets carry: a label means one class in all of them, or no set is read."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from torchvision.datasets import ImageFolder
 
 from vit_lightning.augment import Augment
 from vit_lightning.data import ImageDataModule
-from vit_lightning.data.carried_names import contradiction, named_sets
+from vit_lightning.data.carried_names import NamedSet, carried_names, contradiction, named_sets, plain
 from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 from vit_lightning.testing import check_datamodule
@@ -202,3 +203,95 @@ def test_the_contract_says_it():
 
     with pytest.raises(AssertionError, match="has the label 0 in the test set"):
         check_datamodule(Contrary(image_size=8, batch_size=4, augment=Augment(crop="none")))
+
+
+def found(**members) -> dict[int, frozenset[str]] | None:
+    """The names that a set with these members carries."""
+    return next((dict(one.names) for one in named_sets(SimpleNamespace(**members), "x")), None)
+
+
+def called(*names: str) -> dict[int, frozenset[str]]:
+    return {number: frozenset([name]) for number, name in enumerate(names)}
+
+
+@pytest.mark.parametrize(
+    ("members", "names"),
+    [
+        ({"classes": ["a", "b"]}, called("a", "b")),
+        ({"class_names": ["a", "b"]}, called("a", "b")),
+        ({"classes": ["a"], "class_names": ["b"]}, called("a")),
+        ({"classes": [("a", "A"), ["b"]]}, {0: frozenset("aA"), 1: frozenset("b")}),
+        ({"classes": [["a", "b"], "c"]}, {0: frozenset("ab"), 1: frozenset("c")}),
+        ({"classes": ["a", "b", "a"]}, None),  # a class per record
+        ({"classes": ["a", 3]}, None),
+        ({"classes": ["a", ()]}, None),
+        ({"classes": [3, "a"]}, None),
+        ({"classes": "ab"}, None),
+        ({"class_to_idx": {"a": np.int64(1), "b": 0, 3: 2}}, {1: frozenset("a"), 0: frozenset("b")}),
+        ({"class_to_idx": {"a": 0, "b": 0}}, {0: frozenset("ab")}),
+        ({"class_to_idx": {"a": True, "b": False}, "classes": ["x"]}, called("x")),
+        ({"class_to_idx": {"a": 0.0}}, None),
+        ({"features": {"label": SimpleNamespace(names=["a", "b"])}}, called("a", "b")),
+        ({"features": {"label": SimpleNamespace(feature=SimpleNamespace(names=["a"]), names=["b"])}}, called("a")),
+        ({"features": {"label": SimpleNamespace(names=["a", 3])}}, None),
+        ({"features": {"image": SimpleNamespace(names=["a"])}}, None),
+        ({"features": ["label"]}, None),
+    ],
+)
+def test_names_that_a_set_carries(members, names):
+    assert found(**members) == names
+
+
+@pytest.mark.parametrize(
+    ("transform", "names"),
+    [
+        (lambda label: 2 - label, {2: frozenset("a"), 1: frozenset("b"), 0: frozenset("c")}),
+        (lambda label: torch.tensor(label + 5), {5: frozenset("a"), 6: frozenset("b"), 7: frozenset("c")}),
+        (lambda label: label // 2, {0: frozenset("ab"), 1: frozenset("c")}),
+        (lambda label: np.eye(3)[label], called("a", "b", "c")),
+        (lambda label: np.eye(3, dtype=bool)[2 - label], {2: frozenset("a"), 1: frozenset("b"), 0: frozenset("c")}),
+        (lambda label: np.ones(3), None),
+        (lambda label: np.zeros(3), None),
+        (lambda label: np.eye(3)[None, label], None),
+        (lambda label: float(label), None),
+        (lambda label: label > 0, None),
+        (lambda label: label.item(), None),
+    ],
+)
+def test_names_are_those_of_the_labels_that_a_set_yields(transform, names):
+    assert found(classes=["a", "b", "c"], target_transform=transform) == names
+
+
+def test_names_of_the_first_set_that_names_every_class():
+    few, whole = SimpleNamespace(classes=["a"]), SimpleNamespace(classes=[("b", "B"), "c"])
+    shifted = SimpleNamespace(classes=["x", "y"], target_transform=lambda label: label + 1)
+    assert carried_names((None, few, shifted, whole, SimpleNamespace(classes=["d", "e"])), 2) == ["B, b", "c"]
+    assert carried_names((few, shifted), 2) == carried_names((), 2) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "form"), [("Ant_Hill", "ant hill"), (" ant--hill ", "ant hill"), ("a_-\tb", "a b"), ("STRASSE", "strasse")]
+)
+def test_spellings_of_a_name(name, form):
+    assert plain(name) == plain(form) == form
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        ({0: "1"}, {0: "ant"}, "label 0 is 'ant' in two of Own and '1' in one"),
+        ({0: "0"}, {0: "ant"}, None),
+        ({0: "ant"}, {0: "0"}, None),
+        ({0: "ant", 1: "bee"}, {1: "ant"}, "class 'ant' has the label 1 in two of Own and 0 in one"),
+        ({0: "ant"}, {0: "bee"}, "label 0 is 'bee' in two of Own and 'ant' in one"),
+        ({0: "ant"}, {0: "ANT"}, None),
+        ({0: "ant"}, {3: "cow"}, None),
+    ],
+)
+def test_a_number_and_a_name_belong_together_in_all_sets(first, second, said):
+    sets = [
+        NamedSet(name, {number: frozenset([one]) for number, one in names.items()})
+        for name, names in (("one", first), ("two", second))
+    ]
+    answer = contradiction("Own", [], sets)
+    assert answer is None if said is None else answer.startswith(said)

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import struct
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -60,3 +61,60 @@ def test_other_layouts_are_named():
         chunks.Layout.of(config | {"compression": "zstd"})
     with pytest.raises(ValueError, match="records are of pil, int"):
         chunks.Layout.of(config | {"data_format": ["pil", "int"]})
+
+
+@pytest.mark.parametrize("name", ["compression", "encryption", "ipc_compression"])
+def test_what_is_packed_otherwise_is_refused(name):
+    config = json.loads(chunks.index([], several=False))["config"]
+    with pytest.raises(ValueError, match="it is compressed or encrypted"):
+        chunks.Layout.of(config | {name: "zstd"})
+
+
+@pytest.mark.parametrize(
+    ("formats", "places"),
+    [
+        (["str", "int", "image:png"], (2, 1, 0)),
+        (["image:jpg", "no_header_numpy:2"], (0, 1, None)),
+        (["int", "bytes", "str", "str"], (1, 0, 2)),
+        (["int", "int", "bytes"], None),
+        (["int", "no_header_numpy:2", "bytes"], None),
+        (["bytes", "jpeg", "int"], None),
+        (["bytes", "str"], None),
+        (["tensor", "int"], None),
+    ],
+)
+def test_a_record_is_one_encoded_image_and_one_label(formats, places):
+    if places is None:
+        with pytest.raises(ValueError, match="not one encoded image and one class"):
+            chunks.Layout.of({"data_format": formats})
+        return
+    layout = chunks.Layout.of({"data_format": formats})
+    assert (layout.image, layout.label, layout.key) == places and layout.formats == tuple(formats)
+    assert layout.several == (formats[layout.label] != "int")
+
+
+def test_a_shard_may_be_as_large_as_its_places_can_say(tmp_path, monkeypatch):
+    for most, fits in ((36, True), (35, False)):
+        monkeypatch.setattr(chunks, "LARGEST", most)
+        with nullcontext() if fits else pytest.raises(InputError, match="2 images of 36 bytes"):
+            chunks.write(tmp_path / "chunk-0-0.bin", [b"x" * 10] * 2)
+
+
+@pytest.mark.parametrize(("several", "label"), [(False, "int"), (True, "no_header_numpy:2")])
+def test_an_index_says_all_that_litdata_asks_for(several, label):
+    entries = [{"filename": f"{size}.bin", "chunk_size": size, "chunk_bytes": 10 * size} for size in (2, 5, 3)]
+    found = json.loads(chunks.index(entries, several))
+    assert found["chunks"] == [{"dim": None, **entry} for entry in entries]
+    spec = json.loads(found["config"].pop("data_spec"))
+    assert found["config"] == {
+        "chunk_bytes": None,
+        "chunk_size": 5,
+        "compression": None,
+        "data_format": ["bytes", label, "str"],
+        "encryption": None,
+        "item_loader": "PyTreeLoader",
+    }
+    leaf = {"type": None, "context": None, "children_spec": []}
+    fields = '["image", "label", "key"]'
+    assert spec == [1, {"type": "builtins.dict", "context": fields, "children_spec": [leaf] * 3}]
+    assert json.loads(chunks.index([], several))["config"]["chunk_size"] == 0

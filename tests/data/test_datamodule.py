@@ -1,4 +1,5 @@
 import gc
+import math
 import os
 from types import SimpleNamespace
 
@@ -15,6 +16,7 @@ from vit_lightning.augment import Augment
 from vit_lightning.contracts import ImageData
 from vit_lightning.data import ImageDataModule, loaders
 from vit_lightning.data import datamodule as module
+from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 
@@ -424,6 +426,22 @@ def test_mixed_labels_are_smoothed_once_and_finished_targets_never(run, monkeypa
             {"std": (0.5, 0.0, 0.5)},
             r"--data.std is \[0.5,0,0.5\], expected a value above 0",
         ),
+        ({"channels": 1}, {"channels": 0}, "--data.channels is 0, expected 1 or more"),
+        ({"window": (1.0, 2.0)}, {"window": (1.0, 1.0)}, r"--data.window is \[1,1\], expected \[low,high\] with low"),
+        ({"window": (-5.0, 2.0)}, {"window": (2.0, -5.0)}, r"--data.window is \[2,-5\], expected"),
+        ({"window": (0.0, 1e30)}, {"window": (0.0, math.inf)}, r"--data.window is \[0,inf\], expected"),
+        ({"window": (-1e30, 0.0)}, {"window": (-math.inf, 0.0)}, r"--data.window is \[-inf,0\], expected"),
+        ({"window": (0.0, 1.0)}, {"window": (0.0, math.nan)}, r"--data.window is \[0,nan\], expected"),
+        (
+            {"channels": 2, "mean": (0.5, 0.5), "std": (0.5, 0.5)},
+            {"channels": 2, "mean": (0.5,) * 3},
+            r"--data.mean is .*, expected one value for each of the 2 channels",
+        ),
+        (
+            {"channels": 1, "mean": (0.5,), "std": (0.5,)},
+            {"channels": 1, "mean": (0.5,), "std": (0.5, 0.5)},
+            r"--data.std is .* each of the 1 chan",
+        ),
         ({"max_broken": 0.0}, {"max_broken": -0.1}, "--data.max_broken is -0.1, expected a share from 0 to 1"),
         ({"max_broken": 1.0}, {"max_broken": 1.1}, "--data.max_broken is 1.1, expected a share from 0 to 1"),
         (
@@ -508,3 +526,48 @@ def test_too_few_images_name_what_would_give_more(facts, count, said):
     )
     with pytest.raises(InputError, match=said):
         loaders.training_loader(data)
+
+
+class Known:
+    """A model that keeps what its training images were."""
+
+    pixel_facts = 4, (0.0, 4095.0)
+
+
+@pytest.mark.parametrize(
+    ("stated", "form"),
+    [
+        ({}, PixelForm(4, (0.0, 4095.0), "the net takes 4")),
+        ({"channels": 1}, PixelForm(1, (0.0, 4095.0))),
+        ({"window": (5.0, 6.0)}, PixelForm(4, (5.0, 6.0), "the net takes 4")),
+        ({"window": "auto"}, PixelForm(4, (0.0, 4095.0), "the net takes 4")),
+    ],
+)
+def test_what_is_stated_of_pixels_comes_before_what_the_model_keeps(stated, form):
+    data = tiny(**stated)
+    data.trainer = SimpleNamespace(lightning_module=Known())
+    assert data.pixel_form == form
+    data.trainer = None
+    if stated.get("window") != "auto":
+        assert data.pixel_form == PixelForm(stated.get("channels"), stated.get("window"))
+
+
+def test_the_test_set_is_predicted_else_the_validation_set():
+    data = tiny(batch_size=2)
+    data.setup("fit")
+    data.val_set, data.test_set = [(torch.zeros(3, 8, 8), 0)] * 5, None
+    assert data.predict_set is data.val_set and len(data.predict_dataloader().dataset) == 5
+    data.test_set = [(torch.zeros(3, 8, 8), 0)] * 7
+    assert data.predict_set is data.test_set and len(data.predict_dataloader().dataset) == 7
+    data.predict_from = 4
+    assert [draw.index for draw in data.predict_dataloader().sampler] == [4, 5, 6]
+
+
+def test_a_data_module_counts_its_classes_where_it_has_some():
+    data = tiny()
+    data.train_set = [(torch.zeros(3, 8, 8), label) for label in (0, 2, 2)]
+    assert data.class_counts.per_class.tolist() == [1, 0, 2] and data.class_counts.images == 3
+    data.fraction = 0.34
+    assert data.class_counts.images == 1
+    data.train_set = None
+    assert data.class_counts is data.train_subset is None

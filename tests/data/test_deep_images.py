@@ -264,3 +264,15 @@ def test_whole_numbers_beyond_sixteen_bits_need_a_window(value, said):
         PixelForm(1).of_values(values)
     assert PixelForm(1, (-1, 65536)).of_values(np.array([[[-1, 65536]]], np.int32)).tolist() == [[[0, 1]]]
     assert PixelForm(1).of_values(np.array([[[0, 65535]]], np.int32)).tolist() == [[[0, 255]]]
+
+
+@pytest.mark.parametrize("data", [FIVE, saved(Image.fromarray(DEEP)), png(DEEP[..., None].repeat(3, 2), 2)], ids=len)
+def test_an_image_may_have_as_many_pixels_and_values_as_the_limits_say(data, monkeypatch):
+    expected = deep_images.read(data).values
+    pixels = expected[0].size
+    monkeypatch.setattr(deep_images, "MAX_PIXELS", pixels)
+    monkeypatch.setattr(deep_images, "MAX_VALUES", expected.size)
+    assert (deep_images.read(data).values == expected).all()
+    monkeypatch.setattr(deep_images, "MAX_PIXELS", pixels - 1)
+    with pytest.raises(ValueError, match=f" pixels are more than the {pixels - 1} allowed"):
+        deep_images.read(data)

@@ -1,9 +1,12 @@
 """Members that a set may have or lack, read with their defaults."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+import torch
 
-from vit_lightning.data.image_set import announce, blocks_of, keys_of, labels_of, record_of
+from vit_lightning.data.image_set import announce, blocks_of, keys_of, labels_of, listed_otherwise, record_of
 from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 
@@ -61,3 +64,52 @@ def test_a_set_that_yields_no_pairs_is_named(records):
 
 def test_a_record_may_be_a_dict():
     assert record_of([{"image": b"x", "label": 1, "id": 7}], 0) == (b"x", 1)
+
+
+def four(**members) -> SimpleNamespace:
+    """A set of four records with these members."""
+
+    class Four(SimpleNamespace):
+        def __len__(self) -> int:
+            return 4
+
+        def __getitem__(self, index: int) -> tuple[int, int]:
+            return index, index
+
+    return Four(**members)
+
+
+def test_names_may_be_more_than_records_and_labels_may_not():
+    assert keys_of(four(keys="abcde")) == "abcde" and keys_of(four(keys="abcd")) == "abcd"
+    with pytest.raises(InputError, match="keys of the Four is a sequence of 3 for 4 records, expected an attribute"):
+        keys_of(four(keys="abc"))
+    assert labels_of(four(labels=[0, 1, 2, 3])).tolist() == [0, 1, 2, 3]
+    with pytest.raises(InputError, match="labels of the Four is a sequence of 3 for 4 records"):
+        labels_of(four(labels=[0, 1, 2]))
+    with pytest.raises(InputError, match="labels of the Four has 5 numbers for 4 records, expected one for each"):
+        labels_of(four(labels=[0, 1, 2, 3, 4]))
+
+
+@pytest.mark.parametrize(
+    "labels", [[True, False, True, True], [0.5, 1.0, 0.0, 0.0], np.array([0, 1, 2, 255], np.uint8), np.eye(4)]
+)
+def test_numbers_of_every_kind_are_labels(labels):
+    assert np.array_equal(labels_of(four(labels=labels)), np.asarray(labels))
+
+
+@pytest.mark.parametrize(
+    ("listed", "own", "said"),
+    [
+        (2, 2, None),
+        (2, 1, 2),
+        (2, np.array([0, 0, 1.0]), None),
+        (2, np.array([0, 1.0, 0]), 2),
+        (2, np.zeros(0), 2),
+        (2, torch.tensor(2), None),
+    ],
+)
+def test_a_list_and_its_record_agree_by_the_greatest_share(listed, own, said):
+    assert listed_otherwise(four(labels=[9, listed, 9, 9]), 1, own) == said
+    assert listed_otherwise(four(labels=[9, listed, 9]), 1, own) is None  # refused elsewhere
+    turns = four(labels=[9, listed, 9, 9], target_transform=abs)
+    assert listed_otherwise(turns, 1, own) is None and labels_of(turns) is None

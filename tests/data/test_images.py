@@ -348,6 +348,8 @@ def test_every_form_that_a_set_may_yield_is_the_same_image():
         (np.full((4, 4, 3), 255.0), r"x: float images must lie in \[0, 1\], .* from 255 to 255; the model normalises"),
         (torch.full((3, 4, 4), torch.nan), r"x: float images must lie in \[0, 1\], .* has values that are NaN; leave"),
         (torch.full((3, 4, 4), -1.0), r"x: float images must lie in \[0, 1\]"),
+        (torch.zeros(3, 4, 4).to_sparse(), r"x: an image tensor must be .*, not one that is sparse or has no values"),
+        (torch.zeros(3, 4, 4, device="meta"), r"x: an image tensor must be .*, not one that is sparse or has no val"),
         (7, r"x: an image of the type int; expected encoded bytes, a path, a Pillow image, a tensor"),
         (None, r"x: an image of the type NoneType; expected"),
         ([1, 2], r"x: an image of the type list; expected"),
@@ -356,3 +358,44 @@ def test_every_form_that_a_set_may_yield_is_the_same_image():
 def test_another_form_is_refused_in_a_sentence(image, said):
     with pytest.raises(InputError, match=said):
         images.load(image, name="x")
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_floats_are_rounded_to_the_nearest_of_256_values(kind):
+    values = np.array([0.0, 0.4, 0.6, 1.4, 127.6, 254.4, 254.6, 255.0], kind)[None, :, None] / kind(255)
+    assert load(values, name="x")[0, 0].tolist() == [0, 0, 1, 1, 128, 254, 255, 255]
+
+
+def test_a_file_may_be_as_large_as_the_limit_says_and_no_larger(tmp_path, monkeypatch):
+    data = encode(photo())
+    (tmp_path / "x.png").write_bytes(data)
+    monkeypatch.setattr(images, "MAX_BYTES", len(data))
+    assert images.read(tmp_path / "x.png", name="x") == data
+    monkeypatch.setattr(images, "MAX_BYTES", len(data) - 1)
+    with pytest.raises(BrokenImage, match=f"^x: {len(data):,} bytes are more than the {len(data) - 1:,} "):
+        images.read(tmp_path / "x.png", name="x")
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux's files that say no size")
+def test_a_file_that_holds_more_than_its_size_says_is_refused_too(monkeypatch):
+    monkeypatch.setattr(images, "MAX_BYTES", 10)
+    with pytest.raises(BrokenImage, match=r"^x: 11 bytes are more than the 10 "):
+        images.read("/proc/self/status", name="x")
+
+
+def test_files_of_systems_are_no_images_however_their_names_are_written():
+    names = ["__MACOSX", "Thumbs.db", "desktop.ini", "$RECYCLE.BIN", "System Volume Information", "lost+found"]
+    names += ["@eaDir", "#recycle", "#snapshot", "@Recycle", "@Recently-Snapshot", ".DS_Store", ".cat.jpg"]
+    assert all(images.is_hidden(name) for name in names)
+    assert not any(images.is_hidden(name) for name in ("cat.jpg", "recycle", "thumbs", "a.db", "Snapshot"))
+
+
+def test_the_first_picture_of_several_in_a_jpeg_is_decoded_as_strictly_as_one_alone():
+    noise = np.random.default_rng(0).integers(0, 256, (32, 48, 3), dtype=np.uint8)
+    whole = encode(Image.fromarray(noise), "MPO", save_all=True, append_images=[photo()])
+    assert Image.open(io.BytesIO(whole)).format == "MPO"
+    assert torch.equal(decode(whole, name="x"), decode(encode(Image.fromarray(noise), "JPEG"), name="x"))
+    scan = whole.index(b"\xff\xda") + 40
+    damaged = whole[:scan] + b"\xff\xd9" + whole[scan + 400 :]
+    with pytest.raises(BrokenImage):
+        decode(damaged, name="x")

@@ -176,9 +176,12 @@ def test_small_sets_of_one_size_are_loaded_unasked(monkeypatch):
     assert not in_memory(Encoded(20), in_memory=False)
     assert not in_memory(Encoded(20, others={0}))
     assert not in_memory(Encoded(40, others={37}))  # between those that are looked at first
+    assert in_memory(Encoded(2, sides=(8, memory.SIDE)))
     large = Encoded(2, sides=(memory.SIDE + 1, 8))
     assert not in_memory(large)
     assert in_memory(large, in_memory=True)
+    monkeypatch.setattr(memory, "BUDGET", 20 * 3 * 8 * 8)
+    assert in_memory(Encoded(20))
     monkeypatch.setattr(memory, "BUDGET", 20 * 3 * 8 * 8 - 1)
     assert not in_memory(Encoded(20))
     assert in_memory(Encoded(19))
@@ -222,6 +225,22 @@ def test_a_set_is_decoded_once(monkeypatch):
     assert data.val_dataloader().dataset.source is not first
     data.train_set = Encoded(20)
     assert data.train_dataloader().dataset.source is not first
+
+
+def test_another_wish_for_memory_is_granted_to_a_set_that_was_looked_at():
+    data = tiny(Encoded(20), Encoded(5))
+    kinds = []
+    for wish in (None, False, True, False):
+        data.in_memory = wish
+        kinds.append((type(data.train_dataloader().dataset), type(data.val_dataloader().dataset)))
+    assert kinds == [(InMemoryBatches,) * 2, (Records,) * 2, (InMemoryBatches,) * 2, (Records,) * 2]
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_workers_stay_from_epoch_to_epoch(num_workers):
+    data = tiny(Encoded(8), Encoded(8), in_memory=False, num_workers=num_workers)
+    for loader in (data.train_dataloader(), data.val_dataloader()):
+        assert loader.persistent_workers == (num_workers > 0)
 
 
 def test_images_of_other_sizes_cannot_be_in_memory():

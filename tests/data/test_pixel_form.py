@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from vit_lightning.data.images import BrokenImage, decode, load
-from vit_lightning.data.pixel_form import PixelForm, luminance
+from vit_lightning.data.pixel_form import PixelForm, ScaledValues, luminance
 from vit_lightning.errors import InputError
 
 CHANCE = np.random.default_rng(0)
@@ -82,6 +82,7 @@ def test_what_a_tool_packed_of_four_bands_is_four_bands_again():
         (Image.fromarray(COLOURS), 2, "PNG", "3 channels"),
         (Image.fromarray(COLOURS[..., 0]), 4, "PNG", "1 channel"),
         (Image.fromarray(COLOURS[..., 0]), 4, "JPEG", "1 channel"),
+        (Image.new("1", (3, 2), 1), 4, "PNG", "1 channel"),
         (Image.new("P", (3, 2), 0), 4, "PNG", "3 channels"),
         (Image.new("CMYK", (3, 2), (0, 255, 255, 0)), 4, "TIFF", "3 channels"),
         (Image.fromarray(FOUR), 2, "PNG", "4 channels"),
@@ -105,3 +106,31 @@ def test_images_that_need_no_decoder():
     assert torch.equal(load(grey, name="x"), grey), "without channels, tensors stay what they are"
     with pytest.raises(InputError, match=r"^x has 3 channels, but --data.channels asks for 4; an array is \(y, x, c\)"):
         load(array, name="x", form=PixelForm(4))
+
+
+@pytest.mark.parametrize(
+    ("values", "window", "scaled"),
+    [
+        ([0.0, 1.0], (0.0, 4095.0), True),
+        ([0.0, 0.5], (0.0, 64.0), True),
+        ([0.0, 0.5], (0.0, 63.0), False),  # which shows a few greys
+        ([0.5, 0.5], (100.0, 164.0), True),
+        ([0.0, 0.0], (0.0, 4095.0), False),  # black however it was meant
+        ([0.0, 1.01], (0.0, 4095.0), False),
+        ([-0.01, 1.0], (0.0, 4095.0), False),
+        ([float("nan"), 1.0], (0.0, 4095.0), False),
+        ([0.0, 1.0], None, False),
+    ],
+)
+def test_floats_within_one_are_no_raw_counts_of_a_wide_window(values, window, scaled):
+    image = np.array(values, np.float32)[None, None]
+    assert PixelForm(1, window).is_scaled(image) is scaled
+    assert not PixelForm(1, window).is_scaled(np.zeros((1, 1, 2), np.uint16))
+
+
+def test_only_a_form_that_asks_for_raw_counts_refuses_others():
+    image = np.array([0.0, 1.0], np.float32)[None, None]
+    assert PixelForm(1, (0.0, 100.0)).of_values(image)[0, 0].tolist() == pytest.approx([0, 0.01])
+    with pytest.raises(ScaledValues, match="values lie from 0 to 1, but the window 0 to 100 asks for raw counts"):
+        PixelForm(1, (0.0, 100.0), counts=True).of_values(image)
+    assert PixelForm(1, (0.0, 1.0), counts=True).of_values(image)[0, 0].tolist() == [0, 1]

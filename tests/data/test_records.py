@@ -307,7 +307,10 @@ def test_a_run_skips_counts_and_reports(folders, app):
     assert [row["class1"] == "" for row in rows] == [False] * 5 + [True] + [False] * 2
 
 
-@pytest.mark.parametrize(("size", "broken", "advised"), [(1, {0}, False), (9, {4}, True), (9, set(range(9)), False)])
+@pytest.mark.parametrize(
+    ("size", "broken", "advised"),
+    [(1, {0}, False), (9, {4}, True), (9, {0, 2}, True), (9, {0, 2, 4}, False), (9, set(range(9)), False)],
+)
 def test_skipping_is_advised_where_it_helps(size, broken, advised):
     with pytest.raises(BrokenImage, match="the file is empty") as caught:
         list(tiny(val=Empty(size, broken), on_error="raise").val_dataloader())

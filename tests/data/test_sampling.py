@@ -190,6 +190,12 @@ def test_records_of_some_blocks_are_mixed_at_a_time(monkeypatch, window):
     assert list(first) != sorted(first)  # blocks come in a random order too
 
 
+def test_blocks_of_which_a_part_of_a_set_has_none_are_left_out():
+    order = sampling.block_shuffled(np.array([5, 5, 2, 9, 2]), torch.Generator().manual_seed(0))
+    assert sorted(order.tolist()) == list(range(5))
+    assert sampling.block_shuffled(np.array([], dtype=int), torch.Generator()).tolist() == []
+
+
 def test_numbers_of_another_sampler_are_their_own_places():
     found = columns([5, Draw(3, 2, 1, True), 0])
     assert found.indices.tolist() == [5, 3, 0] and found.positions.tolist() == [5, 1, 0]

@@ -183,3 +183,5 @@ def test_a_set_of_floats_within_one_is_told_from_raw_counts():
     assert not any(holds_scaled(some, wide) for some in ([], [counts], [scaled, counts], DEEP, EIGHT, [(b"broken", 0)]))
     assert not any(holds_scaled([scaled], form) for form in (PixelForm(1), PixelForm(1, (0.0, 1.0))))
     assert holds_scaled([scaled], PixelForm(1, (-1000.0, 400.0)))
+    assert holds_scaled([scaled] * 4 + [counts], wide)  # the first four are looked at
+    assert not holds_scaled([scaled] * 3 + [counts], wide)

@@ -8,7 +8,7 @@ import pytest
 
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build, resolve
-from vit_lightning.models.config import patches_kept
+from vit_lightning.models.config import grid_of, patches_kept
 from vit_lightning.models.variants import VARIANTS
 
 
@@ -122,3 +122,24 @@ def test_every_field_is_documented():
 def test_patches_are_kept_to_the_nearest_number_and_never_none(share, patches, kept):
     """9.6, 11.2 and 0.3 of them."""
     assert patches_kept(resolve(NetConfig("Ti/4", patch_dropout=share)), patches) == kept
+
+
+@pytest.mark.parametrize(
+    ("fields", "size", "fit", "cropped"),
+    [
+        ({}, 23, 16, 1),
+        ({}, 24, 32, 1),  # as near to both
+        ({}, 40, 48, 2),
+        ({}, 15, 16, None),
+        ({"stride": 8}, 27, 24, 2),
+        ({"stride": 8}, 28, 32, 2),
+        ({"stages": (1,), "patch": 4}, 20, 16, 1),
+        ({"stages": (1,), "patch": 4}, 25, 32, 1),
+    ],
+)
+def test_the_nearest_size_that_a_patch_divides_is_advised(fields, size, fit, cropped):
+    with pytest.raises(InputError, match=rf"do not divide the image size {size}\b.* for example {fit}\b") as caught:
+        grid_of(resolve(NetConfig("Ti/16", **fields)), (fit, size))
+    assert ("crop_to_patch" in str(caught.value)) == (cropped is not None)
+    if cropped is not None:
+        assert grid_of(resolve(NetConfig("Ti/16", **fields, crop_to_patch=True)), (fit, size))[1] == cropped

@@ -138,3 +138,87 @@ def test_a_name_says_what_a_net_has_otherwise():
     config = vars(resolve(NetConfig("B/16", depth=3, width=192, heads=3, pool="gap", dropout=0.1)))
     assert described("B/16", config) == "B/16 with depth 3, width 192, heads 3"
     assert described("B/16", vars(resolve(NetConfig("B/16")))) == "B/16"
+
+
+EVERY = ("every_layer", "every_layer_shared")
+OTHERWISE = {
+    "patch": 9,
+    "stride": 2,
+    "heads": 5,
+    "mlp": 77,
+    "pool": "map",
+    "class_token": True,
+    "representation": 5,
+    "position": "sincos_2d",
+    "position_temperature": 30.0,
+    "position_at": "every_layer",
+    "attention": "axial",
+    "attention_init": "local",
+    "patch_dropout": 0.5,
+    "layer_scale": 0.1,
+    "registers": 2,
+    "gelu": "exact",
+    "swiglu": True,
+    "norm_after_pool": True,
+    "norm_eps": 1e-5,
+    "embed_norm": True,
+    "crop_to_patch": True,
+}
+READ = {
+    "timm/resnet10t": {"channels": 1, "dropout": 0.1, "stochastic_depth": 0.1, "head_bias": -10.0},
+    "R50x1": {"channels": 1, "width": 32, "stages": (1, 1), "resnet_code": "timm", "head_bias": -10.0},
+}
+IDLE = {
+    "timm/resnet10t": OTHERWISE | {"width": 8, "depth": 3, "resnet_code": "timm"},
+    "R50x1": OTHERWISE | {"dropout": 0.1, "stochastic_depth": 0.1},
+}
+
+
+@pytest.mark.parametrize(("variant", "field"), [(variant, field) for variant in IDLE for field in IDLE[variant]])
+def test_a_field_that_a_net_does_not_read_is_refused(variant, field):
+    with pytest.raises(InputError, match=rf"net\.{field}=\S+ .*means? nothing in {variant}|^net\.{field}"):
+        resolve(NetConfig(variant, **{field: IDLE[variant][field]}))
+
+
+@pytest.mark.parametrize("variant", READ)
+def test_fields_that_a_net_reads_are_taken(variant):
+    config = resolve(NetConfig(variant, **READ[variant]))
+    assert {name: getattr(config, name) for name in READ[variant]} == READ[variant]
+
+
+@pytest.mark.parametrize(
+    "other", [{"attention": "axial", "pool": "gap"}, {"position": "relative"}, *({"position_at": at} for at in EVERY)]
+)
+def test_patches_are_left_out_of_nets_alone_that_need_them_at_the_start_alone(other):
+    name, value = next(iter(other.items()))
+    with pytest.raises(InputError, match=rf"net\.{name}={value} needs every patch, of which net\.patch_dropout=0\.5"):
+        resolve(NetConfig("Ti/16", patch_dropout=0.5, **other))
+    for position in ("learned", "learned_2d", "sincos_2d", "none"):
+        assert resolve(NetConfig("Ti/16", patch_dropout=0.5, position=position)).patch_dropout == 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("position", "learned"), ("position_at", "every_layer"), ("attention", "axial")]
+)
+def test_local_attention_needs_positions_at_the_stem_and_all_tokens(name, value):
+    right = {"position": "sincos_2d", "attention_init": "local", "pool": "gap"}
+    with pytest.raises(InputError, match=rf"attention_init=local needs net\.{name}=\w+, got {value}: set it"):
+        resolve(NetConfig("Ti/16", **right | {name: value}))
+
+
+@pytest.mark.parametrize("temperature", [math.inf, math.nan, -5.0])
+def test_a_temperature_is_a_number_above_one(temperature):
+    with pytest.raises(InputError, match=r"net\.position_temperature is .*: choose a number above 1"):
+        resolve(NetConfig("Ti/16", position="sincos_2d", position_temperature=temperature))
+
+
+@pytest.mark.parametrize("position", ["learned", "learned_2d", "relative", "none"])
+def test_a_temperature_is_for_waves_alone(position):
+    with pytest.raises(InputError, match=rf"position_temperature=30 is for net\.position=sincos_2d, not {position}"):
+        resolve(NetConfig("Ti/16", position=position, position_temperature=30))
+
+
+def test_the_code_of_a_resnet_means_nothing_without_one():
+    assert resolve(NetConfig("R50+B/16", resnet_code="timm")).resnet_code == "timm"
+    with pytest.raises(InputError, match=r"resnet_code=timm means nothing without a ResNet, in Ti/16"):
+        resolve(NetConfig("Ti/16", resnet_code="timm"))

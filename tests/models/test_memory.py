@@ -1,5 +1,7 @@
 """A net that cannot fit into memory is refused before it is built."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 
@@ -54,3 +56,26 @@ def test_a_container_limits_the_memory(tmp_path, monkeypatch):
     assert memory_of(torch.device("cpu")) == there
     (tmp_path / "memory.max").unlink()
     assert memory_of(torch.device("cpu")) == there
+
+
+@pytest.mark.parametrize("fields", [{}, {"swiglu": True}, {"channels": 1, "patch": 4}, {"pool": "gap", "mlp": 40}])
+def test_the_least_number_is_that_of_kernels(fields):
+    config = resolve(NetConfig("mu/8", depth=3, **fields))
+    with torch.device("meta"):
+        net = build(config, 32, 7)
+    kernels = [each.numel() for name, each in net.named_parameters() if each.ndim == 2 and name.endswith("weight")]
+    assert least_parameters(config, 7) == sum(kernels)
+
+
+def test_a_hybrid_s_patches_are_of_its_stem():
+    plain, hybrid = (resolve(NetConfig("mu/8", **fields)) for fields in ({}, {"stages": (0,)}))
+    assert least_parameters(plain, 7) - least_parameters(hybrid, 7) == 3 * 8 * 8 * 32
+
+
+def test_a_net_may_fill_the_memory_to_its_last_byte(monkeypatch):
+    config = resolve(NetConfig("mu/8", depth=2))
+    needed = 4 * least_parameters(config, 7) + 2 * memory.OBJECTS
+    for there, fits in ((needed, True), (needed - 1, False)):
+        monkeypatch.setattr(memory, "memory_of", lambda device, there=there: there)
+        with nullcontext() if fits else pytest.raises(InputError, match="the memory does not suffice"):
+            memory.check_fits(config, 7)

@@ -37,7 +37,9 @@ def test_what_it_costs():
 def test_settings_reach_timm():
     net = build(NetConfig("timm/resnet10t", channels=1, dropout=0.2, stochastic_depth=0.1, head_bias=-3.0), 32, 4)
     assert net.body.drop_rate == 0.2
+    assert max(getattr(module, "drop_prob", 0) for module in net.modules()) == pytest.approx(0.1)  # of the last layer
     assert net.head.bias.eq(-3).all()
+    assert build(NetConfig("timm/resnet10t", head_bias=-3.0), 32, 0).num_classes == 0  # no head, and no bias
     assert net(torch.zeros(2, 1, 32, 32)).shape == (2, 4)
 
 

@@ -7,6 +7,7 @@ from safetensors.torch import save_file
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build
 from vit_lightning.weights import Report, load_net
+from vit_lightning.weights.averages import innermost, without_the_other
 from vit_lightning.weights.layouts.tensor_mapping import to_theirs
 from vit_lightning.weights.layouts.timm import mappings
 
@@ -89,3 +90,61 @@ def test_fit_takes_either(app, nets, tmp_path):
     done = app(*words, "--model.weights_raw", "true")
     assert done.code == 0, done.err
     assert "model was trained and is taken" in done.out + done.err
+
+
+ONE, TWO = {"w": torch.zeros(1)}, {"w": torch.ones(1)}
+
+
+@pytest.mark.parametrize(
+    ("average", "trained"),
+    [
+        ("state_dict", "current_model_state"),
+        ("state_dict_ema", "state_dict"),
+        ("model_ema", "model"),
+        ("ema_state_dict", "state_dict"),
+        ("ema", "model"),
+        ("teacher", "student"),
+        ("target_encoder", "encoder"),
+    ],
+)
+def test_every_pair_of_dicts_is_an_average_and_what_was_trained(average, trained):
+    both = {average: ONE, trained: TWO}
+    for content in (both, dict(reversed(both.items())), {"module": both}):
+        for raw, expected, taken in ((False, ONE, average), (True, TWO, trained)):
+            found, notes = innermost(content, raw)
+            assert found is expected and len(notes) == 1 and notes[0].startswith(f"{taken} ")
+
+
+@pytest.mark.parametrize(
+    ("average", "trained"),
+    [
+        ("teacher", "student"),
+        ("teacher_model", "student_model"),
+        ("model_ema", "model"),
+        ("ema_model", "model"),
+        ("ema", "model"),
+        ("momentum_encoder", "base_encoder"),
+        ("target_encoder", "encoder"),
+    ],
+)
+@pytest.mark.parametrize("before", ["", "module."])
+def test_every_pair_of_prefixes_is_an_average_and_what_was_trained(average, trained, before):
+    names = [f"{before}{part}.{name}" for name in ("a", "b.c") for part in (trained, average)]
+    for raw, other, kept in ((False, trained, average), (True, average, trained)):
+        dropped, notes = without_the_other([*names, "steps"], raw)
+        assert dropped == {f"{before}{other}.{name}": f"only {kept} is taken" for name in ("a", "b.c")}
+        assert len(notes) == 1 and notes[0].startswith(f"{kept} ")
+    assert without_the_other(names[::2], False) == without_the_other(names[1::2], False) == ({}, [])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("state_dict", "model", "teacher", "module", "model_state_dict"),
+        *("state_dict_ema", "model_ema", "ema_state_dict", "ema", "student"),
+    ],
+)
+def test_the_only_net_is_found_wherever_training_codes_put_it(name):
+    for content in ({name: ONE, "epoch": 3}, {"model": {name: ONE}}, {"state_dict": {"module": {name: ONE}}}):
+        assert innermost(content, False) == (ONE, [])
+    assert innermost({name: {"steps": 3}, "other": torch.ones(1)}, False)[0].keys() == {name, "other"}

@@ -156,7 +156,8 @@ def test_a_long_value_is_cut_and_counted(tmp_path, length, shown):
     [
         (3, None, True, "classifies images."),
         (1, None, False, "c = 1 and divides by 255"),
-        (3, (0.0, 4095.0), False, "divides by 4095. Clip them to 0 and 4095 first"),
+        (3, (0.0, 4095.0), False, "divides by 4095. Clip them to 0 and 4095 first; images of 8 bits are to be mul"),
+        (1, (0.0, 510.0), False, "to 0 and 510 first; images of 8 bits are to be multiplied by 2."),
         (1, (-1000.0, 400.0), False, "-1000 and 400 become 0 and 1, and clip them"),
     ],
 )

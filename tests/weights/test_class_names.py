@@ -65,6 +65,21 @@ def test_classes_are_those_that_were_trained_in_their_order(ours, theirs, said):
         check_equal(ours, theirs, "checkpoint")
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs", "said"),
+    [
+        (["tench, Tinca tinca", "crane (n02012849)"], ["tench", "crane"], None),
+        (["polar_bear", "Cat"], ["polar bear", "cat"], None),
+        (["a", "A"], ["A", "a"], "class 0 is 'a' in the data but 'A' in the model; give the data that order"),
+        (["a", "b"], ["a", "c"], "class 1 is 'b' in the data but 'c' in the model$"),
+        (["shoe", "shoe, left"], ["left, shoe", "Shoe"], "class 1 is 'shoe, left' in the data but 'Shoe'"),
+    ],
+)
+def test_trained_classes_may_be_called_by_a_synonym_that_is_no_other_class(ours, theirs, said):
+    with nullcontext() if said is None else pytest.raises(InputError, match=said):
+        check_equal(ours, theirs, "model")
+
+
 def test_numbers_in_the_data_and_names_in_the_weights():
     check_named("Own", ["0", "1"], ["0", "1"])
     check_named("Own", ["0", "1"], [])

@@ -86,3 +86,26 @@ def test_what_never_changes_is_said_too(channels, colours):
 def test_a_window_is_said_unless_it_is_that_of_8_bits(black, white):
     told = interface_of(build(NetConfig("mu/8"), 16, 2), Report("", "", window=(black, white)), Augment())
     assert f"; of more bits, {black} and {white} become 0 and 1, and values beyond are clipped." in in_words(told)
+
+
+@pytest.mark.parametrize("loss", ["softmax", "sigmoid", None])
+def test_features_have_no_probabilities_whatever_the_loss_was(loss):
+    report = Report("", "", training={"recipe": {"loss": loss}})
+    for classes, expected in ((0, None), (2, loss)):
+        assert (
+            interface_of(build(NetConfig("mu/8"), 16, classes), report, Augment())["output"]["probabilities"]
+            == expected
+        )
+
+
+@pytest.mark.parametrize(
+    ("augment", "expected"),
+    [
+        ("{evaluation: center}", Augment(evaluation="center")),
+        ("{zoom: 1.5}", Augment(zoom=1.5)),
+        ("{flip: false, mixup_alpha: 0.2}", Augment()),
+    ],
+)
+def test_what_a_config_leaves_out_is_the_default(tmp_path, augment, expected):
+    (tmp_path / "config.yaml").write_text(f"data: {{init_args: {{augment: {augment}}}}}\n")
+    assert evaluation_of(tmp_path) == expected

@@ -8,7 +8,8 @@ from scipy.ndimage import zoom
 
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build
-from vit_lightning.weights import Report, load_into, load_net, open_weights
+from vit_lightning.weights import Report, load, load_into, load_net, open_weights
+from vit_lightning.weights.layouts.tensor_mapping import Weights
 from vit_lightning.weights.resize import with_channels, with_patch
 from vit_lightning.weights.save import save
 
@@ -346,3 +347,72 @@ def test_fields_that_no_tensor_shows_must_agree_with_a_new_head_too(saved):
     for fields in ({"gelu": "exact"}, {"norm_eps": 1e-12}, {"heads": 4}):
         with pytest.raises(InputError, match=next(iter(fields))):
             load_into(tiny(**fields), source, "reset")
+
+
+ALWAYS = {
+    "depth": 3,
+    "width": 24,
+    "mlp": 25,
+    "heads": 4,
+    "gelu": "exact",
+    "swiglu": True,
+    "norm_eps": 1e-5,
+    "resnet_code": "timm",
+    "attention": "axial",
+    "position": "none",
+    "position_at": "every_layer",
+    "position_temperature": 30.0,
+}
+FOR_A_HEAD = {"pool": "map", "norm_after_pool": True, "representation": 7}
+
+
+@pytest.mark.parametrize("head", ["keep", "reset"])
+@pytest.mark.parametrize("field", [*ALWAYS, *FOR_A_HEAD])
+def test_every_field_that_changes_what_tensors_mean_must_agree(field, head, saved):
+    source, net = saved()
+    other = (ALWAYS | FOR_A_HEAD)[field]
+    setattr(net.config, field, other)  # whatever else goes with it
+    if head == "reset" and field in FOR_A_HEAD:
+        assert load_into(net, source, head).loaded
+        return
+    with pytest.raises(InputError, match=rf"weights are for net\.{field}=\S+, but the net has {other}: set it to "):
+        load_into(net, source, head)
+
+
+def test_a_field_that_the_file_says_is_not_stated_otherwise(saved):
+    source, net = saved()
+    for name, other in (("gelu", "exact"), ("norm_eps", 1e-5), ("pool", "gap"), ("norm_after_pool", True)):
+        said = getattr(net.config, name)
+        assert load_net(source, stated=NetConfig(**{name: said}))[1].loaded
+        with pytest.raises(InputError, match=f"has {name}={said}, but {name} is {other}: leave {name} out"):
+            load_net(source, stated=NetConfig(**{name: other}))
+
+
+def test_a_report_says_all_that_the_weights_say_and_shares_none_of_it():
+    says = {
+        "dropped": {"x": "beside the net"},
+        "notes": ["assumed"],
+        "mean": (0.1, 0.2, 0.3),
+        "std": (0.4, 0.5, 0.6),
+        "assumes_statistics": True,
+        "window": (10.0, 4000.0),
+        "class_names": ["a", "b"],
+        "training": {"steps": 7},
+        "of_data": {"seen_labels": {"class_names": {0: ["a"]}}},
+    }
+    weights = Weights("ours", tiny().config, (16, 16), 2, [], {}, **says)
+    report = load._report("w.ckpt", weights)
+    assert vars(report) == {"source": "w.ckpt", "layout": "ours", "loaded": [], "missing": {}, "resampled": {}, **says}
+    for name in ("dropped", "notes", "class_names", "training", "of_data"):
+        assert getattr(report, name) is not says[name]
+
+
+@pytest.mark.parametrize("stated", [{}, {"mean": (0.1, 0.2, 0.3)}, {"std": (0.4, 0.5, 0.6)}])
+@pytest.mark.parametrize("is_dinov2", [False, True])
+def test_imagenet_s_statistics_are_assumed_of_dinov2_where_none_is_stated(stated, is_dinov2):
+    weights = Weights("ours", tiny().config, (16, 16), 2, [], {}, is_dinov2=is_dinov2, **stated)
+    weights.assume_statistics()
+    assumed = is_dinov2 and not stated
+    assert weights.assumes_statistics == assumed and len(weights.notes) == assumed
+    known = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)} if assumed else stated
+    assert (weights.mean, weights.std) == (known.get("mean"), known.get("std"))

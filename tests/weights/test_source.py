@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import os
 import sys
 import threading
 import time
@@ -71,9 +72,18 @@ def test_processes_at_once_download_once(web):
     assert len(web) == 1
 
 
-@pytest.mark.parametrize("address", [f"https://a.b/w.npz#sha256={SHA256}", f"https://a.b/w-{SHA256[:8]}.npz"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"https://a.b/w.npz#sha256={SHA256}",
+        f"https://a.b/w.npz#sha256={SHA256.upper()}",
+        f"https://a.b/w-{SHA256[:8]}.npz",
+        f"https://a.b/w-{SHA256}.pth",
+    ],
+)
 def test_known_checksum_is_compared(address, web):
     assert fetch(address).read_bytes() == CONTENT
+    assert fetch(address).read_bytes() == CONTENT and len(web) == 1
 
 
 @pytest.mark.parametrize(
@@ -178,3 +188,42 @@ def test_safetensors_are_preferred_to_pickles(monkeypatch, tmp_path):
     fetch("hf://a/b")
     assert len(asked) == 3
     assert source.HUB_PICKLES[0] not in asked[2]
+
+
+def test_one_file_of_a_repository_comes_with_its_config(monkeypatch, tmp_path):
+    huggingface_hub = pytest.importorskip("huggingface_hub")
+    asked = []
+
+    def snapshot(*repo, **words):
+        asked.append((repo, words))
+        return str(tmp_path)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot)
+    (tmp_path / "w.npz").touch()
+    assert fetch("hf://a/b@v1/w.npz") == tmp_path / "w.npz"
+    patterns = ["w.npz", "config.json", "preprocessor_config.json"]
+    assert asked == [(("a/b",), {"revision": "v1", "allow_patterns": patterns})]
+
+
+def test_a_path_that_would_never_end_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "w.npz")
+    with pytest.raises(InputError, match="is a FIFO, not a regular file"):
+        fetch(tmp_path / "w.npz")
+
+
+def test_a_web_that_says_no_length_is_believed(web, monkeypatch):
+    def urlopen(url, timeout):
+        response = io.BytesIO(CONTENT)
+        response.headers = {}
+        return response
+
+    monkeypatch.setattr("urllib.request.urlopen", urlopen)
+    assert fetch("https://a.b/w.npz").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("address", ["https://a.b/w.npz", "gs://a/w.npz"])
+def test_a_download_is_at_hand_once_it_was_fetched_whatever_its_checksum(address, web):
+    assert not source.is_at_hand(address) and not source.is_at_hand(f"{address}#sha256={SHA256}")
+    fetch(address)
+    assert source.is_at_hand(address) and source.is_at_hand(f"{address}#sha256={SHA256}")
+    assert source.is_at_hand("/no/such/file")

@@ -21,7 +21,8 @@ def check_finite(tensors: Mapping[str, Tensor], source: str) -> None:
     counts = {name: _faults(tensor) for name, tensor in tensors.items() if tensor.is_floating_point()}
     if bad := {name: count for name, count in counts.items() if count}:
         name, count = next(iter(bad.items()))
-        others = f", and {len(bad) - 1} other tensors hold more" if len(bad) > 1 else ""
+        more = len(bad) - 1
+        others = f", and {more} other tensor{' holds' if more == 1 else 's hold'} more" if more else ""
         raise InputError(
             f"{source} holds weights that are not finite: {count:,} of {tensors[name].numel():,} values of {name} are "
             f"NaN or infinite{others}; take weights of before, such as an earlier checkpoint"

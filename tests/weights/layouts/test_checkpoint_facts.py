@@ -154,6 +154,7 @@ def test_a_run_says_its_recipe_its_data_and_its_scores(tmp_path):
             "Best": {"monitor": "val/top1", "best_model_score": torch.tensor(0.75)},
             "Last": {"monitor": None, "best_model_score": torch.tensor(0.5)},
             "None": {"monitor": "val/loss", "best_model_score": None},
+            "Loss": {"monitor": "val/error", "best_model_score": torch.tensor(0.0)},
             "Other": 3,
         },
     }
@@ -165,8 +166,23 @@ def test_a_run_says_its_recipe_its_data_and_its_scores(tmp_path):
         "data": {"data": "Pets", "size": 8, "augment": {"flip": True}},
         "began with": "x.npz",
         "steps": 70,
-        "metrics": {"val/top1": 0.75},
+        "metrics": {"val/top1": 0.75, "val/error": 0.0},
     }
+
+
+def test_what_holds_a_net_to_its_data_goes_from_file_to_file(tmp_path):
+    held = {
+        "Own": {"split": {"seed": 3}},
+        "seen_labels": {"class_names": {0: ["ant"]}},
+        "seen_by_members": [{"class_names": {}}],
+    }
+    found = checkpoint.read(archive_with(beside=held | {"Other": {"state": 3}, "splits": [1], "epoch": 2}), None, None)
+    assert found.of_data == held
+    report = told()
+    report.of_data = found.of_data
+    checkpoint.write(tiny(), report, tmp_path / "x.ckpt")
+    content = torch.load(tmp_path / "x.ckpt", weights_only=True)
+    assert {name: content[name] for name in held} == held and content["class_names"] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("text", [None, "data: 3", "data: {class_path: x}", "a: [", "[1]", "model: {}"])

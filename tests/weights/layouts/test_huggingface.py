@@ -1,6 +1,7 @@
 """transformers' folders, against transformers' own forward pass."""
 
 import json
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -158,6 +159,7 @@ def test_nets_that_transformers_cannot_say(fields, tmp_path):
     [
         ({"model_type": "deit"}, "model_type 'deit'"),
         ({"hidden_act": "quick_gelu"}, "'quick_gelu'"),
+        ({"pooler_act": "relu"}, "'relu'"),
         ({"num_attention_heads": "three"}, "num_attention_heads.*'three'"),
         ({"num_attention_heads": 5}, "5 heads do not divide"),
         ({"layer_norm_eps": "small"}, "layer_norm_eps.*'small'"),
@@ -236,3 +238,26 @@ def test_classes_of_one_s_own_sigmoid_are_said(tmp_path, loss):
     assert prepared["do_rescale"] and prepared["rescale_factor"] == 1 / 255
     again = load_net(tmp_path / "x")[1]
     assert again.loss == (loss if loss == "sigmoid" else None) and again.class_names == []
+
+
+@pytest.mark.parametrize("size", [(36, 48), (48, 36)])
+def test_a_side_that_the_patch_does_not_divide_is_cropped(size, tmp_path, randomise):
+    net = randomise(build(NetConfig("Ti/8", width=16, heads=2, mlp=64, depth=1, crop_to_patch=True), size, 4))
+    save(net, Report("", ""), tmp_path / "hf", "huggingface")
+    found, _ = load_net(tmp_path / "hf")
+    assert found.config.crop_to_patch and found.image_size == size and found.grid == (size[0] // 8, size[1] // 8)
+
+
+def test_names_for_other_outputs_than_the_head_s_are_none(tmp_path, randomise):
+    published("tanh", tmp_path, randomise)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"id2label": {"0": "tench", "1": "cat"}}))
+    assert load_net(tmp_path)[1].class_names == []
+
+
+@pytest.mark.parametrize("classes", [0, 4])
+def test_a_hidden_layer_goes_with_the_model_alone(classes, tmp_path, randomise):
+    net = randomise(build(NetConfig("Ti/8", width=16, heads=2, mlp=64, depth=1, representation=8), 16, classes))
+    with pytest.raises(InputError, match="no classifier behind a hidden layer") if classes else nullcontext():
+        save(net, Report("", ""), tmp_path / "hf", "huggingface")
+        assert load_net(tmp_path / "hf")[0].config.representation == 8
