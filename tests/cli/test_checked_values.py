@@ -167,7 +167,7 @@ def test_a_list_that_the_shell_has_divided(words):
 
 
 class Needs:
-    def __init__(self, size: int, other: int | None, unknown, num_classes: int, free: int = None) -> None: ...
+    def __init__(self, size: int, other: int | None, unknown, num_classes: int, free: int | None = None) -> None: ...
 
 
 def test_null_is_refused_where_an_argument_needs_a_value_alone():
