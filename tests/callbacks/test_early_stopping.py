@@ -7,7 +7,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from vit_lightning.callbacks import early_stopping
 from vit_lightning.callbacks.early_stopping import EarlyStopping
+from vit_lightning.errors import InputError
 
 DATA = ("--data", "Synthetic", "--data.train_size", 16, "--data.eval_size", 8, "--data.batch_size", 8)
 FIT = ("fit", *DATA, "--data.num_workers", 0, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
@@ -139,3 +141,31 @@ def test_a_count_is_kept_only_where_it_is_made():
     stopping = EarlyStopping(3, 0.0, "val/x", "max")
     stopping.load_state_dict({"best": 0.5, "waited": 2})
     assert stopping.state_dict() == {"best": 0.5, "waited": 2}
+
+
+def test_what_is_no_number_is_never_the_best(monkeypatch):
+    said: list[str] = []
+    monkeypatch.setattr(early_stopping, "rank_zero_info", said.append)
+    nan = float("nan")
+    assert stopped("max", [nan, 0.5, nan, 0.25]) == ([1, 0, 1, 2], [False, False, False, True])
+    assert stopped("min", [nan, nan]) == ([1, 2], [False, True])
+    assert said == [
+        "stopped early: val/x has not been better than 0.5 for 2 validations",
+        "stopped early: val/x has not been a number for 2 validations",
+    ]
+
+
+@pytest.mark.parametrize(("monitor", "mode"), [(None, "max"), ("val/x", None)])
+def test_a_metric_needs_its_name_and_its_direction(monitor, mode):
+    stopping = EarlyStopping(1, 0.0, monitor, mode)
+    with pytest.raises(InputError, match=r"give --early_stopping\.monitor and --early_stopping\.mode"):
+        stopping.on_train_start(None, None)
+
+
+def test_a_run_that_had_stopped_does_not_go_on(monkeypatch):
+    monkeypatch.setattr(early_stopping, "validates", lambda trainer: True)
+    for waited in (1, 2, 3):
+        stopping, trainer = EarlyStopping(2, 0.0, "val/x", "max"), SimpleNamespace(should_stop=False)
+        stopping.load_state_dict({"best": 0.5, "waited": waited})
+        stopping.on_train_start(trainer, None)
+        assert trainer.should_stop == (waited >= 2)

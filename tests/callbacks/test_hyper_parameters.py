@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+from lightning.pytorch import LightningModule
 
 from vit_lightning.augment import Augment
 from vit_lightning.callbacks import hyper_parameters
@@ -55,3 +56,13 @@ def test_every_logger_gets_the_settings_once_under_their_owners(monkeypatch, val
     assert settings["data.augment.mixup_alpha"] == 0.25 and "data.root" not in settings
     assert (settings["model.name"], settings["model.label_smoothing"]) == ("Classifier", 0.125)
     assert settings["model.net.variant"] == "mu/8"
+
+
+def test_a_foreign_model_names_no_scores(monkeypatch):
+    """A LightningModule of somebody's own says nothing of what it logs."""
+    monkeypatch.setattr(hyper_parameters, "validates", lambda trainer: True)
+    facts = dict.fromkeys(hyper_parameters.OF_TRAINER, 1)
+    trainer = SimpleNamespace(datamodule=Data(), loggers=[Board()], **facts)
+    HyperParameters().on_train_batch_start(trainer, LightningModule(), None, 0)
+    ((settings, metrics),) = trainer.loggers[0].handed
+    assert (settings["model.name"], settings["data.name"], metrics) == ("LightningModule", "Data", {})

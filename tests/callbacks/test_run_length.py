@@ -120,3 +120,9 @@ def test_the_time_left_goes_by_the_first_beginning(monkeypatch):
     clock.now += 6
     assert length.done(3) == 13 and length.seconds_left(3) == 12 / 12 * 7
     assert RunLength(trainer).seconds_left(3) is None
+
+
+def test_no_step_at_all_is_a_length_too():
+    length = RunLength(fit(steps=0))
+    assert (length.steps, length.batches, length.epochs, length.share(0)) == (0, 0, 0, None)
+    assert RunLength(fit(epochs=0)).steps == 0

@@ -185,3 +185,9 @@ def test_a_table_too_wide_for_its_terminal_stands_upright():
         ["top-1", "25.00 %"],
         ["macro F1", "12.50 %"],
     ]
+
+
+def test_numbered_and_measured_figures_are_no_columns():
+    values = {"loss": 1.0, "auc/dataloader_idx_1": 0.5, "perf/x": 1.0, "auc": 0.25}
+    header, row = shown(score_table("test", values, {"loss": 4}, [], several=False))
+    assert header == ["set", "images", "loss", "auc"] and row == ["test", "4", "1", "0.25"]

@@ -8,7 +8,7 @@ import yaml
 from jsonargparse import Namespace
 
 from vit_lightning.cli.arguments import CommandLine
-from vit_lightning.cli.checked_values import check_brackets, check_values, spell_nulls
+from vit_lightning.cli.checked_values import _refuse_null, check_brackets, check_values, spell_nulls
 from vit_lightning.errors import InputError
 
 
@@ -164,3 +164,16 @@ def test_a_list_that_the_shell_has_divided(words):
         check_brackets(line)
     for given in ("[0,4095]", "[0, 4095]", "auto"):
         check_brackets(CommandLine(["predict", "--data.window", given, "runs/x/0", "x.jpg"]))
+
+
+class Needs:
+    def __init__(self, size: int, other: int | None, unknown, num_classes: int, free: int | None = None) -> None: ...
+
+
+def test_null_is_refused_where_an_argument_needs_a_value_alone():
+    """Facts that the data fill in may be open still, and so may what the class does not know."""
+    for name in ("other", "unknown", "num_classes", "free", "nothing_of_it"):
+        _refuse_null("model", Needs, {name: None})
+    with pytest.raises(InputError, match=r"^--model\.size null: it needs a value; --model\.help Needs says which$"):
+        _refuse_null("model", Needs, {"size": None})
+    _refuse_null("model", Needs, {"size": 0})

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vit_lightning.cli import parser, parser_errors, vit_cli
+from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.cli.parser_errors import shorten
 
 CALLBACK = "lightning.pytorch.callbacks"
@@ -134,3 +135,38 @@ def test_what_stands_without_a_flag_is_named(app):
 def test_a_flag_without_a_value_is_named(app, words, flag):
     done = app("fit", *words)
     assert done.code != 0 and done.err.splitlines()[-1] == f"error: {flag} has no value; --help says what it takes"
+
+
+NUMBER = "Expected a <class 'int'>. Got value: x"
+WHOLE = "x: expected a whole number, such as 8"
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (f'Parser key "trainer": {NUMBER}', f"--trainer {WHOLE}"),
+        (
+            f'Parser key "data": Expected a path but it is none. {NUMBER}',
+            f"--data {WHOLE}",
+        ),
+        (NUMBER, NUMBER),
+        ("the following arguments are required: lr", "lr is missing; --help says what it is"),
+        ("Group 'fit' does not accept option 'lrr'", "there is no flag --lrr; --help lists them all"),
+    ],
+)
+def test_reports_without_a_flag_or_with_a_path(message, said):
+    assert shorten(message, [], []) == said
+
+
+def test_only_the_flag_that_the_parser_names_lacks_its_value():
+    line = CommandLine(["--data", "--model.optim.lr"])
+    report = "argument --model: expected one argument"
+    assert parser_errors.bare_flag(report, line) == "--model.optim.lr has no value; --help says what it takes"
+    assert parser_errors.bare_flag("argument --trainer: expected one argument", line) is None
+    assert parser_errors.bare_flag("something else", line) is None
+
+
+def test_a_class_of_a_model_is_sought_among_models():
+    for flag in ("model", "model.init_args"):
+        said = parser_errors.unknown_class(flag, "Clasifier", ["Pets"], ["MaskedPatch", "Classifier"])
+        assert said == "--model Clasifier: no such model; did you mean Classifier? (known: Classifier, MaskedPatch)"

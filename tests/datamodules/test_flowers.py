@@ -1,6 +1,8 @@
+import os
 import shutil
 
 import pytest
+from torchvision import datasets
 
 from datamodules.flowers import FLOWERS, Flowers
 from datamodules.vtab.tasks import tfds_order
@@ -39,3 +41,20 @@ def test_kit(kit, tmp_path):
     order = [whole.keys[number] for number in tfds_order("train", whole.keys)]
     assert sorted(data.val_set.keys) == sorted(order[918:])
     assert set(whole.labels) == set(range(102))
+
+
+def test_the_set_is_the_published_one_and_may_be_fetched(monkeypatch, tmp_path):
+    asked: list[tuple] = []
+    monkeypatch.setattr(datasets, "Flowers102", lambda *words, **facts: asked.append((*words, facts)))
+    FLOWERS.download(tmp_path)
+    assert asked == [(tmp_path, {"download": True})]
+    assert FLOWERS.sizes == {"train": 1020, "validation": 1020, "test": 6149}
+
+
+@pytest.mark.parametrize("name", ["imagelabels.mat", "setid.mat"])
+def test_label_files_are_regular_files(publish, name):
+    root = publish("flowers102")
+    (root / "flowers-102" / name).unlink()
+    os.mkfifo(root / "flowers-102" / name)
+    with pytest.raises(InputError, match=rf"{name} is a FIFO, not a regular file"):
+        FLOWERS.open(root, "train", allow_incomplete=True)

@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from torchvision import datasets
 
 from datamodules.pets import NAMES, PETS, Pets
 from datamodules.vtab.tasks import tfds_order
@@ -67,3 +68,11 @@ def test_published_lists(kit, tmp_path):
         for key, (_, label) in zip(data.test_set.keys, data.test_set, strict=True)
     }
     assert breeds == {(name, name) for name in NAMES}
+
+
+def test_the_set_is_the_published_one_and_may_be_fetched(monkeypatch, tmp_path):
+    asked: list[tuple] = []
+    monkeypatch.setattr(datasets, "OxfordIIITPet", lambda *words, **facts: asked.append((*words, facts)))
+    PETS.download(tmp_path)
+    assert asked == [(tmp_path, {"download": True})]
+    assert PETS.sizes == {"train": 3680, "test": 3669}

@@ -167,3 +167,58 @@ def test_the_digest_of_a_set_follows_names_labels_order_and_pixels():
     }
     assert len(digests) == 7
     assert set_digest(Images(["a", "b"], [0, 1]), seen, facts) in digests
+
+
+class Net(torch.nn.Module):
+    """A net with tensors of these names."""
+
+    def __init__(self, head_names=(), **tensors) -> None:
+        super().__init__()
+        self.head_names = head_names
+        for name, tensor in tensors.items():
+            self.register_buffer(name, tensor)
+
+
+def test_the_digest_of_a_net_follows_names_types_and_forms():
+    zeros = torch.zeros(4)
+    nets = [
+        Net(a=zeros),
+        Net(b=zeros),
+        Net(a=zeros.reshape(2, 2)),
+        Net(a=zeros.int()),
+        Net(a=zeros, b=zeros),
+    ]
+    assert len({net_digest(one, {}) for one in nets}) == 5
+    assert net_digest(Net(head_names=("b",), a=zeros, b=zeros), {}) == net_digest(Net(a=zeros), {})
+
+
+def test_the_order_of_facts_and_tensors_says_nothing():
+    one, other = torch.zeros(2), torch.ones(2)
+    assert net_digest(Net(a=one, b=other), {"x": 1, "y": 2}) == net_digest(Net(b=other, a=one), {"y": 2, "x": 1})
+    seen = torch.zeros(1, 3, 2, 2)
+    assert set_digest(Images(["a"]), seen, {"x": 1, "y": 2}) == set_digest(Images(["a"]), seen, {"y": 2, "x": 1})
+
+
+@pytest.mark.parametrize("changed", ["features", "labels", "format"])
+def test_every_part_of_a_file_is_compared(tmp_path, changed):
+    from safetensors.torch import load_file, save_file
+
+    cache = FeatureCache(tmp_path, "n" * 64)
+    path = cache.write("test", "s" * 64, FOUND)
+    with safe_open(path, framework="pt") as file:
+        facts = file.metadata()
+    tensors = load_file(path)
+    if changed == "format":
+        facts["format"] = "0"
+    else:
+        tensors[changed][1] += 1
+    save_file(tensors, path, facts)
+    with pytest.raises(DamagedFile, match="does not hold what was written"):
+        cache.read("test", "s" * 64)
+
+
+def test_what_is_not_kept_is_counted():
+    collector = Collector(3, keeps=False)
+    collector.add(torch.zeros(2, 1), torch.zeros(2))
+    collector.add(torch.zeros(2, 1), torch.zeros(2))
+    assert (collector.came, collector.done) == (3, 2)

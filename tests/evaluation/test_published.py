@@ -4,6 +4,7 @@ import pytest
 
 from datamodules.vtab.tasks import TASKS
 from vit_lightning.errors import InputError
+from vit_lightning.evaluation import published as module
 from vit_lightning.evaluation.averages import averages
 from vit_lightning.evaluation.published import FOLDER, published, published_lines
 
@@ -109,3 +110,13 @@ def test_the_points_of_figure_3_stand_over_the_images_of_pre_training():
 def test_lines_that_are_not_published_are_named(benchmark, task, x, said):
     with pytest.raises(InputError, match=said):
         published_lines(benchmark, task, x)
+
+
+def test_a_net_without_one_of_the_five_sets_has_no_average(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "FOLDER", tmp_path)
+    rows = [f"{net},s,a,{task},50,,{x}" for net, x in (("one", 2), ("two", 1)) for task in module.AVERAGED]
+    (tmp_path / "own.csv").write_text("\n".join(["net,source,line,task,percent,deviation,exaflops", *rows[:-1]]))
+    (line,) = published_lines("own", module.AVERAGE, "exaflops")
+    assert (line.x, line.y) == ((2.0,), (0.5,))
+    (line,) = published_lines("own", module.AVERAGED[0], "exaflops")
+    assert line.x == (1.0, 2.0)

@@ -33,3 +33,17 @@ def test_norms_beyond_the_histogram_count_at_its_ends():
     histogram = NormHistogram()
     histogram.add(torch.tensor([[[0.0, 1.0, 1.0, 1.0, 1e9]]]))
     assert histogram.report().share == pytest.approx(0.2)
+
+
+def test_the_last_block_speaks_for_the_net_and_each_block_has_its_own_median():
+    """The median falls from 64 to 4; half of the last block's two artefacts are there from the second block on."""
+    norms = torch.tensor([64.0, 16.0, 4.0])[:, None, None].repeat(1, 2, 10)
+    norms[1, 0, 0] = norms[2, 0, :2] = 100
+    histogram = NormHistogram()
+    histogram.add(norms)
+    report = histogram.report()
+    assert report.shares.tolist() == pytest.approx([0, 0.05, 0.1]) and report.share == pytest.approx(0.1)
+    assert (report.threshold, report.largest) == pytest.approx((8, 25), rel=0.01)
+    assert report.emerges_at == 1
+    assert histogram.report(factor=30).share == 0 and histogram.report(factor=20).share == pytest.approx(0.1)
+    assert histogram.report(factor=20).threshold == pytest.approx(80, rel=0.01)

@@ -85,3 +85,11 @@ def test_a_flipped_method_of_compression_is_damage(tmp_path, method):
     content[central + 10] = method
     path.write_bytes(content)
     assert not names.is_whole(path)
+
+
+def test_a_checkpoint_is_a_whole_file_or_a_whole_folder(tmp_path):
+    torch.save({"weights": torch.ones(3)}, tmp_path / "a.ckpt")
+    assert names.is_complete(tmp_path / "a.ckpt") and not names.is_complete(tmp_path)
+    for name in (".metadata", "meta.pt"):
+        (tmp_path / name).touch()
+    assert names.is_complete(tmp_path)

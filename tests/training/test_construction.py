@@ -17,6 +17,7 @@ from vit_lightning.classifier import Classifier
 from vit_lightning.errors import InputError
 from vit_lightning.masked_patch import MaskedPatch
 from vit_lightning.models import NetConfig
+from vit_lightning.training.construction import may_build, nets_built_by_trainers
 
 NET = NetConfig("mu/8")
 MEAN, STD = (0.1, 0.2, 0.3), (0.4, 0.5, 0.6)
@@ -227,3 +228,12 @@ def test_a_net_that_is_there_already_is_sharded(tmp_path, monkeypatch):
     finally:
         torch.distributed.destroy_process_group()
     assert model.net is built and isinstance(model.net, FSDPModule) and isinstance(model.net.blocks[0], FSDPModule)
+
+
+def test_a_net_is_built_at_once_where_tensors_have_a_storage():
+    assert may_build()
+    with nets_built_by_trainers():
+        assert not may_build()
+    assert may_build()
+    with torch.device("meta"):
+        assert not may_build()

@@ -135,3 +135,20 @@ def test_each_process_gets_its_own_factors_back(monkeypatch):
     training.restore({})
     training.begin()
     assert not owner.net.fp8.amax.any()
+
+
+def test_kept_factors_serve_the_fit_that_begins_next_alone(monkeypatch):
+    monkeypatch.setattr(fp8, "lacks", lambda model: [])
+    owner = Owner(FITS, "bf16-mixed", SingleDeviceStrategy())
+    owner.device, owner.global_rank = torch.device("cpu"), 0
+    training, checkpoint = Fp8Training(owner), {}
+    training.store(checkpoint)
+    assert checkpoint == {}  # no fit has begun
+    training.begin()
+    owner.net.fp8.amax.fill_(3)
+    training.store(checkpoint)
+    training.restore(checkpoint)
+    training.begin()
+    assert (owner.net.fp8.amax == 3).all()
+    training.begin()
+    assert not owner.net.fp8.amax.any()

@@ -14,6 +14,7 @@ from vit_lightning.masked_patch import MaskedPatch
 from vit_lightning.models import NetConfig
 from vit_lightning.training import recipe
 from vit_lightning.training.metrics import WeightedMean
+from vit_lightning.training.optim import Optim, Schedule
 
 DATA = ("--data", "Synthetic", "--data.train_size", 32, "--data.eval_size", 8, "--data.num_workers", 0)
 NET = ("--model.net.variant", "mu/8", "--model.net.depth", 2, "--data.image_size", 16)
@@ -226,3 +227,35 @@ def test_of_a_loader_that_does_not_tell_its_images_nothing_is_said(monkeypatch, 
     model.trainer = SimpleNamespace(**of_trainer, sanity_checking=False)
     model.on_test_epoch_end()
     assert said == []
+
+
+@pytest.mark.parametrize(("every", "step", "logs"), [(5, 4, True), (5, 5, False), (1, 0, True), (0, 4, False)])
+def test_the_loss_is_logged_in_the_steps_that_loggers_read(monkeypatch, every, step, logs):
+    model = Classifier({"variant": "mu/8"}, num_classes=3, image_size=8)
+    model._trainer = SimpleNamespace(log_every_n_steps=every, global_step=step)
+    logged: list[tuple] = []
+    monkeypatch.setattr(model, "log", lambda *words, **facts: logged.append((*words, facts)))
+    model.log_training_loss(torch.tensor(2.0), 7)
+    assert logged == [("train/loss", torch.tensor(2.0), {"batch_size": 7, "sync_dist": True})] * logs
+
+
+@pytest.mark.parametrize("lr", [0.25, 0.0])
+def test_the_rate_of_a_step_is_that_of_the_schedule(lr):
+    model = Classifier(
+        {"variant": "mu/8"},
+        num_classes=3,
+        image_size=8,
+        optim=Optim(name="sgd", lr=lr),
+        schedule=Schedule(warmup_steps=2, decay="linear"),
+    )
+    facts = {"estimated_stepping_batches": 10, "fast_dev_run": False, "precision": "32-true"}
+    model._trainer, model.graphs = SimpleNamespace(**facts), None
+    found = model.configure_optimizers()
+    rates = []
+    for _ in range(10):
+        rates.append(found["optimizer"].param_groups[0]["lr"])
+        found["optimizer"].step()
+        found["lr_scheduler"]["scheduler"].step()
+    assert rates == pytest.approx([model.schedule.lr(step, lr, 10) if lr else 0 for step in range(10)])
+    assert max(rates) == pytest.approx(lr)
+    assert (found["lr_scheduler"]["interval"], found["lr_scheduler"]["name"]) == ("step", "lr")

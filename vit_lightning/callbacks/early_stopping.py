@@ -1,5 +1,6 @@
 """Early stopping on the metric that chooses the best checkpoint; off unless asked for."""
 
+import math
 from typing import Any, Literal
 
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -71,13 +72,12 @@ class EarlyStopping(Callback):
             )
         value = float(trainer.callback_metrics[self.monitor])
         gain = 0.0 if self.best is None else (value - self.best) * (1 if self.mode == "max" else -1)
-        better = self.best is None or gain > self.min_delta
+        better = not math.isnan(value) and (self.best is None or gain > self.min_delta)
         self.best, self.waited = (value, 0) if better else (self.best, self.waited + 1)
         self._stop(trainer)
 
     def _stop(self, trainer: Trainer) -> None:
         if self.waited >= self.patience:
             trainer.should_stop = True
-            rank_zero_info(
-                f"stopped early: {self.monitor} has not been better than {self.best:.4g} for {self.waited} validations"
-            )
+            missed = "a number" if self.best is None else f"better than {self.best:.4g}"
+            rank_zero_info(f"stopped early: {self.monitor} has not been {missed} for {self.waited} validations")

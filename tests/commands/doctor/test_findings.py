@@ -320,3 +320,26 @@ def test_a_split_that_is_the_training_set_is_named():
     found = only(findings.trained_on(["validation"]))
     assert found.severity == "warning" and found.text.startswith("the validation set is the training set: its scores")
     assert findings.trained_on([]) == []
+
+
+def test_a_device_without_bf16_is_not_told_to_use_it():
+    finding = only(findings.devices(Machine(cores=8, gpus=("T4",), accelerator="cuda", precision="32-true")))
+    assert finding.fix == ""
+
+
+def test_slurm_without_numbers_starts_one_task_of_one_core():
+    slurm = {"SLURM_JOB_NAME": "fit"}
+    assert only(findings.slurm(Machine(cores=8, slurm=slurm), 1)).text == "1 task, as the trainer expects"
+    tasks, cores = findings.slurm(Machine(cores=8, devices=2, slurm=slurm), 2)
+    assert tasks.text == "SLURM starts 1 task, the trainer uses 1 node x 2 devices"
+    assert cores.text == "SLURM gives a task 1 cores, and 2 workers share them"
+
+
+def test_a_class_that_no_split_shows_lacks_training_images_alone():
+    only(findings.absent_classes([survey((0, 1)), survey((0, 1), "validation")], NAMES))
+
+
+@pytest.mark.parametrize(("scaled", "severity"), [((0, 1), "warning"), ((0, 1, 2), "error")])
+def test_floats_within_one_are_an_error_in_more_than_half_of_a_set(scaled, severity):
+    found = survey((0, 1, 2, 0), scaled=dict.fromkeys(scaled, "up to 0.9"))
+    assert only(findings.scaled(found)).severity == severity

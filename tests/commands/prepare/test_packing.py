@@ -290,6 +290,27 @@ def test_jpegs_have_the_quality_asked_for():
         assert Image.open(io.BytesIO(large)).mode == ("RGB" if len(channels) == 3 else "L")
 
 
+@pytest.mark.parametrize(
+    ("channels", "kind", "short", "quality", "refused"),
+    [
+        (2, torch.uint8, None, 90, True),
+        (5, torch.uint8, 8, None, True),
+        (3, torch.float32, None, None, True),
+        (1, torch.float32, 4, 90, True),
+        (4, torch.uint8, 4, 90, False),
+    ],
+)
+def test_pixels_that_neither_form_holds_are_refused(monkeypatch, channels, kind, short, quality, refused):
+    pixels = torch.zeros(channels, 8, 8, dtype=kind)
+    monkeypatch.setattr(images, "load", lambda *words, **facts: pixels)
+    if not refused:
+        assert Form(short, quality, 1).encode(pixels, "x")[1] == (4, 4)
+        return
+    said = f"x has {channels} channels of {str(kind)[6:]}, which JPEG and PNG do not hold; give --short_side null"
+    with pytest.raises(InputError, match=said):
+        Form(short, quality, 1).encode(pixels, "x")
+
+
 # The verb's own parts ------------------------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from vit_lightning.commands.probe.methods import Probes, Probing
+from vit_lightning.errors import InputError
 from vit_lightning.evaluation.features import FeatureSet
 
 ONE = FeatureSet(torch.zeros(1, 2), torch.zeros(1, dtype=torch.int64))
@@ -26,3 +27,70 @@ def test_the_penalty_of_the_best_mean_serves_every_draw(monkeypatch, scores, pla
     assert not others and (kind, setting) == ("few-shot", "5 per class")
     np.testing.assert_allclose(values, [row[place] for row in scores])
     assert said == f"l2 {(2, 8)[place]}, the best of 2 on the test images"
+
+
+SPARSE = {"shots": (2,), "classes": 3, "missing_is_fine": True}
+
+
+def check(train, test, classes=2, **facts) -> None:
+    usual = {"chosen": ("fewshot", "knn", "logistic"), "shots": (1,), "seeds": (None,), "penalties": (1.0,)}
+    usual |= {"neighbours": (1,), "temperature": 0.07, "missing_is_fine": False}
+    Probes(**usual | facts).check(torch.tensor(train), torch.tensor(test), "test", ["cat", "dog", "fish"][:classes])
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "facts", "said"),
+    [
+        ([-1, -100], [0, 1], {}, "none of the training images has a label"),
+        ([0, 0, 1], [-1], {}, "none of the test images has a label"),
+        ([0, 0, 0], [0, 1], {"missing_is_fine": True}, "the training images are of one class alone"),
+        ([0, 0, 1], [0, 2], {"classes": 3}, "the training images lack 1 of 3 classes: fish"),
+        ([0, 0, 1], [0], {}, "the test images lack 1 of 2 classes: dog"),
+        (
+            [0, 0, 1],
+            [0, 1],
+            {"shots": (1, 2)},
+            r"--shots 2 is more than the 1 training images of class dog; give --shots \[1\],",
+        ),
+        ([0, 0, 1], [0, 1], {"shots": (2, 3)}, "of class dog; give --shots of 1 or less, or leave fewshot out"),
+        (
+            [0, 1, 1],
+            [0, 1],
+            {"shots": (2,), "classes": 3, "missing_is_fine": True},
+            "the 1 training images of class cat",
+        ),
+        ([0, 1], [0, 1], {}, "no class has two training images"),
+        (
+            [0, 0, 1, -1],
+            [0, 1],
+            {"neighbours": (3, 4)},
+            r"--neighbours 4 is more than the 3 training .*--neighbours \[3\],",
+        ),
+    ],
+)
+def test_images_to_which_a_probe_cannot_be_fitted(train, test, facts, said):
+    with pytest.raises(InputError, match=said):
+        check(train, test, **facts)
+
+
+def test_what_suffices_and_what_is_not_chosen():
+    check([0, 0, 1, 1], [0, 1], shots=(2,), neighbours=(4,))
+    check([0, 0, 1], [0], missing_is_fine=True)
+    check([0, 1], [0, 1], chosen=("fewshot", "knn"), neighbours=(2,))
+    check([0, 0, 1], [0, 1], chosen=("logistic",), shots=(9,), neighbours=(9,))
+
+
+def test_every_setting_has_its_row_in_the_order_of_the_table():
+    """Two classes that lie apart, and one test image among the other class."""
+    train = FeatureSet(torch.tensor([[1.0, 0.1], [1.0, 0.0], [-1.0, 0.1], [-1.0, 0.0]]), torch.tensor([0, 0, 1, 1]))
+    test = FeatureSet(torch.tensor([[2.0, 0.0], [-2.0, 0.0], [-1.0, 0.0], [-1.0, 0.1]]), torch.tensor([0, 1, 1, 0]))
+    probes = Probes(("knn", "fewshot"), (1, 2), (None, 3), (1e-3,), (1, 3), 0.07, False)
+    rows = [row[:4] for row in Probing(probes, train, test, 2).rows(lambda said: None)]
+    assert [(kind, setting) for kind, setting, *_ in rows] == [
+        ("few-shot", "1 per class"),
+        ("few-shot", "2 per class"),
+        ("k-NN", "k 1"),
+        ("k-NN", "k 3"),
+    ]
+    assert [values for _, _, values, _ in rows] == [[0.75, 0.75], [0.75, 0.75], [0.75], [0.75]]
+    assert [said for *_, said in rows] == ["l2 0.001", "l2 0.001", "", ""]

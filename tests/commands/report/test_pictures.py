@@ -1,7 +1,10 @@
 """The pictures of a page, and the sentences in their place."""
 
+import base64
+from io import BytesIO
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -48,3 +51,18 @@ def test_the_picture_of_many_classes_is_that_of_the_test(make_run):
     (folder / "test.confusion.png").write_bytes(png(200))
     found = pictures_of(collect(folder), with_images=False)
     assert found.confusion.source.startswith("data:image/webp") and "3 classes" in found.confusion.alt
+
+
+@pytest.mark.parametrize(
+    ("size", "most", "shown"),
+    [((8, 4), 50, (48, 24)), ((8, 4), 15, (8, 4)), ((129, 10), 400, (129, 10)), ((4000, 1), 100, (100, 1))],
+)
+def test_a_picture_is_enlarged_by_whole_pixels_and_keeps_a_pixel_of_a_side(size, most, shown):
+    content = base64.b64decode(images.shrunk(Image.new("RGB", size), most).partition(",")[2])
+    assert Image.open(BytesIO(content)).size == shown
+
+
+def test_numbers_are_grey_levels_from_zero_to_one():
+    source = images.of_array([[0.0, 1.0], [0.5, float("nan")]], 2)
+    pixels = np.asarray(Image.open(BytesIO(base64.b64decode(source.partition(",")[2]))))
+    assert pixels[..., 0].tolist() == [[0, 255], [128, 0]]

@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
-from vit_lightning.commands.sweep.figure import _axis_label, _line, draw, missing_metric
+from vit_lightning.commands.sweep.figure import _axis_label, _line, draw, draw_groups, missing_metric
 from vit_lightning.commands.sweep.plan import Cell, Figure, SweepPlan
 from vit_lightning.commands.sweep.results import SweepRow
+from vit_lightning.commands.sweep.task_scores import NetRow, Stat
+from vit_lightning.commands.sweep.task_table import TaskTable
 from vit_lightning.errors import InputError
 
 
@@ -153,3 +155,28 @@ def test_published_scores_stand_beside_ours_over_the_same_compute(tmp_path, monk
     assert [55, 0.9861] in drawn["ViT (arXiv 2010.11929, table 6)"]
     assert [text.get_text() for text in axes.get_legend().get_texts()].count("ours") == 1
     assert axes.get_xlim()[0] < 0.001 and axes.get_xlim()[1] > 4262
+
+
+@pytest.fixture
+def drawings(monkeypatch):
+    """The drawings that are saved, as they are."""
+    matplotlib = pytest.importorskip("matplotlib.figure")
+    kept = []
+    monkeypatch.setattr(matplotlib.Figure, "savefig", lambda self, file, **facts: kept.append(self))
+    return kept
+
+
+def test_a_net_without_one_average_has_bars_at_the_others(tmp_path, drawings):
+    table = TaskTable("task", "test/top1", ["a", "b"], groups={"one": ["a"], "two": ["b"]})
+    nets = [
+        NetRow("ours", None, {"one": Stat(0.5), "two": Stat(0.25, 0.125)}),
+        NetRow("theirs", "their table", {"two": Stat(0.75)}),
+        NetRow("none", None, {"a": Stat(0.875)}),
+    ]
+    said = draw_groups(SweepPlan("p", {}, [], [], frozenset(), table=table), nets, tmp_path / "x.svg")
+    assert said == f"figure   {tmp_path / 'x.svg'}"
+    (axes,) = drawings[0].get_axes()
+    bars = {(round(bar.get_x() + bar.get_width() / 2, 3), bar.get_height()) for bar in axes.patches}
+    assert bars == {(-0.2, 0.5), (0.8, 0.25), (1.2, 0.75)}
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["ours", "theirs (their table)"]
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["one", "two"]

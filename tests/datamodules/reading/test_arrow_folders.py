@@ -69,3 +69,10 @@ def test_rows_come_in_groups(tmp_path, monkeypatch):
     assert list(found.schema_arrow.names) == ["x", "y"] and open_folder(tmp_path / "a") is found
     os.utime(tmp_path / "a/state.json", (1, 1))
     assert open_folder(tmp_path / "a") is not found  # it was written anew
+
+
+def test_a_folder_of_that_name_is_no_set(tmp_path):
+    for name in ("state.json", "dataset_dict.json", "train/state.json"):
+        (tmp_path / name).mkdir(parents=True)
+    with pytest.raises(InputError, match=r"train/state\.json is missing"):
+        split_folders(tmp_path)

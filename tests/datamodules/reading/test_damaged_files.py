@@ -18,6 +18,8 @@ from datamodules import objectnet
 from datamodules.folder import ImageFolder
 from datamodules.manifest import Manifest
 from datamodules.parquet import Parquet
+from datamodules.reading import damaged_files
+from datamodules.reading.damaged_files import read_whole, reading, reason
 from datamodules.reading.image_index import IndexedImages, open_index
 from datamodules.vtab.tasks import TASKS
 from vit_lightning.data import images
@@ -187,3 +189,36 @@ def test_a_class_map_that_is_no_text(tmp_path, make):
     (tmp_path / "classes.txt").write_bytes(b"caf\xe9\n")
     with pytest.raises(InputError, match=r"classes\.txt cannot be read: it is not UTF-8 text"):
         make(root=tmp_path, class_map=tmp_path / "classes.txt").class_names  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (KeyError("x"), "KeyError 'x'"),
+        (ValueError(), "ValueError"),
+        (ValueError("it is\n  cut"), "it is cut"),
+        (OSError(2, "gone", "a.csv"), "a.csv: gone"),
+        (OSError("no name of a file"), "no name of a file"),
+    ],
+)
+def test_whatever_goes_wrong_is_said_in_one_line(error, said):
+    assert reason(error) == said
+    with pytest.raises(InputError) as told, reading("list"):
+        raise error
+    assert str(told.value) == f"list cannot be read ({said}); it is damaged or cut short"
+
+
+@pytest.mark.parametrize("error", [InputError("mine"), ImportError("pandas")])
+def test_what_says_enough_itself_stays_as_it_is(error):
+    with pytest.raises(type(error), match=f"^{error}$"), reading("list"):
+        raise error
+
+
+def test_a_list_has_its_greatest_size(tmp_path, monkeypatch):
+    assert damaged_files.MAX_BYTES == 2**30
+    monkeypatch.setattr(damaged_files, "MAX_BYTES", 3)
+    (tmp_path / "a").write_bytes(b"abc")
+    assert read_whole(tmp_path / "a") == b"abc"
+    (tmp_path / "a").write_bytes(b"abcd")
+    with pytest.raises(ValueError, match="has more than the 3 bytes that a list of images may have"):
+        read_whole(tmp_path / "a")

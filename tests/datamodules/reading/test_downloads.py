@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 
 from datamodules.reading import downloads, remote_files
-from datamodules.reading.downloads import Arrival, TooLarge, TooSlow, download
+from datamodules.reading.downloads import Arrival, TooLarge, TooSlow, _limits, download, file_system
 from datamodules.reading.remote_files import RemoteFile, RemoteFiles, content
 from tests import servers
 from vit_lightning.errors import InputError
@@ -156,3 +156,37 @@ def test_a_damaged_packed_file_leaves_nothing(tmp_path, pauses):
     ):
         RemoteFiles([RemoteFile(f"{address}/x.tar.gz")], tmp_path).path(0)
     assert [path.suffix for path in tmp_path.iterdir()] in ([".lock"], [])
+
+
+@pytest.mark.parametrize(
+    ("url", "extra"), [("s3://a/b", "s3"), ("gs://a/b", "gcs"), ("gcs://a/b", "gcs"), ("hf://a/b", None)]
+)
+def test_a_missing_package_is_named_with_what_installs_it(monkeypatch, url, extra):
+    def lacks(*words, **facts):
+        raise ImportError("no module x")
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", lacks)
+    remedy = rf"pip install 'vit-lightning\[{extra}\]'" if extra else "no module x"
+    with pytest.raises(InputError, match=f"{url} needs a package that is missing: {remedy}$"):
+        file_system(url)
+
+
+def test_pages_alone_are_given_limits_of_time():
+    for url in ("http://a/b", "https://a/b"):
+        limits = _limits(url)["client_kwargs"]["timeout"]
+        assert (limits.total, limits.connect, limits.sock_read) == (None, downloads.SILENCE, downloads.SILENCE)
+    assert _limits("s3://a/b") == _limits("file:///http://") == {}
+
+
+def test_bytes_are_counted_one_by_one_and_up_to_what_is_expected():
+    count = Arrival(3)
+    count.relative_update()
+    count.absolute_update(3)
+    assert count.value == 3
+    with pytest.raises(TooLarge, match="it has more bytes where 3 are expected"):
+        count.relative_update()
+    count = Arrival(3)
+    count.set_size(1000)
+    with pytest.raises(TooLarge, match="it has 1,000 bytes where 3 are expected"):
+        count.absolute_update(4)
+    Arrival(None).absolute_update(10**9)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datamodules.reading.drawn_split import TEST, TRAIN, VAL, by_table, digest, draw, read, write
+from datamodules.reading.drawn_split import TEST, TRAIN, VAL, by_table, digest, draw, listed_in, read, used_in, write
 from vit_lightning.errors import InputError
 
 SHARES = (0.7, 0.15, 0.15)
@@ -205,3 +205,44 @@ def test_what_a_missing_file_may_have_become(tmp_path, listed, there):
     table.write_text(f"file,split\nb.jpg,train\n{listed},train\n", encoding="utf-8")
     with pytest.raises(InputError, match=re.escape(f"such as {listed} ({there} is there, and not listed); put")):
         by_table(table, ["b.jpg", there], "photos", False)
+
+
+def test_a_group_that_a_table_divides_is_named_with_both_rows(tmp_path):
+    table, files = tmp_path / "split.csv", ["a.jpg", "b.jpg", "c.jpg", "new.jpg"]
+    table.write_text("file,split\na.jpg,train\nb.jpg,val\nc.jpg,train\n")
+    assert by_table(table, files, "photos", False, groups=["x", "y", "x", "y"])[1] == 1
+    said = r"has a\.jpg in train in row 1 and b\.jpg in val in row 2, which are both of 'x' in --data\.group_column"
+    with pytest.raises(InputError, match=said):
+        by_table(table, files, "photos", False, groups=["x", "x", "z", "y"])
+
+
+def test_of_some_files_a_table_lists_these(tmp_path):
+    table = tmp_path / "split.csv"
+    table.write_text("file,split\na\\b.jpg,train\nc.jpg,val\n")
+    assert listed_in(table, ["a/b.jpg", "c.jpg", "d.jpg"]) == {"a/b.jpg", "c.jpg"}
+    assert listed_in(table, []) == set()
+
+
+def test_two_files_that_a_missing_one_may_have_become_are_not_guessed_at(tmp_path):
+    table = tmp_path / "split.csv"
+    table.write_text("file,split\nx/a.jpg,train\n")
+    with pytest.raises(InputError, match=r"such as x/a\.jpg; put"):
+        by_table(table, ["y/a.jpg", "z/a.jpg"], "photos", False)
+
+
+def test_the_names_that_the_images_of_some_splits_have():
+    arrays = {"splits": np.array([TRAIN, VAL, TEST, TRAIN]), "labels.ends": np.array([0, 2, 3, 3, 4], np.uint32)}
+    arrays["labels.values"] = np.array([5, 1, 7, 1])
+    assert used_in(arrays, TRAIN).tolist() == [1, 5] and used_in(arrays, VAL, TEST).tolist() == [7]
+    assert used_in(arrays, TEST).tolist() == []
+
+
+def test_of_equals_the_training_images_come_first():
+    assert counts(draw(["a", "a", "b"], [0, 0, 0], (1 / 3, 1 / 3, 1 / 3), seed=0)) == [2, 1, 0]
+    assert draw(["a", "b"], [0, 0], (0.5, 0.5, 0.0), seed=0).tolist().count(TRAIN) == 1
+
+
+def test_no_later_version_draws_another_split():
+    """Runs that go on, and tables that were cited, rest on it."""
+    drawn = "".join("tve"[split] for split in draw(names(20), [number % 2 for number in range(20)], SHARES, seed=3))
+    assert drawn == "vtttttetttettttvtvte"

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from datamodules.reading.folder_links import Numbered, check
+from datamodules.reading.folder_links import Numbered, check, check_other
 from datamodules.reading.image_files import ImageFiles
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
@@ -71,3 +71,16 @@ def test_files_without_a_number_are_passed_over(tmp_path):
     (tmp_path / "a/0").write_text("x")
     link(tmp_path / "b/0", tmp_path / "a/0")
     check([split(tmp_path, "a/0 b/0", [0, 1], True, [0, 0])])
+
+
+@pytest.mark.parametrize(("other", "how"), [("set/train", "is"), ("set/train/cat", "lies in"), ("set", "holds")])
+def test_further_images_are_none_that_train(tmp_path, other, how):
+    train = tmp_path / "set/train"
+    (train / "cat").mkdir(parents=True)
+    (tmp_path / "set/trains").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / other)
+    for folder in (tmp_path / other, tmp_path / "link"):
+        with pytest.raises(InputError, match=f"also x: {folder} {how} the folder of the training images, {train};"):
+            check_other("x", folder, train)
+    check_other("x", tmp_path / "set/trains", train)
+    check_other("x", train, None)

@@ -124,3 +124,13 @@ def test_images_without_a_class_are_named_beside_others_alone(name):
 def test_classes_are_no_images_without_a_class():
     assert names.unlabelled_beside(["cat", "no_mask", "unlabelled_bottle", "label", "not_cat", "without_dog"]) is None
     assert names.unlabelled_beside(["label", "no_label"]) is names.unlabelled_beside(["with_label", "no_label"]) is None
+
+
+def test_unlabelled_images_beside_a_folder_called_label_have_no_class_still():
+    assert names.unlabelled_beside(["labels", "unlabeled"]) == "unlabeled"
+
+
+def test_parts_may_lie_beside_their_masks_and_images_beside_one_folder_of_masks():
+    assert names.parts_of_a_set(["train_images", "test_images", "masks"]) == ["train_images", "test_images"]
+    assert names.parts_of_a_set(["images", "annotations"]) == ["images", "annotations"]
+    assert names.parts_of_a_set(["images", "masks", "cat"]) == []

@@ -138,3 +138,24 @@ def test_two_files_that_one_path_may_mean(tmp_path):
     with pytest.raises(BrokenImage) as told:
         find_image("a.jpg", [one, two, three], "row 3")
     assert str(told.value) == f"row 3: a.jpg may be {one / 'a.jpg'} or {three / 'a.jpg'}, which differ; remove one"
+
+
+def test_files_of_the_folder_itself_and_of_one_that_is_gone(tmp_path, monkeypatch):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/b.jpg").touch()
+    monkeypatch.chdir(tmp_path / "a")
+    for name in ("", "."):
+        assert [os.path.normpath(path) for path in files_below(tmp_path, name)] == ["a/b.jpg"]
+    assert list(files_below(tmp_path, "gone")) == []
+
+
+def test_files_of_one_size_and_time_may_differ(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.jpg").write_text(name)
+        os.utime(tmp_path / name / "a.jpg", (1, 1))
+    folders = [tmp_path / "one", tmp_path / "two"]
+    with pytest.raises(BrokenImage, match="which differ; remove one"):
+        find_image("a.jpg", folders, "x")
+    (tmp_path / "two/a.jpg").write_text("one")
+    assert find_image("a.jpg", folders, "x") == tmp_path / "one/a.jpg"

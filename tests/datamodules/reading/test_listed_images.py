@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from datamodules.reading import listed_images
 from datamodules.reading.listed_images import say_hidden, single_labels, unlabelled
 from datamodules.reading.shared_sequences import Ragged
 from vit_lightning.data.sampling import IGNORE
@@ -25,3 +26,15 @@ def test_images_without_labels_serve_predict_alone():
     assert unlabelled(["a", "b"], TABLE, False, "labels").labels.tolist() == [IGNORE] * 2
     with pytest.raises(InputError, match=r"t\.csv has no labels, which test needs; predict does without it"):
         unlabelled(["a"], TABLE, True, "labels")
+
+
+def test_hidden_labels_are_counted_in_a_line(monkeypatch):
+    said: list[str] = []
+    monkeypatch.setattr(listed_images, "rank_zero_info", said.append)
+    single_labels(Ragged(np.array([2, 0]), np.array([0, 1, 1, 2])), Path("a") / TABLE, True)
+    say_hidden(0, 3, TABLE, True)
+    unlabelled(["a"], TABLE, False, "labels")
+    assert said == [
+        "1 of the 3 labels in t.csv are hidden: they do not count",
+        "t.csv has no labels: its images serve predict alone",
+    ]

@@ -94,3 +94,9 @@ def test_training_labels_that_are_counted_from_1(tmp_path):
         found.numbers(classes, ["1", "2", "3"], "x lacks", False)
     assert found.numbers(classes, ["0", "1"], "x lacks", False).tolist() == [0, 2]
     assert found.numbers(classes, None, "x lacks", False).tolist() == [0, 2]
+
+
+def test_a_column_for_each_class_names_all_of_them_in_a_divided_table_too(tmp_path):
+    text = "path,owl,cat,fold\na.png,1,0,train\nb.png,0,1,val\n"
+    hot = table(tmp_path, text, is_divided=True, columns=("path", ["owl", "cat"]), multi_label=True)
+    assert hot.training() == ["cat", "owl"]

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from datamodules.reading.table_repeats import Listed, check_apart, digest
+from datamodules.reading import table_repeats
+from datamodules.reading.table_repeats import Grouped, Listed, Rows, check_apart, check_groups, digest
 from vit_lightning.errors import InputError
 
 
@@ -34,3 +35,39 @@ def test_each_row_is_that_of_its_own_table(train, val):
 
 def test_tables_without_a_common_image_are_apart():
     check_apart([listed("train", *MANY), listed("val", "x", "same"), listed("test", "y")])
+
+
+def test_a_group_in_two_splits_is_named_with_a_row_of_each():
+    train = Grouped("train", Path("train.csv"), [0, 4], ["a", "b"])
+    val = Grouped("val", Path("val.csv"), [7, 8, 9], ["c", "b", "b"])
+    with pytest.raises(InputError) as told:
+        check_groups([train, Grouped("test", Path("x.csv"), [0], ["d"]), val], "patient")
+    assert "1 values of --data.group_column patient have train and val images" in str(told.value)
+    assert "'b' in row 5 of train.csv (train) and row 9 of val.csv (val)" in str(told.value)
+
+
+ROWS = (("a/x", "cat", "train"), ("a/y", "cat", "train"), ("a\\x", "cat", "train"))
+
+
+@pytest.mark.parametrize(
+    ("row", "pair"),
+    [
+        (("a/x", "dog", "train"), (2, 3)),
+        (("./a/x", "cat", "val"), (2, 3)),
+        (("a/x", "cat", "train"), None),
+        (("a/z", "dog", "train"), None),
+    ],
+)
+def test_rows_of_one_path_that_differ_in_label_or_split(row, pair):
+    rows = Rows()
+    for path, label, split in (*ROWS, row):
+        rows.add(path, [label], split)
+    assert rows.differing([path for path, *_ in (*ROWS, row)]) == pair
+
+
+def test_paths_of_one_digest_need_not_be_one(monkeypatch):
+    monkeypatch.setattr(table_repeats, "digest", lambda path: 1)
+    rows = Rows()
+    for path, label in (("a", "cat"), ("b", "dog")):
+        rows.add(path, [label], "train")
+    assert rows.differing(["a", "b"]) is None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from datamodules.reading.tar_patterns import expand, matching
+from datamodules.reading.tar_patterns import _found, expand, matching
 from tests import servers
 from vit_lightning.errors import InputError
 
@@ -112,3 +112,33 @@ def test_tars_of_other_names(tmp_path, names):
     for name in names:
         (tmp_path / name).touch()
     assert matching(str(tmp_path), "*.tar") == [str(tmp_path / name) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("a", "a"),
+        ("{8..11}", "8 9 10 11"),
+        ("{08..11}", "08 09 10 11"),
+        ("{8..011}", "008 009 010 011"),
+        ("{11..08}", "11 10 09 08"),
+        ("{0..5..2}", "0 2 4"),
+        ("{5..0..2}", "5 3 1"),
+        ("{1..2..0}", "1 2"),
+        ("{0..1}", "0 1"),
+        ("x{a,b}{1..2}y", "xa1y xa2y xb1y xb2y"),
+        ("{a}", "{a}"),
+        ("{,x}.tar", ".tar x.tar"),
+    ],
+)
+def test_braces_are_written_out_as_bash_does(pattern, names):
+    assert expand(pattern) == names.split()
+
+
+def test_the_name_of_a_file_may_look_like_a_pattern(tmp_path):
+    for name in ("a[1].tar", "a1.tar"):
+        (tmp_path / name).touch()
+    assert _found(str(tmp_path), "a[1].tar") == [str(tmp_path / "a[1].tar")]
+    assert _found(str(tmp_path), "a[12].tar") == [str(tmp_path / "a1.tar")]
+    assert _found(str(tmp_path), "gone.tar") == [str(tmp_path / "gone.tar")]
+    assert _found(str(tmp_path), "gone*.tar") == []

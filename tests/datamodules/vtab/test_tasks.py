@@ -2,10 +2,12 @@ import csv
 import hashlib
 import json
 import shutil
+from inspect import getclosurevars
 
 import numpy as np
 import pytest
 
+from datamodules.vtab import labels
 from datamodules.vtab.folders import clevr, sun397_keys
 from datamodules.vtab.labels import clevr_count, dsprites_location, dsprites_orientation
 from datamodules.vtab.tasks import TASKS, part_of, split_of, tfds_order
@@ -181,3 +183,21 @@ def test_class_names_are_those_of_tfds(kit):
 def test_names_differ_within_each_task():
     for task in TASKS.values():
         assert len(set(task.names)) == len(task.names)
+
+
+def test_training_neither_crops_nor_mirrors_where_that_changes_the_class():
+    assert {name for name, task in TASKS.items() if not task.crop} == {
+        *("clevr_count", "clevr_distance", "dmlab", "kitti_distance", "dsprites_location"),
+    }
+    assert {name for name, task in TASKS.items() if not task.flip} == {
+        *("dsprites_location", "dsprites_orientation", "smallnorb_azimuth"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "classes", "label"),
+    [("smallnorb_azimuth", 18, labels.smallnorb_azimuth), ("smallnorb_elevation", 9, labels.smallnorb_elevation)],
+)
+def test_labels_of_small_norb_are_those_of_their_task(name, classes, label):
+    assert len(TASKS[name].names) == classes
+    assert getclosurevars(TASKS[name].source.read).nonlocals["label"] is label
