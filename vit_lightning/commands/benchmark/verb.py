@@ -50,10 +50,10 @@ def benchmark(
         datamodule: Its data.
         measure: What to measure. train: the bare step of forward, backward and optimiser; inference: the forward pass;
             fit: a real fit in turn with its own bare steps, and what it adds to one; data: the training loader.
-        compare: Another net with the same recipe, measured in turn with the model's, or several in brackets. It is what
-            its name says, with --model.net's channels, dropout and stochastic depth and no other flag. A net of ours
-            such as Ti/16; timm/vit_base_patch16_224; torchvision/vit_b_16; transformers/vit-base-patch16-224 or
-            transformers/dinov2-small, or transformers/FOLDER with a config.json. Nothing is downloaded.
+        compare: Another net with the same recipe, or several in brackets, measured in turn with the model's, such as
+            Ti/16, timm/vit_base_patch16_224, torchvision/vit_b_16 or transformers/vit-base-patch16-224. It is what its
+            name says, with --model.net's channels, dropout and stochastic depth and no other flag. Of transformers also
+            dinov2-small and the like, or a folder with a config.json. Nothing is downloaded.
         compare_compiled: Whether such a net is compiled; unset: as --model.compile says for all. On a GPU it is
             measured in both of torch.compile's usual modes, default and reduce-overhead.
         compare_loaders: Also measure timm's and torchvision's loaders on the same files, in turn with the data's own.
