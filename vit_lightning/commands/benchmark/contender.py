@@ -11,6 +11,7 @@ from lightning.pytorch.strategies import Strategy
 from lightning.pytorch.trainer.states import TrainerFn
 from torch import Tensor
 
+from vit_lightning.commands.benchmark.peers import PeerNet
 from vit_lightning.compute.cost import macs, training_flops
 from vit_lightning.compute.peaks import arithmetic_of, device_name, peak
 from vit_lightning.models import NetConfig
@@ -55,7 +56,7 @@ class Contender:
         self.strategy.setup(trainer)
         self.device = self.strategy.root_device
         # A fit's nets go without cuDNN's attention, whose gradient may be NaN (RecipeModel); a peer's users have it.
-        self._cudnn_attention = is_timm(model.config)
+        self._cudnn_attention = is_timm(model.config) or isinstance(model.net, PeerNet)
 
     @property
     def name(self) -> str:
@@ -65,8 +66,11 @@ class Contender:
     def image_size(self) -> tuple[int, int]:
         return as_pair(self.model.hparams.image_size)
 
-    def flops(self, measure: str) -> int:
-        """FLOPs per image of train or inference."""
+    def flops(self, measure: str) -> int | None:
+        """FLOPs per image of train or inference; None: not known."""
+        if isinstance(self.model.net, PeerNet):
+            forward = self.model.net.macs
+            return forward and (2 if measure == "inference" else 6) * forward
         facts = self.model.config, self.image_size, self.model.hparams.num_classes
         if measure == "inference":
             return 2 * macs(*facts, computed=True)
@@ -154,8 +158,10 @@ def check_buildable(model: LightningModule) -> None:
         model.build_net()
 
 
-def rebuild(model: LightningModule, net: NetConfig | None = None, **facts: Any) -> LightningModule:
-    """Return a new model of the same class and recipe, with another net or other facts of the data."""
+def rebuild(
+    model: LightningModule, net: NetConfig | None = None, kind: type | None = None, **facts: Any
+) -> LightningModule:
+    """Return a new model of the same recipe, and class if no other is named, with another net or facts of the data."""
     settings = {**model.hparams, **facts}
     with nets_built_by_trainers():  # several at once would not fit
-        return type(model)(**settings | ({"net": net} if net else {}))
+        return (kind or type(model))(**settings | ({"net": net} if net else {}))

@@ -23,6 +23,7 @@ from vit_lightning.commands.benchmark import loaders, results
 from vit_lightning.commands.benchmark import sizes as input_sizes
 from vit_lightning.commands.benchmark.contender import Contender, peak_flops, rebuild
 from vit_lightning.commands.benchmark.fit import FitVersusBareSteps, measure_fit
+from vit_lightning.commands.benchmark.peers import is_peer, peer_class
 from vit_lightning.commands.benchmark.rounds import BenchmarkRow, BenchmarkTask, alternate
 from vit_lightning.compute.clock import clock_of
 from vit_lightning.compute.gpu_memory import STEPS, fits, free_memory, largest
@@ -100,6 +101,9 @@ class Measurements:
         shared = {"channels": ours.channels, "dropout": ours.dropout, "stochastic_depth": ours.stochastic_depth}
         compile = self.model.hparams.compile if compiled is None else compiled
         off = {flag: False for flag in ("cuda_graph", "fp8") if flag in self.model.hparams}
+        if is_peer(name):
+            kind = peer_class(self.model, name)
+            return rebuild(self.model, NetConfig(**shared), kind, peer=name, compile=compile, **off)
         return rebuild(self.model, NetConfig(variant=name, **shared), compile=compile, **off)
 
     def set_up(self, compare_loaders: bool) -> None:

@@ -50,10 +50,12 @@ def benchmark(
         datamodule: Its data.
         measure: What to measure. train: the bare step of forward, backward and optimiser; inference: the forward pass;
             fit: a real fit in turn with its own bare steps, and what it adds to one; data: the training loader.
-        compare: Another net with the same recipe, such as timm/vit_base_patch16_224, measured in turn with the model's.
-            It is what its name says, with --model.net's channels, dropout and stochastic depth and no other flag.
-        compare_compiled: Whether that net is compiled; unset: as --model.compile says for both. On a GPU it is measured
-            in both of torch.compile's usual modes, default and reduce-overhead.
+        compare: Another net with the same recipe, or several in brackets, measured in turn with the model's, such as
+            Ti/16, timm/vit_base_patch16_224, torchvision/vit_b_16 or transformers/vit-base-patch16-224. It is what its
+            name says, with --model.net's channels, dropout and stochastic depth and no other flag. Of transformers also
+            dinov2-small and the like, or a folder with a config.json. Nothing is downloaded.
+        compare_compiled: Whether such a net is compiled; unset: as --model.compile says for all. On a GPU it is
+            measured in both of torch.compile's usual modes, default and reduce-overhead.
         compare_loaders: Also measure timm's and torchvision's loaders on the same files, in turn with the data's own.
         batches: Batch to measure. given: --data.batch_size; auto: the largest that fits, found for each measure.
         cap: Largest batch that is tried; unset: 16384 on a GPU, 64 elsewhere.
@@ -97,7 +99,8 @@ def benchmark(
             measurements.model, _names(variants, model.config.variant), _numbers("sizes", sizes)
         )
     else:
-        models = [measurements.model, *([measurements.peer(compare, compare_compiled)] if compare else [])]
+        names = [] if compare is None else _names(compare, "")
+        models = [measurements.model, *(measurements.peer(name, compare_compiled) for name in names)]
     for candidate in models if set(chosen) != {"data"} else []:
         check_buildable(candidate)
     if "data" in chosen and sizes is None:
