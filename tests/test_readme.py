@@ -13,6 +13,9 @@ from PIL import Image
 
 from vit_lightning.cli.vit_cli import ViTCLI
 from vit_lightning.commands import named
+from vit_lightning.models import NetConfig, build
+from vit_lightning.weights.layouts.checkpoint import write
+from vit_lightning.weights.report import Report
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -29,8 +32,11 @@ OF_EXPERIMENTS = re.findall(r"`([^`\n]+)`", (ROOT / "experiments/README.md").rea
 OWN_MODEL = next(code for code in SNIPPETS if "(Classifier)" in code)
 OF_OWN_CODE = [command for command in COMMANDS if "my_model." in command]
 OF_THE_RUN = [command for command in COMMANDS if command.split()[1].startswith("runs/digits")]
-OF_THE_FIT = [command for command in COMMANDS if command.split()[1].startswith("runs/default")]
-FIRST_VERBS = ("doctor", "probe", "fit")
+OF_THE_FIT = [command for command in COMMANDS if command.split()[1].startswith("runs/finetune_few")]
+OF_OWN_IMAGES = [
+    next(command for command in COMMANDS if command.startswith(start))
+    for start in ("doctor --data ImageFolder", "probe --data ImageFolder", "fit -c experiments/finetune_few.yaml")
+]
 FIRST_PAGE = [command for command in COMMANDS if "-c experiments/digits.yaml" in command]
 READING_PATH = re.findall(r"^\| `(\S+)` \| (\d+) \|", README, flags=re.M)
 WITH_OWN_FLAGS = ("CIFAR10", "ImageNet1k", "Images", "Manifest", "Parquet", "Shards", "Synthetic", "VTAB", "WebShards")
@@ -108,7 +114,7 @@ def test_the_first_page_works_in_its_order(app):
 
 
 def test_fine_tuning_works_in_its_order(app):
-    """On few small images and from scratch; what follows the fit takes its run folder as it is printed."""
+    """On few small images and from a small net; what follows the fit takes its run folder as it is printed."""
     pytest.importorskip("onnxruntime")
     for number in range(40):
         path = Path("photos", "ab"[number % 2], f"{number}.png")
@@ -116,20 +122,17 @@ def test_fine_tuning_works_in_its_order(app):
         Image.new("RGB", (16, 16), (5 * number, number % 2 * 200, 9)).save(path)
     Path("new_photos").mkdir()
     Image.new("RGB", (16, 16)).save("new_photos/x.png")
-    doctor, probe, fit = (
-        next(c for c in COMMANDS if c.startswith(f"{verb} --data ImageFolder")) for verb in FIRST_VERBS
-    )
+    write(build(NetConfig("mu/8"), 16, 3), Report("", "", mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5)), Path("w.ckpt"))
     small = ("--data.image_size", 16, "--data.batch_size", 8, "--data.num_workers", 0, "--trainer.accelerator", "cpu")
-    assert app(*from_scratch(fit), *small, "--model.net.variant", "mu/8", "--trainer.max_epochs", 10).code == 0
-    assert app(*from_scratch(doctor), *small, "--model.net.variant", "mu/8").code == 0
-    best = "runs/default/0/checkpoints/best.ckpt"
-    done = app(*from_scratch(probe), "--model.weights", best, *small, "--shots", "[5]", "--neighbours", "[5]")
-    assert done.code == 0, done.err
+    doctor, probe, fit = ([*words(command), "--model.weights", "w.ckpt", *small] for command in OF_OWN_IMAGES)
+    for command in (doctor, [*probe, "--shots", "[5]", "--neighbours", "[5]"], [*fit, "--trainer.max_epochs", 20]):
+        done = app(*command)
+        assert done.code == 0, done.err
     assert [command.split()[0] for command in OF_THE_FIT] == ["predict", "export"]
     for command in OF_THE_FIT:
         done = app(*words(command))
         assert done.code == 0, done.err
-    assert "x.png" in Path("runs/default/0/predictions.csv").read_text() and Path("exported/model.onnx").is_file()
+    assert "x.png" in Path("runs/finetune_few/0/predictions.csv").read_text() and Path("exported/model.onnx").is_file()
 
 
 def from_scratch(command: str) -> list[str]:

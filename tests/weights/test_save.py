@@ -7,7 +7,7 @@ import torch
 
 from vit_lightning.errors import InputError
 from vit_lightning.models import Net, NetConfig, build
-from vit_lightning.weights.save import compare
+from vit_lightning.weights.save import compare, parity
 
 TINY = {"variant": "Ti/4", "width": 16, "depth": 1, "heads": 2, "mlp": 24}
 
@@ -56,3 +56,20 @@ def test_a_copy_whose_outputs_are_no_numbers_proves_nothing(randomise, head):
         net.norm.bias.fill_(3e38)
     with pytest.raises(InputError, match="cannot say all of this net"):
         compare(net, copy.deepcopy(net), "npz")
+
+
+def test_logits_whose_products_cancel_are_relative_to_those(randomise):
+    """Half of the features count as much for a class as the other half against it: rounding is all that is left."""
+    net = filled(randomise).eval()
+    with torch.no_grad():
+        torch.nn.init.zeros_(net.head.bias)
+        images = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+        features = net.features(images)
+        turned = torch.linalg.svd(features)[2][2]  # no image has anything of this direction
+        net.head.weight.copy_(turned.expand_as(net.head.weight))
+        off = 1e-6 * features.abs().max()
+        assert net(images).abs().max() < 1e-5
+        expected = float(off / (features.abs() @ turned.abs()).max())
+        assert parity(net, lambda images: net(images) + off) == pytest.approx(expected, rel=1e-3)
+        assert parity(net, lambda images: net.head(net.features(images) * 1.1)) < 2e-5  # as little as what it computes
+        assert parity(net, lambda images: net(images.flip(1))) > 1e-3
