@@ -80,7 +80,7 @@ def compare(net: Net, copy: Net, to: str) -> float:
 def parity(net: Net, run: Callable[[Tensor], Tensor], batch: int = 2, features: bool = False) -> float:
     """Returns how far outputs for random images differ, relative to the largest one.
 
-    Of a head that has hardly left its zeros, products cancel: its logits are relative to the largest sum of their sizes.
+    Of a head that has hardly left its zeros, products cancel: they are relative to the largest sum of their sizes.
 
     Args:
         net: the net.
