@@ -232,10 +232,9 @@ def test_the_environment_names_what_a_run_stood_on(monkeypatch):
     monkeypatch.setattr("sys.argv", ["main.py", "fit", "--a"])
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     monkeypatch.setattr(os, "cpu_count", lambda: 96)
-    found = folders.environment("NVIDIA X")
-    assert (found["device"], found["command"], found["slurm_job"], found["cpus"]) == (
-        *("NVIDIA X", ["main.py", "fit", "--a"], "7", 96),
-    )
+    found = folders.environment("cuda:0", "NVIDIA X")
+    assert (found["device"], found["device_name"]) == ("cuda:0", "NVIDIA X")
+    assert (found["command"], found["slurm_job"], found["cpus"]) == (*(["main.py", "fit", "--a"], "7", 96),)
     names = ("vit-lightning", "torch", "torchvision", "lightning", "torchmetrics", "einops", "jsonargparse")
     assert set(found["versions"]) >= {"python", *names}
     assert found["versions"]["torch"] == version("torch") and found["versions"]["einops"] == version("einops")

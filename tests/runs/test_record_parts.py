@@ -4,6 +4,7 @@ import json
 from types import SimpleNamespace
 
 import pytest
+import torch
 import yaml
 
 from vit_lightning.runs import record
@@ -26,7 +27,10 @@ def recorded(folder, config: dict = CONFIG) -> RunRecord:
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch):
-    monkeypatch.setattr(record.folders, "environment", lambda device: {"device": device, "command": ["ü"]})
+    facts = {"command": ["ü"]}
+    monkeypatch.setattr(
+        record.folders, "environment", lambda device, name: facts | {"device": device, "device_name": name}
+    )
 
 
 def names(folder) -> list[str]:
@@ -34,19 +38,22 @@ def names(folder) -> list[str]:
 
 
 def test_nothing_is_written_before_the_first_batch_and_nothing_twice(tmp_path):
-    model, one = SimpleNamespace(device="cuda:1"), recorded(tmp_path)
+    model, one = SimpleNamespace(device=torch.device("meta", 1)), recorded(tmp_path)
     assert names(tmp_path) == []
     for batch in range(3):
         one.on_train_batch_start(None, model, None, batch)
     assert names(tmp_path) == ["config.yaml", "env.json"]
     assert yaml.safe_load((tmp_path / "config.yaml").read_text()) == CONFIG
     text = (tmp_path / "env.json").read_text()
-    assert json.loads(text) == {"device": "cuda:1", "command": ["ü"]} and text.endswith("}\n")
+    facts = {"device": "meta:1", "device_name": "meta", "command": ["ü"]}
+    assert json.loads(text) == facts and text.endswith("}\n")
 
 
 def test_each_further_part_has_its_number(tmp_path):
     for part in range(3):
-        recorded(tmp_path, CONFIG | {"part": part}).on_train_batch_start(None, SimpleNamespace(device="cpu"), None, 0)
+        recorded(tmp_path, CONFIG | {"part": part}).on_train_batch_start(
+            None, SimpleNamespace(device=torch.device("cpu")), None, 0
+        )
     assert names(tmp_path) == [
         *("config.resume-1.yaml", "config.resume-2.yaml", "config.yaml"),
         *("env.json", "env.resume-1.json", "env.resume-2.json"),
@@ -72,7 +79,7 @@ def test_a_resume_is_compared_with_the_last_part(tmp_path, monkeypatch):
     monkeypatch.setattr(record, "rank_zero_info", said.append)
     recorded(tmp_path).on_load_checkpoint(None, None, {})
     assert said == []
-    model = SimpleNamespace(device="cpu")
+    model = SimpleNamespace(device=torch.device("cpu"))
     for epochs in (1, 2):
         recorded(tmp_path, CONFIG | {"trainer": {"max_epochs": epochs}}).on_train_batch_start(None, model, None, 0)
     recorded(tmp_path, CONFIG | {"trainer": {"max_epochs": 3}}).on_load_checkpoint(None, None, {})

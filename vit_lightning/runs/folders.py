@@ -245,8 +245,13 @@ def interrupted(root: Path, experiment: str) -> Path | None:
     return None
 
 
-def environment(device: str) -> dict[str, Any]:
-    """Versions, also of packages with plug-ins, machine, command and git commit of this process, for env.json."""
+def environment(device: str, model: str = "") -> dict[str, Any]:
+    """Versions, also of packages with plug-ins, machine, command and git commit of this process, for env.json.
+
+    Args:
+        device: Where the net is, such as cuda:0.
+        model: What its maker calls the device.
+    """
     here = Path(__file__).parent  # its clone's commit, wherever the run was started; else that of the folder it runs in
     code = here if _git("ls-files", "--error-unmatch", Path(__file__).name, folder=here) else Path()
     ours = ("vit-lightning", "torch", "torchvision", "lightning", "torchmetrics", "einops", "jsonargparse")
@@ -256,6 +261,7 @@ def environment(device: str) -> dict[str, Any]:
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
         "device": device,
+        "device_name": model,
         "command": sys.argv,
         "folder": str(Path.cwd()),
         "slurm_job": slurm_job(),

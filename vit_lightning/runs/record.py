@@ -10,6 +10,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.cli import LightningArgumentParser
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_only
 
+from vit_lightning.compute.peaks import device_name
 from vit_lightning.files import write_atomically
 from vit_lightning.runs import folders
 from vit_lightning.runs.differences import differences
@@ -52,7 +53,7 @@ class RunRecord(Callback):
         earlier = len(folders.configs(self.folder))
         suffix = f".resume-{earlier}" if earlier else ""
         write_atomically(self.folder / f"config{suffix}.yaml", self.text)
-        facts = json.dumps(folders.environment(str(pl_module.device)), indent=2)
+        facts = json.dumps(folders.environment(str(pl_module.device), device_name(pl_module.device)), indent=2)
         write_atomically(self.folder / f"env{suffix}.json", facts + "\n")
 
 

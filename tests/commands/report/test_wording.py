@@ -119,3 +119,19 @@ def test_no_config_ends_a_report(tmp_path_factory, data):
     assert page_of_run(run, with_images=False)
     comparison.different_settings([run, run])
     comparison.scores([run, run])
+
+
+def test_a_device_is_called_as_its_maker_calls_it(make_run):
+    run = collect(make_run())
+    run.environment["device"] = "cuda:0"
+    assert dict(wording.environment(run))["device"] == "cuda:0"
+    run.environment["device_name"] = "NVIDIA H200"
+    assert dict(wording.environment(run))["device"] == "NVIDIA H200"
+
+
+@pytest.mark.parametrize(("crop", "told"), [("inception", "crop_area [0.35, 1.0]"), ("pad", "")])
+def test_the_area_of_a_crop_is_told_where_it_matters(make_run, crop, told):
+    run = collect(make_run())
+    run.config["data"]["init_args"]["augment"] = {"crop": crop, "crop_area": [0.35, 1.0]}
+    said = dict(wording.recipe(run))["augmentation"]
+    assert told in said and ("crop_area" in said) == bool(told)

@@ -92,6 +92,7 @@ def recipe(run: Run) -> Rows:
     model, data, trainer = run.part("model"), run.part("data"), run.part("trainer")
     optim, schedule = as_dict(model.get("optim")), as_dict(model.get("schedule"))
     augment = as_dict(data.get("augment"))
+    of_area = augment.get("crop") == "inception"
     rows = [
         ("net", net_of(run)),
         ("weights", str(model.get("weights") or "from scratch")),
@@ -103,7 +104,7 @@ def recipe(run: Run) -> Rows:
         ("optimiser", _listed(optim, ("name", "lr", "weight_decay", "momentum", "betas", "layer_decay"))),
         ("schedule", _listed(schedule, ("decay", "warmup_steps", "end_lr", "cooldown_steps"))),
         ("loss", _listed(model, ("loss", "label_smoothing", "focal_gamma", "class_weights"))),
-        ("augmentation", _listed(augment, tuple(augment))),
+        ("augmentation", _listed(augment, tuple(name for name in augment if name != "crop_area" or of_area))),
         ("gradient clipping", _text(trainer.get("gradient_clip_val"))),
         ("averaging", _listed(as_dict(model.get("averaging")), ("decay",))),
         ("precision", _text(trainer.get("precision") or "the device's default") if trainer else ""),
@@ -188,7 +189,7 @@ def environment(run: Run) -> Rows:
     facts = run.environment
     commit = str(facts.get("git_commit") or "")
     rows = [
-        ("device", _text(facts.get("device"))),
+        ("device", _text(facts.get("device_name") or facts.get("device"))),
         ("platform", _text(facts.get("platform"))),
         ("processors", _text(facts.get("cpus"))),
         ("command", " ".join(map(str, facts["command"])) if isinstance(facts.get("command"), list) else ""),
