@@ -187,7 +187,7 @@ def test_every_part_of_a_run_is_written_once_beside_the_others(tmp_path):
     for suffix in ("", ".resume-1", ".resume-2"):
         one = RunRecord(Parser(), {"seed_everything": suffix}, tmp_path)
         for _ in range(2):
-            one.on_train_batch_start(None, SimpleNamespace(device="cpu"), None, 0)
+            one.on_train_batch_start(None, SimpleNamespace(device=torch.device("cpu")), None, 0)
         assert yaml.safe_load((tmp_path / f"config{suffix}.yaml").read_text()) == {"seed_everything": suffix}
         assert json.loads((tmp_path / f"env{suffix}.json").read_text())["device"] == "cpu"
     assert len(list(tmp_path.iterdir())) == 6
