@@ -175,6 +175,15 @@ def test_images_of_several_labels_are_known_by_their_labels(app, tmp_path: Path,
     assert "note     mean_auroc is left out: no class tells images apart" in done.out
 
 
+@pytest.mark.parametrize("several", [True, False])
+def test_a_further_set_does_not_say_how_many_labels_those_of_the_set_have(several):
+    trainer, table, images = SimpleNamespace(world_size=1), ScoreTable(), torch.zeros(2, 3, 8, 8)
+    labels = {True: torch.ones(2, 4), False: torch.ones(2, dtype=torch.int64)}
+    for number, kind in enumerate((several, not several)):
+        table.on_validation_batch_end(trainer, BoringModel(), None, (images, labels[kind]), 0, number)
+    assert table._several is several and table._images == {0: 2, 1: 2}
+
+
 def test_a_table_too_wide_for_its_terminal_stands_upright():
     values = {"loss": 0.5, "top1": 0.25, "macro_f1": 0.125}
     table = upright(score_table("test", values, dict.fromkeys(values, 4), [], several=False))

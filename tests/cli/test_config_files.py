@@ -16,6 +16,7 @@ from vit_lightning.cli.config_files import (
     config_files,
     models_named,
     nested_files,
+    place_of,
     read_config,
     refuse_data_facts,
 )
@@ -179,6 +180,18 @@ def test_nothing_waits_for_what_is_given_for_one_part(tmp_path, part):
         nested_files(line(f"fit --{part} {tmp_path}/x.yaml"))
     with pytest.raises(InputError, match=rf"^-c {tmp_path}/x\.yaml is a FIFO, not a regular file"):
         config_files(line(f"fit -c {tmp_path}/x.yaml"))
+
+
+def test_of_files_that_state_one_flag_the_last_is_named(tmp_path):
+    files = tmp_path / "a.yaml", tmp_path / "b.yaml"
+    for file, lines in zip(files, ("trainer: {max_steps: 1}\n", "\ntrainer:\n  max_steps: 0\n"), strict=True):
+        file.write_text(lines)
+    for first, last, row in ((*files, 3), (*files[::-1], 1)):
+        words = line(f"fit -c {first} -c {last}")
+        said = place_of(words, config_files(words), "--trainer.max_steps is 0")
+        assert said == f"-c {last}, line {row}: "
+    words = line(f"fit -c {files[0]} --trainer.max_steps 0")
+    assert place_of(words, config_files(words), "--trainer.max_steps is 0") == ""
 
 
 @pytest.mark.parametrize(

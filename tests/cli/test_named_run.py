@@ -276,6 +276,13 @@ def test_scoring_takes_no_machine_from_a_run(run):
     assert config_of(run, "fit")["trainer"]["devices"] == 8
 
 
+@pytest.mark.parametrize("verb", ["fit", "test", "probe"])
+def test_a_run_was_told_what_its_last_part_was(tmp_path, verb):
+    for name, size in (("config.yaml", 1), ("config.resume-1.yaml", 2), ("config.resume-10.yaml", 3)):
+        (tmp_path / name).write_text(f"data: {{class_path: Synthetic, init_args: {{eval_size: {size}}}}}\n")
+    assert config_of(tmp_path, verb)["data"]["init_args"] == {"eval_size": 3}
+
+
 OWN = """
 from vit_lightning.classifier import Classifier
 

@@ -240,3 +240,9 @@ def test_a_soup_keeps_what_each_member_has_seen(monkeypatch):
     assert found["ImageFolder"] == found["Own"] == split and found["seen_labels"] is labels
     assert len(found["seen_by_members"]) == 1 and found["seen_by_members"][0] is others
     assert module.of_data([Path("a"), Path("b")]).keys() == {"ImageFolder", "seen_labels"}
+
+
+def test_of_facts_that_differ_those_of_the_first_member_that_has_them_are_kept(monkeypatch):
+    known = {"a": {}, "b": {"Own": {"split": "x", "facts": 1}}, "c": {"Own": {"split": "x", "facts": 2}, "Other": 3}}
+    monkeypatch.setattr(module, "load_net", lambda path: (None, Report("", "", of_data=dict(known[path.name]))))
+    assert module.of_data([Path(name) for name in "abc"]) == {"Own": {"split": "x", "facts": 1}, "Other": 3}

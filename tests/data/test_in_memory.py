@@ -176,10 +176,10 @@ def test_small_sets_of_one_size_are_loaded_unasked(monkeypatch):
     assert not in_memory(Encoded(20), in_memory=False)
     assert not in_memory(Encoded(20, others={0}))
     assert not in_memory(Encoded(40, others={37}))  # between those that are looked at first
-    assert in_memory(Encoded(2, sides=(8, memory.SIDE)))
-    large = Encoded(2, sides=(memory.SIDE + 1, 8))
-    assert not in_memory(large)
-    assert in_memory(large, in_memory=True)
+    for small, large in (((8, memory.SIDE), (8, memory.SIDE + 1)), ((memory.SIDE, 8), (memory.SIDE + 1, 8))):
+        assert in_memory(Encoded(2, sides=small))
+        assert not in_memory(Encoded(2, sides=large))
+        assert in_memory(Encoded(2, sides=large), in_memory=True)
     monkeypatch.setattr(memory, "BUDGET", 20 * 3 * 8 * 8)
     assert in_memory(Encoded(20))
     monkeypatch.setattr(memory, "BUDGET", 20 * 3 * 8 * 8 - 1)

@@ -144,6 +144,12 @@ def test_labels_that_agree_are_a_note():
     )
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_classes_none_of_whose_images_is_judged_are_named(size):
+    (found,), _ = run([0] * 6 + [1] * size, [(0,)] * 6 + [(1,)] * size)
+    assert found.text.endswith("; 1 classes have too few images to say (dog)") is (size < 4)
+
+
 @pytest.mark.parametrize(("size", "is_judged"), [(3, False), (4, True)])
 def test_a_few_images_say_nothing(size, is_judged):
     found, _ = run([0] * size, [(0,)] * size)

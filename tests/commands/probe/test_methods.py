@@ -50,14 +50,14 @@ def check(train, test, classes=2, **facts) -> None:
             [0, 0, 1],
             [0, 1],
             {"shots": (1, 2)},
-            r"--shots 2 is more than the 1 training images of class dog; give --shots \[1\],",
+            r"--shots 2 is more than the 1 training image of class dog; give --shots \[1\],",
         ),
-        ([0, 0, 1], [0, 1], {"shots": (2, 3)}, "of class dog; give --shots of 1 or less, or leave fewshot out"),
+        ([0, 0, 1], [0, 1], {"shots": (2, 3)}, "of class dog; give --shots of 1, or leave fewshot out"),
         (
             [0, 1, 1],
             [0, 1],
             {"shots": (2,), "classes": 3, "missing_is_fine": True},
-            "the 1 training images of class cat",
+            "the 1 training image of class cat",
         ),
         ([0, 1], [0, 1], {}, "no class has two training images"),
         (

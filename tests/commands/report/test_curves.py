@@ -22,6 +22,10 @@ def test_a_long_line_keeps_its_mean_and_its_end():
     assert thinned(points[:MOST_POINTS]) == points[:MOST_POINTS]
 
 
+def test_what_is_left_of_a_line_are_means_of_equal_stretches_before_its_end():
+    assert thinned([(step, step * 10.0) for step in (0, 2, 4, 6, 100)], 3) == [(1, 10.0), (5, 50.0), (100, 1000.0)]
+
+
 def test_metrics_stand_with_those_of_their_unit(make_run):
     run = collect(make_run())
     run.curves |= {"val/top5": [(1, 0.9)], "val/real/loss": [(1, 0.5)], "perf/mfu": [(1, 0.4)], "train/odd": [(1, 3.0)]}

@@ -33,6 +33,13 @@ def test_an_image_has_the_classes_of_its_annotations_once_each_in_their_order():
     assert all(type(label) is coco.Annotated for _, label in found)
 
 
+@pytest.mark.parametrize("zero", [0, "0", 0.0])
+def test_ids_may_count_from_0(zero):
+    images, categories = [{"id": zero, "file_name": "a.png"}], [{"id": zero, "name": "cat"}]
+    found = rows(images=images, categories=categories, annotations=[{"image_id": 0, "category_id": 0}])
+    assert found == [("a.png", ["cat"])]
+
+
 def test_test_images_have_no_labels():
     whole = content()
     del whole["annotations"]

@@ -257,6 +257,19 @@ def test_map_head_and_fixed_positions(old, tmp_path, randomise):
     assert load_net(tmp_path / "again.npz")[0].image_size == (224, 224)
 
 
+@pytest.mark.parametrize(("pool", "comes_back"), [("gap", True), ("map", True), ("token", False)])
+def test_fixed_positions_come_back_of_a_net_without_a_class_token(pool, comes_back, tmp_path, randomise):
+    fields = {"width": WIDTH, "depth": DEPTH, "heads": HEADS, "mlp": MLP, "pool": pool, "position": "sincos_2d"}
+    net, file = randomise(build(NetConfig("Ti/8", **fields), 32, 3)), tmp_path / "w.npz"
+    if not comes_back:
+        with pytest.raises(InputError, match="convert to checkpoint"):
+            save(net, Report("", ""), file, "npz")
+        return
+    assert save(net, Report("", ""), file, "npz") < 1e-5
+    assert "Transformer/encoderblock_0/LayerNorm_1/scale" in np.load(file).files  # as big_vision calls it
+    assert load_net(file, image_size=32)[0].config.position == "sincos_2d"
+
+
 def test_map_head_equals_numpy(tmp_path, randomise):
     """big_vision's MAPHead, written anew from its paper (arXiv 2205.01580): a probe attends to all tokens."""
     fields = {"width": WIDTH, "depth": DEPTH, "heads": HEADS, "mlp": MLP, "pool": "map"}
