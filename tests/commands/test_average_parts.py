@@ -216,6 +216,24 @@ def test_one_net_is_no_soup(soup, words):
         soup(UP, **words)
 
 
+def test_no_net_counts_twice(soup):
+    with pytest.raises(InputError, match=r"^b\.ckpt is given twice; name each checkpoint once$"):
+        soup(UP, members=["b.ckpt", "c.ckpt", "b.ckpt"])
+
+
+def test_a_split_is_its_images_and_not_how_it_was_drawn(monkeypatch):
+    """A run that went on has its split from its table, and knows neither shares nor seed."""
+    split = {"digest": "1a", "train": 7, "val": 2, "test": 2}
+    drawn, went_on = split | {"val_fraction": 0.2, "split_seed": 0}, split | {"val_fraction": None, "split_seed": None}
+    first = (A, *member(of_data={"ImageFolder": {"split": drawn}}))
+    monkeypatch.setattr(module, "load_net", lambda path: member(of_data={"ImageFolder": {"split": went_on}}))
+    assert _checked(B, first)
+    other = went_on | {"digest": "2b"}
+    monkeypatch.setattr(module, "load_net", lambda path: member(of_data={"ImageFolder": {"split": other}}))
+    with pytest.raises(InputError, match="their splits of the data differ"):
+        _checked(B, first)
+
+
 def test_no_file_is_written_over(soup, tmp_path):
     (tmp_path / "soup.ckpt").write_text("mine")
     with pytest.raises(InputError, match=r"--out .*soup\.ckpt exists already; choose another name"):

@@ -29,6 +29,7 @@ FIXES = {
     "heads": "begin each fit with the same head, by --model.weights CHECKPOINT --model.weights_head keep",
 }
 """What to do about nets of which this was trained apart."""
+DRAWN_BY = ("val_fraction", "test_fraction", "split_seed")
 
 
 def average(
@@ -67,6 +68,8 @@ def average(
     if out.exists():
         raise InputError(f"--out {out} exists already; choose another name, or remove it first")
     paths = [Path(ckpt_path or model.weights or ""), *(Path(folders.checkpoint_behind(word)) for word in members)]
+    if twice := [path for place, path in enumerate(paths) if path in paths[:place]]:
+        raise InputError(f"{near(twice[0])} is given twice; name each checkpoint once")
     net, facts = load_net(paths[0])
     apart = {path: _apart(net, _checked(path, (paths[0], net, facts))) for path in paths[1:]}
     for said in _warnings(apart, paths[0]):
@@ -233,9 +236,13 @@ def _checked(path: Path, first: tuple[Path, Net, Report]) -> Net:
 
 
 def _splits(report: Report, other: Report) -> dict[str, Any]:
-    """Return how the data of a checkpoint were split, as far as another one knows its own split of such data."""
+    """Return how the data of a checkpoint were split, as far as another one knows its own split of such data.
+
+    By which shares and seed a split was drawn, a run that went on from its table does not know.
+    """
     common = [name for name in report.of_data if name in other.of_data and not name.startswith("seen_")]
-    return {name: report.of_data[name]["split"] for name in common}
+    splits = {name: report.of_data[name]["split"] for name in common}
+    return {name: {key: split[key] for key in split if key not in DRAWN_BY} for name, split in splits.items()}
 
 
 def _stated(net: Net) -> dict[str, object]:

@@ -4,10 +4,12 @@ import fcntl
 import os
 
 import pytest
+import yaml
 
 from tests.commands.report.conftest import NAMES, metrics, write_csv
 from vit_lightning.commands.report.collect import METRICS, collect, run_folder
 from vit_lightning.errors import InputError
+from vit_lightning.runs.differences import differences
 from vit_lightning.runs.lock import LOCK, is_held, locked
 
 
@@ -150,3 +152,17 @@ def test_what_is_no_run_is_refused(make_run, tmp_path, monkeypatch, word, said):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match=f"report {word}: {said}"):
         run_folder(word)
+
+
+def test_a_run_that_went_on_began_with_its_first_parts_weights(make_run):
+    """A resumed part names the whole net of its checkpoint and no weights; what else it was told counts."""
+    folder = make_run(model__init_args__weights="s14.safetensors")
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    whole = {"variant": "Ti/16", "patch": 8, "pool": "gap", "width": 192, "depth": 12}
+    config["model"]["init_args"] |= {"weights": None, "net": whole, "weights_head": "keep", "optim": {"lr": 0.5}}
+    (folder / "config.resume-1.yaml").write_text(yaml.safe_dump(config))
+    found = collect(folder)
+    model = found.part("model")
+    assert (model["weights"], model["net"]) == ("s14.safetensors", {"variant": "Ti/16", "patch": 8, "pool": "gap"})
+    assert "weights_head" not in model and model["optim"] == {"lr": 0.5}
+    assert all("net." not in line for line in differences(*found.configs).values())

@@ -136,6 +136,8 @@ def collect(folder: Path) -> Run:
         for path in folders.configs(folder)
         if (config := _read(run, path, lambda path: read_mapping(path, "the run's")))
     ]
+    for later in run.configs[1:]:
+        _take_net(_settings(later), _settings(run.configs[0]))
     if not run.configs:
         run.notes.append("There is no config.yaml that could be read, so the settings of the run are not known.")
     run.environment = _read(run, folder / folders.ENVIRONMENT, _json) or {}
@@ -159,6 +161,20 @@ def _read(run: Run, path: Path, reader: Callable[[Path], Read]) -> Read | None:
         said = str(error).strip() if isinstance(error, InputError) else f"{near(path)} is damaged ({error})"
         run.notes.append(f"{said}; it is left out.")
         return None
+
+
+def _settings(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a config's model."""
+    model = as_dict(config.get("model"))
+    return as_dict(model.get("init_args")) if "class_path" in model else model
+
+
+def _take_net(later: dict[str, Any], first: dict[str, Any]) -> None:
+    """Let a part that went on have the net and the weights of the first: its own are those of the checkpoint."""
+    for name in {*later, *first}:
+        if name == "net" or name.startswith("weights"):
+            later.pop(name, None)
+            later |= {name: first[name]} if name in first else {}
 
 
 def _json(path: Path) -> dict[str, Any]:
