@@ -289,3 +289,14 @@ def test_what_is_scored_unasked_is_the_best_and_else_the_last_with_a_warning(tmp
     checkpoint(tmp_path, "best.ckpt", whole=False)
     with pytest.raises(InputError, match=r"best.ckpt is damaged: .* give last.ckpt beside it in its place"):
         folders.trained_checkpoint(tmp_path)
+
+
+def test_a_cell_of_a_sweep_names_the_run_in_it(tmp_path):
+    """runs/PLAN/CELL holds the experiment's folder with its runs."""
+    for number in (0, 1):
+        run = tmp_path / "lr=0.1" / "digits" / str(number)
+        (run / "checkpoints").mkdir(parents=True)
+        os.utime(run, (100 - number, 100 - number))
+    assert folders.not_a_run(tmp_path / "lr=0.1") == (
+        f"a folder of experiments, whose newest run is {tmp_path}/lr=0.1/digits/0; give a run folder, such as that one"
+    )

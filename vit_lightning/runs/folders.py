@@ -183,6 +183,10 @@ def not_a_run(path: Path) -> str:
         runs = sorted((entry for entry in path.iterdir() if is_run(entry)), key=lambda run: (len(run.name), run.name))
         if runs:
             return f"the folder of an experiment, whose newest run is {runs[-1]}; give a run folder, such as that one"
+        inner = [entry for entry in path.iterdir() if entry.is_dir()]
+        if further := [run for entry in inner for run in entry.iterdir() if is_run(run)]:
+            newest = max(further, key=lambda run: run.stat().st_mtime)
+            return f"a folder of experiments, whose newest run is {newest}; give a run folder, such as that one"
         said = "a folder without config.yaml and checkpoints"
     return f"{said}; give a run folder, such as runs/digits/0"
 
