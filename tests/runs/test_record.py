@@ -136,7 +136,7 @@ def test_a_checkpoint_without_its_run_is_compared_with_nothing(app):
 
 @pytest.mark.parametrize(
     "words",
-    [("--trainer.enable_checkpointing", "false"), ("--trainer.max_steps", 2, "--trainer.check_val_every_n_epoch", 5)],
+    [("--trainer.enable_checkpointing", "false"), ("--trainer.max_steps", 2, "--trainer.limit_val_batches", 0)],
     ids=str,
 )
 def test_a_run_without_a_best_checkpoint_names_none(app, words):
