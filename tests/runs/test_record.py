@@ -136,7 +136,10 @@ def test_a_checkpoint_without_its_run_is_compared_with_nothing(app):
 
 @pytest.mark.parametrize(
     "words",
-    [("--trainer.enable_checkpointing", "false"), ("--trainer.max_steps", 2, "--trainer.limit_val_batches", 0)],
+    [
+        ("--trainer.enable_checkpointing", "false"),
+        ("--trainer.check_val_every_n_epoch", "null", "--trainer.val_check_interval", 100),
+    ],
     ids=str,
 )
 def test_a_run_without_a_best_checkpoint_names_none(app, words):
