@@ -10,7 +10,7 @@ import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 from torch import nn
 
-from datamodules.reading import folder_layouts, folder_links
+from datamodules.reading import folder_layouts, folder_links, folder_sides
 from datamodules.reading.class_map import one_or_two
 from datamodules.reading.class_map_file import ClassMap
 from datamodules.reading.divided_data import DividedData
@@ -165,7 +165,7 @@ class ImageFolder(DividedData):
             said := folder_layouts.taken_together(train, classes or self._class_folders(train), self._listed)
         ):
             self.notice(said)
-        if found and (said := folder_layouts.aside(train, classes or self._class_folders(train), self._listed)):
+        if found and (said := folder_sides.aside(train, classes or self._class_folders(train), self._listed)):
             self.notice(said)
         if is_flat:
             for name in sorted(set(others) - set(classes)):
@@ -218,7 +218,7 @@ class ImageFolder(DividedData):
             files = {}
             for each in of_class:
                 below = dict(numbered_files_below(folder, each))
-                folder_layouts.check_inside(folder, each, filter(is_image, below))
+                self._check_inside(folder, each, list(filter(is_image, below)))
                 files |= below
             pictures = [file for file in files if is_image(file)]
             numbers.extend(files[file] for file in pictures)
@@ -236,6 +236,11 @@ class ImageFolder(DividedData):
             )
         scored_on = np.unique(labels) if scored_on_found else None
         return self._kept(ImageFiles(folder, names, labels, scored_on), numbers, split)
+
+    def _check_inside(self, folder: Path, name: str, images: list[str]) -> None:
+        folder_sides.check_inside(folder, name, images)
+        if said := folder_sides.check_marks(folder, name, images):
+            self.notice(said)
 
     def _name_strays(self, folder: Path) -> None:
         """Say which images lie beside the folders of classes."""

@@ -4,13 +4,13 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain, combinations
 from pathlib import Path
 from typing import NamedTuple
 
-from datamodules.reading import folder_names, folder_pairs
-from datamodules.reading.image_files import files_below, is_image
+from datamodules.reading import folder_names, folder_sides
+from datamodules.reading.image_files import is_image
 from datamodules.reading.label_text import spelled_twice
 from datamodules.reading.splits import SPLIT_OF
 from vit_lightning.data.images import is_hidden
@@ -49,31 +49,6 @@ def check(folder: Path, classes: Sequence[str], is_flat: bool, known: Collection
         _check_nested(folder, below, is_flat)
         if is_flat:
             _check_siblings(folder, below)
-
-
-def check_inside(folder: Path, name: str, images: Iterable[str]) -> None:
-    """Refuse a class whose folder holds masks, or the like, beside images.
-
-    Args:
-        folder: what holds the class.
-        name: its name.
-        images: paths of its images under the folder.
-
-    Raises:
-        InputError: naming what holds the masks.
-    """
-    places = sorted({os.path.dirname(image) for image in images})
-    inside = {place: place.removeprefix(name).strip("/").split("/") for place in places}
-    aside = [place for place, parts in inside.items() if any(map(folder_names.is_side, parts))]
-    others = [parts for place, parts in inside.items() if place not in aside]
-    named = any(folder_names.is_image_word(part) for parts in others for part in parts)
-    if others:
-        aside = [place for place in aside if named or any(map(folder_names.is_plain_side, inside[place]))]
-        if aside:
-            raise InputError(
-                f"{folder} holds {aside[0]} beside other images of the class {name}, which is called as what belongs "
-                "to images is, and not as images; move it out, or rename it if it holds images of the class"
-            )
 
 
 class Inside(NamedTuple):
@@ -119,34 +94,6 @@ def taken_together(folder: Path, classes: Sequence[str], known: Collection[str] 
         f"outer folder; if the inner folders are the classes, move them into one folder, or give --data.root "
         f"{folder / found[0].place}; if the outer ones are, list all of these in --data.class_map"
     )
-
-
-def aside(folder: Path, classes: Sequence[str], known: Collection[str] = ()) -> str | None:
-    """Say which class is called as what belongs to images is, and is read since its images belong to no others.
-
-    Args:
-        folder: what holds the classes.
-        classes: their names.
-        known: names of classes that the user gave.
-    """
-    if set(classes) <= set(known):
-        return None
-    named = folder_names.parts_of_a_set(classes)
-    sides = named[1:] or folder_names.sides_beside(classes)
-    if not sides:
-        return None
-    return (
-        f"{folder / sides[0]} is called as what belongs to images is, and is read as a class, since its images are "
-        f"called otherwise than those beside it; if it is no class, move it out of {folder}; if it is one, list all "
-        "classes in --data.class_map"
-    )
-
-
-def _are_apart(folder: Path, side: str, classes: Sequence[str]) -> bool:
-    """Tell whether hardly any image in a folder is called as one in the others is."""
-    stems = {name: {Path(file).stem for file in files_below(folder, name) if is_image(file)} for name in classes}
-    images = set().union(*(found for name, found in stems.items() if name != side))
-    return bool(stems[side]) and folder_pairs.are_apart(images, stems[side])
 
 
 def beside_images(root: Path, folder: Path, others: Sequence[str]) -> str:
@@ -197,7 +144,7 @@ def _check_names(folder: Path, classes: Sequence[str], is_flat: bool) -> None:
             f"{folder} holds the folder {classes[0]}, which is a split's; give --data.root {folder}; {IF_CLASSES}"
         )
     named = folder_names.parts_of_a_set(classes)
-    if named and not (folder_names.may_be_kinds(named) and _are_apart(folder, named[1], classes)):
+    if named and not (folder_names.may_be_kinds(named) and folder_sides.lies_apart(folder, named[1], classes)):
         raise InputError(
             f"{folder} holds the folders {named[0]} and {named[1]}, which are called as parts of a set are, not as "
             f"classes; {ONE_EACH}; for labels in a table give --data Manifest; {IF_CLASSES}"
@@ -207,12 +154,7 @@ def _check_names(folder: Path, classes: Sequence[str], is_flat: bool) -> None:
             f"{folder} holds the folder {unlabelled}, which is called as images without a class are; move it out of "
             f"{folder}; if it is a class, list all classes in --data.class_map"
         )
-    sides = folder_names.sides_beside(classes)
-    if side := next((side for side in sides if not _are_apart(folder, side, classes)), None):
-        raise InputError(
-            f"{folder} holds the folder {side}, which is called as what belongs to images is, not as a class; move it "
-            f"out of {folder}; if it is a class, list all classes in --data.class_map"
-        )
+    folder_sides.check(folder, classes)
 
 
 def _check_nested(folder: Path, below: Mapping[str, Inside], is_flat: bool) -> None:

@@ -27,25 +27,26 @@ PLAIN_SIDES = UNLABELLED | frozenset(
     | {"bbox", "bboxes", "thumbnails", "thumbnail"}
 )
 """What lies beside images, and is called as hardly any class is."""
-SIDE_WORDS = PLAIN_SIDES | {
-    "mask",
-    "label",
-    "annotation",
-    "segmentation",
-    "seg",
-    "edges",
-    "edge",
-    "depth",
-    "depths",
-    "gt",
-    "maps",
-    "targets",
-    "target",
-    "boxes",
-    "nir",
-    "infrared",
-    "thermal",
-}
+SIDE_WORDS = PLAIN_SIDES | frozenset(
+    {"mask", "label", "annotation", "anno", "annos", "segmentation", "seg", "segm", "edges", "edge", "depth", "depths"}
+    | {
+        "gt",
+        "maps",
+        "targets",
+        "target",
+        "boxes",
+        "nir",
+        "infrared",
+        "thermal",
+        "thumb",
+        "thumbs",
+        "preview",
+        "previews",
+    }
+    | {"overlay", "overlays", "saliency", "pred", "preds", "prediction", "predictions"}
+)
+KINDS = frozenset({"class", "object", "instance", "instances", "semantic"})
+"""Words beside those of sides that say what these show, as in SegmentationClass."""
 FORM_WORDS = IMAGE_WORDS | {"original", "originals", "resized", "jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff"}
 """What folders are called that hold the same images in several sizes or formats."""
 BYSTANDERS = frozenset({"extra", "others", "rest"})
@@ -87,6 +88,21 @@ def sides_beside(names: Sequence[str]) -> list[str]:
     return list(filter(is_plain_side, names)) if len(names) > 1 else []
 
 
+def doubtful_sides(names: Sequence[str]) -> list[str]:
+    """Return the names of what may lie beside images or be a class, as mask may; not of mask beside no_mask."""
+    words = {name: {*words_of(name)} for name in names}
+    lacking = [some - LACKING for some in words.values() if some & LACKING]
+    found = [name for name in names if is_side(name) and not is_plain_side(name)]
+    return [name for name in found if words[name] - {"with"} not in lacking] if len(names) > 1 else []
+
+
+def sides_of_classes(names: Sequence[str]) -> dict[str, str]:
+    """Return the class that each name adds a side's word to, as cat_masks does to cat."""
+    plain = {tuple(words_of(name)): name for name in names}
+    found = {name: tuple(word for word in words_of(name) if word not in SIDE_WORDS) for name in names}
+    return {name: plain[rest] for name, rest in found.items() if rest and plain.get(rest, name) != name}
+
+
 def unlabelled_beside(names: Sequence[str]) -> str | None:
     """Return the name of a folder of images without a class, among those of classes.
 
@@ -110,7 +126,7 @@ def split_alone(name: str) -> str | None:
 
 def is_side(name: str) -> bool:
     """Tell whether a name is that of what may lie beside images."""
-    return _is_of(name, SIDE_WORDS) or is_plain_side(name)
+    return is_plain_side(name) or (_is_of(name, SIDE_WORDS | KINDS) and not _is_of(name, KINDS))
 
 
 def is_plain_side(name: str) -> bool:
