@@ -169,7 +169,8 @@ class ImageFolder(DividedData):
             self.notice(said)
         if is_flat:
             for name in sorted(set(others) - set(classes)):
-                self.notice(f"{self.root / name} holds no images and is left out")
+                what = "runs" if folder_layouts.holds_runs(self.root / name) else "no images"
+                self.notice(f"{self.root / name} holds {what} and is left out")
         elif others and found:
             self.notice(
                 f"{self.root} has the folder {others[0]}, which is no split and is left out ({len(others)} such); "
@@ -272,7 +273,13 @@ class ImageFolder(DividedData):
             if entry.is_symlink() and not os.path.exists(entry):
                 self.notice(f"{entry.path} is a link to {os.readlink(entry)}, which is missing, and is left out")
         names = sorted(entry.name for entry in entries if entry.is_dir() and entry.name != UNLABELLED)
-        return [name for name in names if not with_images or any(map(is_image, files_below(folder, name)))]
+        if not with_images:
+            return names
+        return [
+            name
+            for name in names
+            if any(map(is_image, files_below(folder, name))) and not folder_layouts.holds_runs(folder / name)
+        ]
 
 
 def _may_be_scored(name: str) -> bool:

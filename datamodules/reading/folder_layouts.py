@@ -15,6 +15,7 @@ from datamodules.reading.label_text import spelled_twice
 from datamodules.reading.splits import SPLIT_OF
 from vit_lightning.data.images import is_hidden
 from vit_lightning.errors import InputError, listing
+from vit_lightning.runs.folders import ENVIRONMENT, is_run
 
 DEEPEST = 16
 """Folders around those of classes that are looked into, since links may lead round."""
@@ -124,6 +125,18 @@ def classes_in_names(folder: Path) -> str:
         rf"(echo path,label; ls {place} | LC_ALL=C sed -nE 's/^{form}[.]({ending})$/&,\1/p') > {table}, and give "
         f"--data Manifest --data.train {table} --data.image_folder {place}"
     )
+
+
+def holds_runs(folder: Path) -> bool:
+    """Tell whether a folder holds what training wrote, as runs/default/0 is, and no images beside it."""
+    return any(
+        _is_of_run(folder / one) or any(_is_of_run(folder / one / other) for other in _folders_alone(folder / one))
+        for one in _folders_alone(folder)
+    )
+
+
+def _is_of_run(folder: Path) -> bool:
+    return (folder / ENVIRONMENT).is_file() and is_run(folder)
 
 
 def _check_detection(folder: Path) -> None:

@@ -98,9 +98,10 @@ def doubtful_sides(names: Sequence[str]) -> list[str]:
 
 def sides_of_classes(names: Sequence[str]) -> dict[str, str]:
     """Return the class that each name adds a side's word to, as cat_masks does to cat."""
-    plain = {tuple(words_of(name)): name for name in names}
-    found = {name: tuple(word for word in words_of(name) if word not in SIDE_WORDS) for name in names}
-    return {name: plain[rest] for name, rest in found.items() if rest and plain.get(rest, name) != name}
+    words = {name: tuple(words_of(name)) for name in names}
+    plain = {some: name for name, some in words.items()}
+    found = {name: tuple(word for word in some if word not in SIDE_WORDS) for name, some in words.items()}
+    return {name: plain[rest] for name, rest in found.items() if rest in plain and rest != words[name]}
 
 
 def unlabelled_beside(names: Sequence[str]) -> str | None:

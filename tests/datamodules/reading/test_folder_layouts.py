@@ -369,3 +369,21 @@ def test_splits_of_classes_train_and_val_stay_splits(tmp_path):
     (tmp_path / "names.txt").write_text("train\nval\n")
     data = read(tmp_path / "set", class_map=tmp_path / "names.txt")
     assert len(data.train_set) == len(data.val_set) == 8 and data.test_set is None
+
+
+@pytest.mark.parametrize(("name", "place"), [("runs", "runs/default/0"), ("mine", "mine/3"), ("out", "out/a/12")])
+def test_runs_beside_classes_are_none(tmp_path, name, place):
+    make(tmp_path, "cat dog")
+    put(tmp_path / place / "test.confusion.png")
+    assert read(tmp_path).class_names == sorted(["cat", "dog", name])
+    (tmp_path / place / "env.json").touch()
+    assert read(tmp_path).class_names == sorted(["cat", "dog", name])  # one file alone says nothing
+    (tmp_path / place / "config.yaml").touch()
+    data = read(tmp_path)
+    assert data.class_names == ["cat", "dog"]
+    assert f"{tmp_path / name} holds runs and is left out" in data.notices
+
+
+def test_a_class_called_runs(tmp_path):
+    make(tmp_path, "cat runs")
+    assert read(tmp_path).class_names == ["cat", "runs"]

@@ -151,3 +151,4 @@ def test_words_of_sides():
     assert folder_names.doubtful_sides(["mask", "no_mask"]) == folder_names.doubtful_sides(["mask"]) == []
     assert folder_names.sides_of_classes(["cat", "cat_masks", "mask", "dog_mask"]) == {"cat_masks": "cat"}
     assert folder_names.is_side("SegmentationObject") and not folder_names.is_side("class_1")
+    assert folder_names.sides_of_classes(["cat", "cat ", "mask", "mask ", "1"]) == {}
