@@ -10,7 +10,7 @@ import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 from torch import nn
 
-from datamodules.reading import folder_layouts, folder_links, folder_sides
+from datamodules.reading import folder_layouts, folder_links, folder_sides, unread_splits
 from datamodules.reading.class_map import one_or_two
 from datamodules.reading.class_map_file import ClassMap
 from datamodules.reading.divided_data import DividedData
@@ -130,6 +130,10 @@ class ImageFolder(DividedData):
         if self._numbered:
             folder_links.check(self._numbered)
         lacking = self.val_set is None, self.test_set is None
+        if self.train_set is not None and self.split_file is None:
+            drawn = [split for split, lacks in zip(("val", "test"), lacking, strict=True) if lacks]
+            if said := unread_splits.said_of_lists(self.root, drawn):
+                self.notice(said)
         if self.train_set is not None and (self._is_flat or self.wants_divided(lacking)):
             classes = self.train_set.labels.tolist()
             names = [self.class_names[label] for label in classes]

@@ -31,7 +31,7 @@ from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 
-VERSION = "manifest 12"
+VERSION = "manifest 13"
 TRAIN_TABLE = Path("train.csv")
 
 
