@@ -47,6 +47,7 @@ def check(folder: Path, classes: Sequence[str], is_flat: bool, known: Collection
         _check_splits_in_classes(folder, classes)
     if not are_given:
         below = {name: inside(folder, name) for name in classes}
+        _check_initials(folder, classes)
         _check_nested(folder, below, is_flat)
         if is_flat:
             _check_siblings(folder, below)
@@ -168,6 +169,19 @@ def _check_names(folder: Path, classes: Sequence[str], is_flat: bool) -> None:
             f"{folder}; if it is a class, list all classes in --data.class_map"
         )
     folder_sides.check(folder, classes)
+
+
+def _check_initials(folder: Path, classes: Sequence[str]) -> None:
+    """Refuse folders of letters that hold those of classes, as a/abbey and b/badlands."""
+    if len(classes) < 2 or any(len(name) > 1 for name in classes):
+        return
+    inner = {name: _folders_alone(folder / name) for name in classes}
+    if all(found and folder_names.is_initial_of(name, found) for name, found in inner.items()):
+        one, other = (f"{name}/{min(inner[name])}" for name in classes[:2])
+        raise InputError(
+            f"{folder} holds folders of letters, and in them folders that begin with these, such as {one} and {other}; "
+            f"move the inner ones up if they are the classes; {IF_CLASSES.replace('they', 'the letters')}"
+        )
 
 
 def _check_nested(folder: Path, below: Mapping[str, Inside], is_flat: bool) -> None:

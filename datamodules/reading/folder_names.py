@@ -47,8 +47,23 @@ SIDE_WORDS = PLAIN_SIDES | frozenset(
 )
 KINDS = frozenset({"class", "object", "instance", "instances", "semantic"})
 """Words beside those of sides that say what these show, as in SegmentationClass."""
-FORM_WORDS = IMAGE_WORDS | {"original", "originals", "resized", "jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff"}
+FORM_WORDS = IMAGE_WORDS | {
+    "original",
+    "originals",
+    "resized",
+    "augmented",
+    "cropped",
+    "jpg",
+    "jpeg",
+    "png",
+    "webp",
+    "bmp",
+    "tif",
+    "tiff",
+}
 """What folders are called that hold the same images in several sizes or formats."""
+TREATED = FORM_WORDS | {"raw", "processed", "preprocessed", "enhanced", "filtered"}
+"""What folders of the same images are called beside a word for images, as Raw Images is."""
 BYSTANDERS = frozenset({"extra", "others", "rest"})
 """What lies beside splits, and may be anything."""
 LACKING = frozenset({"no", "not", "non", "without"})
@@ -78,7 +93,8 @@ def parts_of_a_set(names: Sequence[str]) -> Sequence[str]:
     asides += [name for name in names if name not in (*asides, *images) and PLAIN_SIDES & {*words[name]}]
     if images and asides and len(images) + len(asides) == len(names):
         return [images[0], asides[0]]
-    if len(names) > 1 and all(_is_of(name, FORM_WORDS) for name in names):
+    are_images = any(not IMAGE_WORDS.isdisjoint(words[name]) for name in names)
+    if len(names) > 1 and all(_is_of(name, TREATED if are_images else FORM_WORDS) for name in names):
         return names[:2]
     return _pair(words)
 
@@ -138,6 +154,12 @@ def is_plain_side(name: str) -> bool:
 def is_image_word(name: str) -> bool:
     """Tell whether a name says that there are images and nothing else."""
     return _is_of(name, IMAGE_WORDS)
+
+
+def is_initial_of(name: str, inner: Collection[str]) -> bool:
+    """Tell whether a name is the letter that words begin with, as a is of abbey; not of A_1."""
+    words = [words_of(each)[:1] for each in inner]
+    return len(name) == 1 and all(word and len(word[0]) > 1 and word[0][0] == name.lower() for word in words)
 
 
 def may_be_class(name: str) -> bool:
