@@ -489,3 +489,19 @@ def test_a_column_of_patients_without_its_flag_is_named_in_a_fit(root, caplog, c
     ready(root, "test")
     ready(root, label_column=column)
     assert "keeps all images" not in caplog.text
+
+
+def test_labels_from_1_beside_a_longer_list_of_names(root):
+    write(root / "train.csv", "path,label", [f"{number}.png,{number % 2 + 1}" for number in range(8)])
+    (root / "map.txt").write_text("cat\ndog\ncow\n")
+    with pytest.raises(InputError, match=r"has the labels 1 to 2 and no 0 in training, and .*map\.txt lists 3 names"):
+        ready(root, class_map=root / "map.txt")
+    (root / "map.csv").write_text("0,cat\n1,dog\n2,cow\n")
+    assert set(ready(root, class_map=root / "map.csv").train_set.labels.tolist()) == {1, 2}
+
+
+def test_a_label_that_may_be_missing_is_said(root):
+    write(root / "train.csv", "path,label", [f"{number}.png,{'ab?'[number % 3]}" for number in range(9)])
+    assert "train.csv: the label '?' may stand for a missing one" in "".join(ready(root).notices)
+    (root / "map.txt").write_text("a\nb\n?\n")
+    assert not ready(root, class_map=root / "map.txt").notices
