@@ -211,6 +211,8 @@ class ImageFolder(DividedData):
             self._name_strays(folder)
         if unknown := sorted(each for each in found if self._map.class_of(each) not in folders):
             source = self.class_map or self._folders.get("train")
+            if said := folder_layouts.listed_classes(folder, unknown):
+                raise InputError(said)
             raise InputError(
                 f"{folder} has the class folder {unknown[0]!r}, which {source} lacks "
                 f"({len(unknown)} such); add it there or remove it{look_alike(unknown[0], self.class_names)}"

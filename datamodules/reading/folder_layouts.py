@@ -128,6 +128,22 @@ def classes_in_names(folder: Path) -> str:
     )
 
 
+def listed_classes(folder: Path, unknown: Sequence[str]) -> str:
+    """Say that the classes of a split's images stand in a list beside them, as Tiny ImageNet has it; else nothing.
+
+    Args:
+        folder: that of the split.
+        unknown: folders in it that training images lack.
+    """
+    lists = sorted(path.name for path in folder.iterdir() if path.suffix.lower() in (".txt", ".csv", ".tsv"))
+    if not lists or not all(map(folder_names.is_image_word, unknown)):
+        return ""
+    return (
+        f"{folder} holds the folder {unknown[0]} and {lists[0]}, which may list the class of each image; move each "
+        f"image into a folder called as its class, as {folder.name}/<class>"
+    )
+
+
 def holds_runs(folder: Path) -> bool:
     """Tell whether a folder holds what training wrote, as runs/default/0 is, and no images beside it."""
     return any(
@@ -147,6 +163,12 @@ def _check_detection(folder: Path) -> None:
     if not ((folder / "images").is_dir() and (folder / "labels").is_dir()):
         return
     texts = chain((folder / "labels").glob("*.txt"), (folder / "labels").glob("*/*.txt"))
+    classes = _folders_alone(folder / "images")
+    if len(classes) > 1 and not any(map(folder_names.split_alone, classes)) and next(texts, None):
+        raise InputError(
+            f"{folder} holds images and labels, and in images folders such as {min(classes)}; give --data.root "
+            f"{shlex.quote(str(folder / 'images'))} if these are the classes"
+        )
     if next(texts, None):
         raise InputError(f"{folder} holds images and labels/*.txt, the boxes of YOLO's detection; {ONE_EACH}")
 
@@ -201,10 +223,11 @@ def _check_nested(folder: Path, below: Mapping[str, Inside], is_flat: bool) -> N
             )
     around = [each for each in below.values() if len(each.names) > 1]
     if not is_flat and len(below) == 1 and around:
-        inner = sorted(around[0].names)
+        inner, place = sorted(around[0].names), folder / around[0].place
+        root = "" if folder_names.split_alone(folder.name) else f", or give --data.root {shlex.quote(str(place))}"
         raise InputError(
             f"{folder} holds one folder, {around[0].place}, and {inner[0]} and {inner[1]} in it; move them up if they "
-            f"are the classes, as {folder.name}/{inner[0]}"
+            f"are the classes, as {folder.name}/{inner[0]}{root}"
         )
 
 

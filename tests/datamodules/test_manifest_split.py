@@ -505,3 +505,13 @@ def test_a_label_that_may_be_missing_is_said(root):
     assert "train.csv: the label '?' may stand for a missing one" in "".join(ready(root).notices)
     (root / "map.txt").write_text("a\nb\n?\n")
     assert not ready(root, class_map=root / "map.txt").notices
+
+
+@pytest.mark.parametrize("label", ["?", "unknown", "-"])
+def test_a_hidden_label_of_a_test_row_is_not_told_to_train(root, label):
+    write(root / "train.csv", "path,label,split", ["0.png,a,train", "1.png,b,train", f"2.png,{label},test"])
+    with pytest.raises(InputError, match="no class of the training images; leave the cell empty if the") as error:
+        ready(root)
+    assert "split_column false" not in str(error.value)
+    write(root / "train.csv", "path,label,split", ["0.png,a,train", "1.png,b,train", "2.png,,test"])
+    assert ready(root).test_set.labels.tolist() == [IGNORE]

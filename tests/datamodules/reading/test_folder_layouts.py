@@ -401,3 +401,33 @@ def test_runs_beside_classes_are_none(tmp_path, name, place):
 def test_a_class_called_runs(tmp_path):
     make(tmp_path, "cat runs")
     assert read(tmp_path).class_names == ["cat", "runs"]
+
+
+def test_images_whose_classes_stand_in_a_list_beside_them(tmp_path):
+    make(tmp_path, "train/cat train/dog val/images")
+    with pytest.raises(InputError, match="val has the class folder 'images', which"):
+        read(tmp_path)
+    (tmp_path / "val" / "val_annotations.txt").touch()
+    with pytest.raises(InputError, match=r"val holds the folder images and val_annotations\.txt, which may list"):
+        read(tmp_path)
+
+
+def test_classes_in_images_beside_lists_are_no_detection(tmp_path):
+    make(tmp_path, "images/banded images/dotted")
+    (tmp_path / "labels").mkdir()
+    (tmp_path / "labels" / "train1.txt").touch()
+    with pytest.raises(InputError, match=f"in images folders such as banded; give --data.root {tmp_path / 'images'}"):
+        read(tmp_path)
+    assert read(tmp_path / "images").class_names == ["banded", "dotted"]
+    for name in ("banded", "dotted"):
+        (tmp_path / "images" / name).rename(tmp_path / "images" / {"banded": "train", "dotted": "val"}[name])
+    with pytest.raises(InputError, match="the boxes of YOLO's detection"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize(("folder", "offers"), [("", True), ("train", False)])
+def test_one_folder_around_the_classes_is_offered_as_root(tmp_path, folder, offers):
+    make(tmp_path / folder, "images/rose images/tulip")
+    with pytest.raises(InputError, match="holds one folder, images, and rose and tulip in it; move them up") as error:
+        read(tmp_path)
+    assert (f", or give --data.root {tmp_path / 'images'}" in str(error.value)) == offers
