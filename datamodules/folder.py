@@ -105,7 +105,7 @@ class ImageFolder(DividedData):
     @cached_property
     def _listed(self) -> Collection[str]:
         """Folders that class_map lists, which are classes whatever they are called."""
-        return self._map.renamed or self._map.listed or ()
+        return self._map.renamed or [*(self._map.listed or ()), *self._map.by_number]
 
     def _all_folders(self) -> set[str]:
         """The names of all folders in root and in those of the splits."""
