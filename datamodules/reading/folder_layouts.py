@@ -23,6 +23,11 @@ NUMBERED = (r"(.*[^ ._()-])[ ._(-]+[0-9]+[)]?", r"(.*[^0-9 ._()-])[0-9]+")
 """Names of images that say their class before a number: american_bulldog_100, or cat7."""
 PLAIN = re.compile(r"""[^,"'\\\n/]+""")
 """Names that a table of commas can hold as they are."""
+WRITES_LIST = (
+    'import json, os; print(json.dumps([name for name in sorted(os.listdir()) if name[0] != "." and '
+    "any(files for _, _, files in os.walk(name, followlinks=True))]))"
+)
+"""Program that lists the folders with files as JSON, which holds names that no line does, as #1."""
 ONE_EACH = "ImageFolder reads a folder for each class, as train/cat/1.jpg"
 IF_CLASSES = "if they are the classes, list all classes in --data.class_map"
 
@@ -247,14 +252,19 @@ def _check_siblings(folder: Path, below: Mapping[str, Inside]) -> None:
             raise InputError(
                 f"{folder} holds {one} and {other}, each of which holds {shown}: if these are the classes, call one "
                 f"folder around them train and the others val and test, or give --data.root {root}; if {one} "
-                f"and {other} are the classes, list all classes in {_list_of(folder)}"
+                f"and {other} are the classes, list all classes in {_list_of(folder, below)}"
             )
 
 
-def _list_of(folder: Path) -> str:
-    """Return the flag that takes a list of classes, and the command that writes the list."""
-    place, table = (shlex.quote(str(path)) for path in (folder, folder.with_name(f"{folder.name}.txt")))
-    return f"--data.class_map {table}, written by (cd {place} && LC_ALL=C ls -d */ | tr -d /) > {table}"
+def _list_of(folder: Path, classes: Collection[str]) -> str:
+    """Return the flag that takes a list of classes, and the command that writes the list.
+
+    It is one of lines where these can be nothing else, and no folder is empty.
+    """
+    is_plain = {*classes} == _folders_alone(folder) and all(name[0].isalpha() for name in classes)
+    ending, command = ("txt", "LC_ALL=C ls -d -- */ | tr -d /") if is_plain else ("json", f"python -c '{WRITES_LIST}'")
+    place, table = (shlex.quote(str(path)) for path in (folder, folder.with_name(f"{folder.name}.{ending}")))
+    return f"--data.class_map {table}, written by (cd {place} && {command}) > {table}"
 
 
 def _folders_alone(folder: Path) -> set[str]:
