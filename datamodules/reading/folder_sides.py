@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from datamodules.reading import folder_names, folder_pairs
@@ -186,7 +187,12 @@ def _marked(images: Sequence[str]) -> list[tuple[str, str]]:
 def _unmarked(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Yield what is left of a name's words without a side's at its end or beginning."""
     for place in range(1, len(words)):
-        if folder_names.is_side(" ".join(words[place:])):
+        if _is_side(*filter(str.isalpha, words[place:])):
             yield tuple(words[:place])
-        if folder_names.is_side(" ".join(words[:place])):
+        if _is_side(*filter(str.isalpha, words[:place])):
             yield tuple(words[place:])
+
+
+@lru_cache(maxsize=4096)
+def _is_side(*words: str) -> bool:
+    return folder_names.is_side(" ".join(words))
