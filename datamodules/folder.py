@@ -10,7 +10,7 @@ import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 from torch import nn
 
-from datamodules.reading import folder_layouts, folder_links
+from datamodules.reading import folder_layouts, folder_links, folder_sides, unread_splits
 from datamodules.reading.class_map import one_or_two
 from datamodules.reading.class_map_file import ClassMap
 from datamodules.reading.divided_data import DividedData
@@ -105,7 +105,7 @@ class ImageFolder(DividedData):
     @cached_property
     def _listed(self) -> Collection[str]:
         """Folders that class_map lists, which are classes whatever they are called."""
-        return self._map.renamed or self._map.listed or ()
+        return self._map.renamed or [*(self._map.listed or ()), *self._map.by_number]
 
     def _all_folders(self) -> set[str]:
         """The names of all folders in root and in those of the splits."""
@@ -130,6 +130,10 @@ class ImageFolder(DividedData):
         if self._numbered:
             folder_links.check(self._numbered)
         lacking = self.val_set is None, self.test_set is None
+        if self.train_set is not None and self.split_file is None:
+            drawn = [split for split, lacks in zip(("val", "test"), lacking, strict=True) if lacks]
+            if said := unread_splits.said_of_lists(self.root, drawn):
+                self.notice(said)
         if self.train_set is not None and (self._is_flat or self.wants_divided(lacking)):
             classes = self.train_set.labels.tolist()
             names = [self.class_names[label] for label in classes]
@@ -165,11 +169,12 @@ class ImageFolder(DividedData):
             said := folder_layouts.taken_together(train, classes or self._class_folders(train), self._listed)
         ):
             self.notice(said)
-        if found and (said := folder_layouts.aside(train, classes or self._class_folders(train), self._listed)):
+        if found and (said := folder_sides.aside(train, classes or self._class_folders(train), self._listed)):
             self.notice(said)
         if is_flat:
             for name in sorted(set(others) - set(classes)):
-                self.notice(f"{self.root / name} holds no images and is left out")
+                what = "runs" if folder_layouts.holds_runs(self.root / name) else "no images"
+                self.notice(f"{self.root / name} holds {what} and is left out")
         elif others and found:
             self.notice(
                 f"{self.root} has the folder {others[0]}, which is no split and is left out ({len(others)} such); "
@@ -206,6 +211,8 @@ class ImageFolder(DividedData):
             self._name_strays(folder)
         if unknown := sorted(each for each in found if self._map.class_of(each) not in folders):
             source = self.class_map or self._folders.get("train")
+            if said := folder_layouts.listed_classes(folder, unknown):
+                raise InputError(said)
             raise InputError(
                 f"{folder} has the class folder {unknown[0]!r}, which {source} lacks "
                 f"({len(unknown)} such); add it there or remove it{look_alike(unknown[0], self.class_names)}"
@@ -218,7 +225,7 @@ class ImageFolder(DividedData):
             files = {}
             for each in of_class:
                 below = dict(numbered_files_below(folder, each))
-                folder_layouts.check_inside(folder, each, filter(is_image, below))
+                self._check_inside(folder, each, list(filter(is_image, below)))
                 files |= below
             pictures = [file for file in files if is_image(file)]
             numbers.extend(files[file] for file in pictures)
@@ -236,6 +243,11 @@ class ImageFolder(DividedData):
             )
         scored_on = np.unique(labels) if scored_on_found else None
         return self._kept(ImageFiles(folder, names, labels, scored_on), numbers, split)
+
+    def _check_inside(self, folder: Path, name: str, images: list[str]) -> None:
+        folder_sides.check_inside(folder, name, images)
+        if said := folder_sides.check_marks(folder, name, images):
+            self.notice(said)
 
     def _name_strays(self, folder: Path) -> None:
         """Say which images lie beside the folders of classes."""
@@ -267,7 +279,13 @@ class ImageFolder(DividedData):
             if entry.is_symlink() and not os.path.exists(entry):
                 self.notice(f"{entry.path} is a link to {os.readlink(entry)}, which is missing, and is left out")
         names = sorted(entry.name for entry in entries if entry.is_dir() and entry.name != UNLABELLED)
-        return [name for name in names if not with_images or any(map(is_image, files_below(folder, name)))]
+        if not with_images:
+            return names
+        return [
+            name
+            for name in names
+            if any(map(is_image, files_below(folder, name))) and not folder_layouts.holds_runs(folder / name)
+        ]
 
 
 def _may_be_scored(name: str) -> bool:

@@ -10,8 +10,10 @@ from datamodules.reading import array_cache, stated_split, table_links, table_re
 from datamodules.reading.array_cache import MappedStrings
 from datamodules.reading.class_map import (
     WrongLabelsError,
+    check_begins_at_0,
     check_meaning,
     classes_in_text,
+    doubtful_label,
     is_hidden,
 )
 from datamodules.reading.class_map_file import ClassMap
@@ -31,7 +33,7 @@ from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 
-VERSION = "manifest 12"
+VERSION = "manifest 13"
 TRAIN_TABLE = Path("train.csv")
 
 
@@ -143,6 +145,8 @@ class Manifest(DividedTable):
             names = classes_in_text(table.training(), self.multi_label, self.separator, table.most_labels)
         except WrongLabelsError as error:
             raise table.wrong(error.labels, error.why) from error
+        if said := doubtful_label(names):
+            self.notice(f"{table.table}: {said}")
         are_listed = self.multi_label and not table.arrays["one_hot"]
         if are_listed and (said := doubtful(names, table.rows.longest > 1, "--data.separator {} divides them")):
             self.notice(said)
@@ -308,6 +312,8 @@ class Manifest(DividedTable):
             source += "" if self.split_column else f"; {stated_split.LEFT_ALONE}"
         if self.multi_label:
             source += f"; labels are split at --data.separator {self.separator!r}"
+        if has_list and split == "train":
+            check_begins_at_0(self.class_map, self.class_names, train.training(), str(train.table))
         training = None if has_list else [] if train.lists_classes else train.training()
         return self._labels(split).numbers(self.class_names, training, source, may_hide=split == "test")
 

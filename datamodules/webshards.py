@@ -14,6 +14,7 @@ from datamodules.reading import array_cache
 from datamodules.reading.class_map import (
     FROM_ZERO,
     WrongLabelsError,
+    check_begins_at_0,
     check_order,
     class_numbers,
     classes_in_text,
@@ -173,6 +174,8 @@ class WebShards(ImageDataModule):
         names, has_list = self._names(file), self._map.listed is not None
         if has_list and any(map(is_whole, names)):
             check_order(self.class_names, f"{self.address}/{self.patterns[split]}")
+        if has_list and split == "train":
+            check_begins_at_0(self.class_map, self.class_names, names, f"{self.address}/{self.patterns[split]}")
         numbers = class_numbers(names, self.class_names, or_numbers=has_list)
         if (numbers < 0).any():
             unknown = {name for name, number in zip(names, numbers.tolist(), strict=True) if number < 0}
@@ -207,6 +210,10 @@ class WebShards(ImageDataModule):
         """Refuse a tar, or a copy of one, that trains and is scored, unless one pattern serves for both."""
         training = {_place(file.url): file.url for file in self._indexed("train")[0]}
         for split in ("val", "test"):
+            if self.patterns[split] == self.patterns["train"]:
+                self.notice(
+                    f"--data.{split} {self.patterns[split]} is --data.train as well: it scores images that train"
+                )
             if self.patterns[split] in (None, self.patterns["train"]):
                 continue
             for file in self._indexed(split)[0]:

@@ -55,9 +55,16 @@ class ClassMap:
         """The names among these that are called as lists of numbers are, as Adience's (0, 2)."""
         return tuple(sorted(filter(names_a_list, self.words)))
 
+    @cached_property
+    def by_number(self) -> dict[str, str]:
+        """The class of each folder that is called by its number in a table or in JSON, which say the numbers."""
+        says = self.path is not None and Path(self.path).suffix.lower() in (*DELIMITERS, ".json")
+        names = (self.listed or []) if says and not self._may_be_places else []
+        return {} if any(map(is_whole, names)) else {str(number): name for number, name in enumerate(names)}
+
     def class_of(self, label: str) -> str:
         """Return the class that a label stands for."""
-        return self.renamed.get(label, label)
+        return self.renamed.get(label, self.by_number.get(label, label))
 
     def _known(self) -> Collection[str] | None:
         """The labels, if none of them may be a place in the list."""
@@ -101,7 +108,10 @@ def read_class_map(
             names = names_in_json(text) if kind == ".json" else names_in_lines(text, known, keeps_header)
         names = list(map(_checked_name, names))
         if twice := [name for name, count in Counter(names).items() if count > 1]:
-            raise ValueError(f"it has the name {twice[0]!r} twice; give each class a name of its own")
+            raise ValueError(
+                f"it has the name {twice[0]!r} twice; give each class a name of its own, or write the names "
+                "into the data to make one class of two numbers"
+            )
         if pair := twins(names, numbers=False):
             raise ValueError(f"{difference(*pair)}; give each class a name of its own")
     except (ValueError, csv.Error) as error:

@@ -4,17 +4,18 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain, combinations
 from pathlib import Path
 from typing import NamedTuple
 
-from datamodules.reading import folder_names, folder_pairs
-from datamodules.reading.image_files import files_below, is_image
+from datamodules.reading import folder_names, folder_sides
+from datamodules.reading.image_files import is_image
 from datamodules.reading.label_text import spelled_twice
 from datamodules.reading.splits import SPLIT_OF
 from vit_lightning.data.images import is_hidden
 from vit_lightning.errors import InputError, listing
+from vit_lightning.runs.folders import ENVIRONMENT, is_run
 
 DEEPEST = 16
 """Folders around those of classes that are looked into, since links may lead round."""
@@ -22,6 +23,11 @@ NUMBERED = (r"(.*[^ ._()-])[ ._(-]+[0-9]+[)]?", r"(.*[^0-9 ._()-])[0-9]+")
 """Names of images that say their class before a number: american_bulldog_100, or cat7."""
 PLAIN = re.compile(r"""[^,"'\\\n/]+""")
 """Names that a table of commas can hold as they are."""
+WRITES_LIST = (
+    'import json, os; print(json.dumps([name for name in sorted(os.listdir()) if name[0] != "." and '
+    "any(files for _, _, files in os.walk(name, followlinks=True))]))"
+)
+"""Program that lists the folders with files as JSON, which holds names that no line does, as #1."""
 ONE_EACH = "ImageFolder reads a folder for each class, as train/cat/1.jpg"
 IF_CLASSES = "if they are the classes, list all classes in --data.class_map"
 
@@ -46,34 +52,10 @@ def check(folder: Path, classes: Sequence[str], is_flat: bool, known: Collection
         _check_splits_in_classes(folder, classes)
     if not are_given:
         below = {name: inside(folder, name) for name in classes}
+        _check_initials(folder, classes)
         _check_nested(folder, below, is_flat)
         if is_flat:
             _check_siblings(folder, below)
-
-
-def check_inside(folder: Path, name: str, images: Iterable[str]) -> None:
-    """Refuse a class whose folder holds masks, or the like, beside images.
-
-    Args:
-        folder: what holds the class.
-        name: its name.
-        images: paths of its images under the folder.
-
-    Raises:
-        InputError: naming what holds the masks.
-    """
-    places = sorted({os.path.dirname(image) for image in images})
-    inside = {place: place.removeprefix(name).strip("/").split("/") for place in places}
-    aside = [place for place, parts in inside.items() if any(map(folder_names.is_side, parts))]
-    others = [parts for place, parts in inside.items() if place not in aside]
-    named = any(folder_names.is_image_word(part) for parts in others for part in parts)
-    if others:
-        aside = [place for place in aside if named or any(map(folder_names.is_plain_side, inside[place]))]
-        if aside:
-            raise InputError(
-                f"{folder} holds {aside[0]} beside other images of the class {name}, which is called as what belongs "
-                "to images is, and not as images; move it out, or rename it if it holds images of the class"
-            )
 
 
 class Inside(NamedTuple):
@@ -121,34 +103,6 @@ def taken_together(folder: Path, classes: Sequence[str], known: Collection[str] 
     )
 
 
-def aside(folder: Path, classes: Sequence[str], known: Collection[str] = ()) -> str | None:
-    """Say which class is called as what belongs to images is, and is read since its images belong to no others.
-
-    Args:
-        folder: what holds the classes.
-        classes: their names.
-        known: names of classes that the user gave.
-    """
-    if set(classes) <= set(known):
-        return None
-    named = folder_names.parts_of_a_set(classes)
-    sides = named[1:] or folder_names.sides_beside(classes)
-    if not sides:
-        return None
-    return (
-        f"{folder / sides[0]} is called as what belongs to images is, and is read as a class, since its images are "
-        f"called otherwise than those beside it; if it is no class, move it out of {folder}; if it is one, list all "
-        "classes in --data.class_map"
-    )
-
-
-def _are_apart(folder: Path, side: str, classes: Sequence[str]) -> bool:
-    """Tell whether hardly any image in a folder is called as one in the others is."""
-    stems = {name: {Path(file).stem for file in files_below(folder, name) if is_image(file)} for name in classes}
-    images = set().union(*(found for name, found in stems.items() if name != side))
-    return bool(stems[side]) and folder_pairs.are_apart(images, stems[side])
-
-
 def beside_images(root: Path, folder: Path, others: Sequence[str]) -> str:
     """Say what a folder may be that has a split's name, holds images itself, and lies beside other folders."""
     if folder == root or not others:
@@ -179,6 +133,34 @@ def classes_in_names(folder: Path) -> str:
     )
 
 
+def listed_classes(folder: Path, unknown: Sequence[str]) -> str:
+    """Say that the classes of a split's images stand in a list beside them, as Tiny ImageNet has it; else nothing.
+
+    Args:
+        folder: that of the split.
+        unknown: folders in it that training images lack.
+    """
+    lists = sorted(path.name for path in folder.iterdir() if path.suffix.lower() in (".txt", ".csv", ".tsv"))
+    if not lists or not all(map(folder_names.is_image_word, unknown)):
+        return ""
+    return (
+        f"{folder} holds the folder {unknown[0]} and {lists[0]}, which may list the class of each image; move each "
+        f"image into a folder called as its class, as {folder.name}/<class>"
+    )
+
+
+def holds_runs(folder: Path) -> bool:
+    """Tell whether a folder holds what training wrote, as runs/default/0 is, and no images beside it."""
+    return any(
+        _is_of_run(folder / one) or any(_is_of_run(folder / one / other) for other in _folders_alone(folder / one))
+        for one in _folders_alone(folder)
+    )
+
+
+def _is_of_run(folder: Path) -> bool:
+    return (folder / ENVIRONMENT).is_file() and is_run(folder)
+
+
 def _check_detection(folder: Path) -> None:
     """Refuse images with files of boxes beside them."""
     if (folder / "JPEGImages").is_dir() and (folder / "Annotations").is_dir():
@@ -186,6 +168,12 @@ def _check_detection(folder: Path) -> None:
     if not ((folder / "images").is_dir() and (folder / "labels").is_dir()):
         return
     texts = chain((folder / "labels").glob("*.txt"), (folder / "labels").glob("*/*.txt"))
+    classes = _folders_alone(folder / "images")
+    if len(classes) > 1 and not any(map(folder_names.split_alone, classes)) and next(texts, None):
+        raise InputError(
+            f"{folder} holds images and labels, and in images folders such as {min(classes)}; give --data.root "
+            f"{shlex.quote(str(folder / 'images'))} if these are the classes"
+        )
     if next(texts, None):
         raise InputError(f"{folder} holds images and labels/*.txt, the boxes of YOLO's detection; {ONE_EACH}")
 
@@ -197,7 +185,7 @@ def _check_names(folder: Path, classes: Sequence[str], is_flat: bool) -> None:
             f"{folder} holds the folder {classes[0]}, which is a split's; give --data.root {folder}; {IF_CLASSES}"
         )
     named = folder_names.parts_of_a_set(classes)
-    if named and not (folder_names.may_be_kinds(named) and _are_apart(folder, named[1], classes)):
+    if named and not (folder_names.may_be_kinds(named) and folder_sides.lies_apart(folder, named[1], classes)):
         raise InputError(
             f"{folder} holds the folders {named[0]} and {named[1]}, which are called as parts of a set are, not as "
             f"classes; {ONE_EACH}; for labels in a table give --data Manifest; {IF_CLASSES}"
@@ -207,11 +195,19 @@ def _check_names(folder: Path, classes: Sequence[str], is_flat: bool) -> None:
             f"{folder} holds the folder {unlabelled}, which is called as images without a class are; move it out of "
             f"{folder}; if it is a class, list all classes in --data.class_map"
         )
-    sides = folder_names.sides_beside(classes)
-    if side := next((side for side in sides if not _are_apart(folder, side, classes)), None):
+    folder_sides.check(folder, classes)
+
+
+def _check_initials(folder: Path, classes: Sequence[str]) -> None:
+    """Refuse folders of letters that hold those of classes, as a/abbey and b/badlands."""
+    if len(classes) < 2 or any(len(name) > 1 for name in classes):
+        return
+    inner = {name: _folders_alone(folder / name) for name in classes}
+    if all(found and folder_names.is_initial_of(name, found) for name, found in inner.items()):
+        one, other = (f"{name}/{min(inner[name])}" for name in classes[:2])
         raise InputError(
-            f"{folder} holds the folder {side}, which is called as what belongs to images is, not as a class; move it "
-            f"out of {folder}; if it is a class, list all classes in --data.class_map"
+            f"{folder} holds folders of letters, and in them folders that begin with these, such as {one} and {other}; "
+            f"move the inner ones up if they are the classes; {IF_CLASSES.replace('they', 'the letters')}"
         )
 
 
@@ -232,10 +228,11 @@ def _check_nested(folder: Path, below: Mapping[str, Inside], is_flat: bool) -> N
             )
     around = [each for each in below.values() if len(each.names) > 1]
     if not is_flat and len(below) == 1 and around:
-        inner = sorted(around[0].names)
+        inner, place = sorted(around[0].names), folder / around[0].place
+        root = "" if folder_names.split_alone(folder.name) else f", or give --data.root {shlex.quote(str(place))}"
         raise InputError(
             f"{folder} holds one folder, {around[0].place}, and {inner[0]} and {inner[1]} in it; move them up if they "
-            f"are the classes, as {folder.name}/{inner[0]}"
+            f"are the classes, as {folder.name}/{inner[0]}{root}"
         )
 
 
@@ -255,14 +252,19 @@ def _check_siblings(folder: Path, below: Mapping[str, Inside]) -> None:
             raise InputError(
                 f"{folder} holds {one} and {other}, each of which holds {shown}: if these are the classes, call one "
                 f"folder around them train and the others val and test, or give --data.root {root}; if {one} "
-                f"and {other} are the classes, list all classes in {_list_of(folder)}"
+                f"and {other} are the classes, list all classes in {_list_of(folder, below)}"
             )
 
 
-def _list_of(folder: Path) -> str:
-    """Return the flag that takes a list of classes, and the command that writes the list."""
-    place, table = (shlex.quote(str(path)) for path in (folder, folder.with_name(f"{folder.name}.txt")))
-    return f"--data.class_map {table}, written by (cd {place} && LC_ALL=C ls -d */ | tr -d /) > {table}"
+def _list_of(folder: Path, classes: Collection[str]) -> str:
+    """Return the flag that takes a list of classes, and the command that writes the list.
+
+    It is one of lines where these can be nothing else, and no folder is empty.
+    """
+    is_plain = {*classes} == _folders_alone(folder) and all(name[0].isalpha() for name in classes)
+    ending, command = ("txt", "LC_ALL=C ls -d -- */ | tr -d /") if is_plain else ("json", f"python -c '{WRITES_LIST}'")
+    place, table = (shlex.quote(str(path)) for path in (folder, folder.with_name(f"{folder.name}.{ending}")))
+    return f"--data.class_map {table}, written by (cd {place} && {command}) > {table}"
 
 
 def _folders_alone(folder: Path) -> set[str]:

@@ -27,27 +27,43 @@ PLAIN_SIDES = UNLABELLED | frozenset(
     | {"bbox", "bboxes", "thumbnails", "thumbnail"}
 )
 """What lies beside images, and is called as hardly any class is."""
-SIDE_WORDS = PLAIN_SIDES | {
-    "mask",
-    "label",
-    "annotation",
-    "segmentation",
-    "seg",
-    "edges",
-    "edge",
-    "depth",
-    "depths",
-    "gt",
-    "maps",
-    "targets",
-    "target",
-    "boxes",
-    "nir",
-    "infrared",
-    "thermal",
+SIDE_WORDS = PLAIN_SIDES | frozenset(
+    {"mask", "label", "annotation", "anno", "annos", "segmentation", "seg", "segm", "edges", "edge", "depth", "depths"}
+    | {
+        "gt",
+        "maps",
+        "targets",
+        "target",
+        "boxes",
+        "nir",
+        "infrared",
+        "thermal",
+        "thumb",
+        "thumbs",
+        "preview",
+        "previews",
+    }
+    | {"overlay", "overlays", "saliency", "pred", "preds", "prediction", "predictions"}
+)
+KINDS = frozenset({"class", "object", "instance", "instances", "semantic"})
+"""Words beside those of sides that say what these show, as in SegmentationClass."""
+FORM_WORDS = IMAGE_WORDS | {
+    "original",
+    "originals",
+    "resized",
+    "augmented",
+    "cropped",
+    "jpg",
+    "jpeg",
+    "png",
+    "webp",
+    "bmp",
+    "tif",
+    "tiff",
 }
-FORM_WORDS = IMAGE_WORDS | {"original", "originals", "resized", "jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff"}
 """What folders are called that hold the same images in several sizes or formats."""
+TREATED = FORM_WORDS | {"raw", "processed", "preprocessed", "enhanced", "filtered"}
+"""What folders of the same images are called beside a word for images, as Raw Images is."""
 BYSTANDERS = frozenset({"extra", "others", "rest"})
 """What lies beside splits, and may be anything."""
 LACKING = frozenset({"no", "not", "non", "without"})
@@ -77,7 +93,8 @@ def parts_of_a_set(names: Sequence[str]) -> Sequence[str]:
     asides += [name for name in names if name not in (*asides, *images) and PLAIN_SIDES & {*words[name]}]
     if images and asides and len(images) + len(asides) == len(names):
         return [images[0], asides[0]]
-    if len(names) > 1 and all(_is_of(name, FORM_WORDS) for name in names):
+    are_images = any(not IMAGE_WORDS.isdisjoint(words[name]) for name in names)
+    if len(names) > 1 and all(_is_of(name, TREATED if are_images else FORM_WORDS) for name in names):
         return names[:2]
     return _pair(words)
 
@@ -85,6 +102,22 @@ def parts_of_a_set(names: Sequence[str]) -> Sequence[str]:
 def sides_beside(names: Sequence[str]) -> list[str]:
     """Return the names of what lies beside images, among those of classes."""
     return list(filter(is_plain_side, names)) if len(names) > 1 else []
+
+
+def doubtful_sides(names: Sequence[str]) -> list[str]:
+    """Return the names of what may lie beside images or be a class, as mask may; not of mask beside no_mask."""
+    words = {name: {*words_of(name)} for name in names}
+    lacking = [some - LACKING for some in words.values() if some & LACKING]
+    found = [name for name in names if is_side(name) and not is_plain_side(name)]
+    return [name for name in found if words[name] - {"with"} not in lacking] if len(names) > 1 else []
+
+
+def sides_of_classes(names: Sequence[str]) -> dict[str, str]:
+    """Return the class that each name adds a side's word to, as cat_masks does to cat."""
+    words = {name: tuple(words_of(name)) for name in names}
+    plain = {some: name for name, some in words.items()}
+    found = {name: tuple(word for word in some if word not in SIDE_WORDS) for name, some in words.items()}
+    return {name: plain[rest] for name, rest in found.items() if rest in plain and rest != words[name]}
 
 
 def unlabelled_beside(names: Sequence[str]) -> str | None:
@@ -110,7 +143,7 @@ def split_alone(name: str) -> str | None:
 
 def is_side(name: str) -> bool:
     """Tell whether a name is that of what may lie beside images."""
-    return _is_of(name, SIDE_WORDS) or is_plain_side(name)
+    return is_plain_side(name) or (_is_of(name, SIDE_WORDS | KINDS) and not _is_of(name, KINDS))
 
 
 def is_plain_side(name: str) -> bool:
@@ -121,6 +154,12 @@ def is_plain_side(name: str) -> bool:
 def is_image_word(name: str) -> bool:
     """Tell whether a name says that there are images and nothing else."""
     return _is_of(name, IMAGE_WORDS)
+
+
+def is_initial_of(name: str, inner: Collection[str]) -> bool:
+    """Tell whether a name is the letter that words begin with, as a is of abbey; not of A_1."""
+    words = [words_of(each)[:1] for each in inner]
+    return len(name) == 1 and all(word and len(word[0]) > 1 and word[0][0] == name.lower() for word in words)
 
 
 def may_be_class(name: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from datamodules.reading import stated_split
+from datamodules.reading import stated_split, unread_splits
 from datamodules.reading.drawn_split import NAMES, TRAIN, split_number
 from datamodules.reading.parquet_labels import holds_text
 from datamodules.reading.parquet_rows import number_of_rows, open_table
@@ -34,7 +34,12 @@ def stated_column(
     texts = [{field.name for field in schema if holds_text(field.type)} - set(known) for schema in schemas]
     names = sorted(set.intersection(*texts)) if texts and use != "left" else []
     said = stated_split.read(rows_of(files, names), names, words) if names else {}
-    return stated_split.decide(str(files[0]), said, split, use)
+    found = stated_split.decide(str(files[0]), said, split, use)
+    if found.column is None and use == "taken":
+        flags = [name for name in schemas[0].names if name not in known and unread_splits.may_state(name)]
+        flags = [name for name in flags if all(name in schema.names for schema in schemas)]
+        found.notices.extend(unread_splits.said_of_columns(str(files[0]), flags, rows_of(files, flags)))
+    return found
 
 
 def rows_of(files: Iterable[Path], columns: Sequence[str]) -> Iterator[Sequence[Any]]:

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -26,6 +26,8 @@ LEFT_ALONE = "--data.split_column false leaves the column alone"
 
 PLAIN_KEY = re.compile(r"\w[\w .()%/+-]*")
 """Words that YAML reads without quotation marks."""
+LIKELY_MEANT = {**dict.fromkeys(("0", "false", "no"), "train"), **dict.fromkeys(("vld", "vl", "validate"), "val")}
+"""The split that a word stands for in most tables that have it."""
 SHOWN = 4
 """Words of a column that an error proposes splits for."""
 
@@ -107,9 +109,15 @@ def split_within(text: str) -> str | None:
     return next((split for split in SPLITS if split in found), None)
 
 
-def naming(texts: Iterable[str]) -> str:
-    """Return the flag that says the splits of some texts."""
-    pairs = (f"{_key(text)}: {split_within(text) or 'test'}" for text in texts)
+def naming(texts: Iterable[str], named: Collection[str] = ("train",)) -> str:
+    """Return the flag that says the splits of some texts.
+
+    Args:
+        texts: what names no split.
+        named: the splits that other cells name, of which these texts hardly are.
+    """
+    rest = next((split for split in ("train", "test", "val") if split not in named), "test")
+    pairs = (f"{_key(text)}: {split_within(text) or LIKELY_MEANT.get(text.lower(), rest)}" for text in texts)
     return f"--data.split_names '{{{', '.join(pairs)}}}'"
 
 
@@ -208,7 +216,7 @@ def _doubt(table: str, name: str, said: Said, is_divided: bool) -> str:
     if not said.splits:
         names = f"may name the splits {' and '.join(split for split in SPLITS if split in states)}"
     texts = [one for one, _ in said.joined.most_common(SHOWN)] if text in said.joined else [text]
-    example = naming(texts)
+    example = naming(texts, said.splits)
     is_likely = 2 * named > named - joined + said.count + said.blank or bool(SURE & {*words_of(name)})
     if is_divided or not is_likely:
         return (

@@ -2,13 +2,13 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from datamodules.reading import table_columns, table_repeats, table_rows
+from datamodules.reading import table_columns, table_repeats, table_rows, unread_splits
 from datamodules.reading.drawn_split import NAMES as SPLIT_NAMES
 from datamodules.reading.drawn_split import split_number
 from datamodules.reading.image_files import without_prefix
@@ -77,6 +77,7 @@ def content(table: Path, form: TableForm) -> dict[str, np.ndarray | Strings | Ra
         known = *columns.paths, *columns.labels, columns.group, columns.unlabelled
         column, notices = stated_split(table, known, form.of, form.stated, words)
         columns = columns._replace(split=column)
+        notices += _flags(table, known) if column is None and form.stated == "taken" else []
     numbers: dict[str, int] = {name: number for number, name in enumerate(columns.labels if columns.one_hot else ())}
     labels, ends = array("i"), array("q", [0])
     splits, groups, hidden = array("b"), list[str](), array("b")
@@ -109,6 +110,8 @@ def content(table: Path, form: TableForm) -> dict[str, np.ndarray | Strings | Ra
             raise InputError(beside(str(table), columns.split, stated))
         if trained and not notices:
             notices.append(trained_words(str(table), columns.split, trained))
+    elif form.stated == "taken" and (said_of := unread_splits.said_of_paths(str(table), kept)):
+        notices.append(said_of)
     names = sorted(numbers)
     place = np.empty(len(names), dtype=np.int32)
     place[[numbers[name] for name in names]] = np.arange(len(names))
@@ -133,6 +136,13 @@ def content(table: Path, form: TableForm) -> dict[str, np.ndarray | Strings | Ra
         "listed": Strings(table_rows.listed_names(table, columns.labels)),
         "numbered": np.array([all(map(is_whole, names)) and table_rows.may_be_numbers(table, columns.labels)]),
     }
+
+
+def _flags(table: Path, known: Collection[str | None]) -> list[str]:
+    """Say which columns may state splits by numbers or flags, but for those that hold something else."""
+    names = [name for name in dict.fromkeys(table_rows.header(table)) if name not in known]
+    names = list(filter(unread_splits.may_state, names))
+    return unread_splits.said_of_columns(str(table), names, table_rows.values(table, names) if names else ())
 
 
 def _differing(table: Path, path: str, rows: Sequence[int], said: Sequence[str], multi_label: bool) -> InputError:

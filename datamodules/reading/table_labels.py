@@ -11,6 +11,7 @@ from datamodules.reading.array_cache import MappedStrings
 from datamodules.reading.class_map import (
     FROM_ZERO,
     MANY,
+    MAY_BE_MISSING,
     check_order,
     class_numbers,
     counted_from_zero,
@@ -22,6 +23,9 @@ from datamodules.reading.label_text import look_alike
 from datamodules.reading.shared_sequences import Ragged
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
+
+HIDDEN_WORDS = MAY_BE_MISSING | {"unknown", "hidden", "unlabeled", "unlabelled"}
+"""What test images have as a label that is not told."""
 
 
 class TableLabels:
@@ -87,6 +91,8 @@ class TableLabels:
             numbers[hidden] = IGNORE
         used = {self.names[place] for place in np.unique(self.rows.values)}  # a column for each class may be empty
         unknown = {name for name, number in zip(self.names, numbers.tolist(), strict=True) if _is_none(number)}
+        if training is not None and (may_be := {name for name in unknown & used if name.lower() in HIDDEN_WORDS}):
+            raise self.wrong(may_be, ", no class of the training images; leave the cell empty if the label is hidden")
         if unknown & used:
             raise self.wrong(unknown, f", which {source}", class_names)
         if zero := counted_from_zero(used, training or ()):

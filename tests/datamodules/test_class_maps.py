@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from datamodules.folder import ImageFolder
+from tests.datamodules.test_folder import put
 from tests.datamodules.test_labels import (
     READERS,
     picture,
@@ -103,3 +104,31 @@ def test_two_folders_of_a_class(tmp_path):
     data = ImageFolder(root=tmp_path, image_size=8, class_map=tmp_path / "one.csv", val_fraction=0, test_fraction=0)
     data.setup("fit")
     assert data.class_names == ["cat", "dog"] and data.train_set.labels.tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize("file", ["map.csv", "map.json", "map.tsv"])
+@pytest.mark.parametrize("split", ["", "train"])
+def test_folders_called_by_the_numbers_of_classes(tmp_path, file, split):
+    for number in range(8):
+        put(tmp_path / "set" / split / str(number % 2) / f"{number}.png", number)
+    texts = {
+        "map.csv": "0,dog\n1,cat\n",
+        "map.json": '{"dog": 0, "cat": 1}',
+        "map.tsv": "name\tlabel\ndog\t0\ncat\t1\n",
+    }
+    (tmp_path / file).write_text(texts[file])
+    data = ImageFolder(root=tmp_path / "set", image_size=8, class_map=tmp_path / file)
+    data.setup("fit")
+    assert data.class_names == ["dog", "cat"]
+    images = data.train_set.source
+    assert [Path(str(key)).parent.name for key in images.keys] == list(map(str, images.labels.tolist()))
+
+
+@pytest.mark.parametrize(("file", "text"), [("map.txt", "dog\ncat\n"), ("map.csv", "0,dog\n1,7\n2,cow\n")])
+def test_folders_called_by_numbers_beside_names_that_say_none(tmp_path, file, text):
+    for number in range(8):
+        put(tmp_path / "set" / str(number % 2) / f"{number}.png", number)
+    (tmp_path / file).write_text(text)
+    data = ImageFolder(root=tmp_path / "set", image_size=8, class_map=tmp_path / file)
+    with pytest.raises(InputError, match="has the class folder '0'"):
+        data.setup("fit")

@@ -4,6 +4,7 @@ import csv
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -211,3 +212,20 @@ def test_folders_of_both_sides_in_each_class_are_read_with_the_list_that_the_err
     data = ImageFolder(root=tmp_path / place, image_size=8, class_map=names, val_fraction=0, test_fraction=0)
     data.setup("fit")
     assert data.class_names == ["cat", "dog"] and len(data.train_set) == 4
+
+
+@pytest.mark.parametrize(
+    "names", [("-x", "cat"), ("#1", "#2"), ("1. cat", "2. dog"), ("0 cat", "1 dog"), ("cat", "a'b")]
+)
+def test_the_list_that_the_error_writes_holds_any_names_of_classes(tmp_path, names):
+    for number, name in enumerate(names):
+        for side in ("left", "right"):
+            put(tmp_path / "set" / name / side / f"{number}.png")
+    (tmp_path / "set" / "docs" / "inner").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"are the classes, list all classes in ") as raised:
+        ImageFolder(root=tmp_path / "set", image_size=8).setup("fit")
+    flag, command = str(raised.value).partition("list all classes in ")[2].split(", written by ")
+    subprocess.run(command.replace("python -c", f"{shlex.quote(sys.executable)} -c"), shell=True, check=True)
+    data = ImageFolder(root=tmp_path / "set", image_size=8, class_map=Path(shlex.split(flag)[1]), val_fraction=0)
+    data.setup("fit")
+    assert data.class_names == sorted(names)

@@ -489,3 +489,29 @@ def test_a_column_of_patients_without_its_flag_is_named_in_a_fit(root, caplog, c
     ready(root, "test")
     ready(root, label_column=column)
     assert "keeps all images" not in caplog.text
+
+
+def test_labels_from_1_beside_a_longer_list_of_names(root):
+    write(root / "train.csv", "path,label", [f"{number}.png,{number % 2 + 1}" for number in range(8)])
+    (root / "map.txt").write_text("cat\ndog\ncow\n")
+    with pytest.raises(InputError, match=r"has the labels 1 to 2 and no 0 in training, and .*map\.txt lists 3 names"):
+        ready(root, class_map=root / "map.txt")
+    (root / "map.csv").write_text("0,cat\n1,dog\n2,cow\n")
+    assert set(ready(root, class_map=root / "map.csv").train_set.labels.tolist()) == {1, 2}
+
+
+def test_a_label_that_may_be_missing_is_said(root):
+    write(root / "train.csv", "path,label", [f"{number}.png,{'ab?'[number % 3]}" for number in range(9)])
+    assert "train.csv: the label '?' may stand for a missing one" in "".join(ready(root).notices)
+    (root / "map.txt").write_text("a\nb\n?\n")
+    assert not ready(root, class_map=root / "map.txt").notices
+
+
+@pytest.mark.parametrize("label", ["?", "unknown", "-"])
+def test_a_hidden_label_of_a_test_row_is_not_told_to_train(root, label):
+    write(root / "train.csv", "path,label,split", ["0.png,a,train", "1.png,b,train", f"2.png,{label},test"])
+    with pytest.raises(InputError, match="no class of the training images; leave the cell empty if the") as error:
+        ready(root)
+    assert "split_column false" not in str(error.value)
+    write(root / "train.csv", "path,label,split", ["0.png,a,train", "1.png,b,train", "2.png,,test"])
+    assert ready(root).test_set.labels.tolist() == [IGNORE]

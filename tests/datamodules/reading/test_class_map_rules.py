@@ -189,3 +189,52 @@ def test_numbers_that_are_names_of_two_classes(tmp_path):
     (tmp_path / "x.txt").write_text("1\n01\n2\n")
     assert class_map_file.read_class_map(tmp_path / "x.txt") == ["1", "01", "2"]
     assert rules.class_numbers(["2.0", "01", "1"], ["1", "01", "2"]).tolist() == [2, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("training", "names", "file", "is_said"),
+    [
+        (["1", "2"], "cat dog cow", "map.txt", True),
+        (["1.0", "2"], "cat dog cow", "map.txt", True),
+        (["0", "1", "2"], "cat dog cow", "map.txt", False),
+        (["1", "2", "3"], "cat dog cow", "map.txt", False),  # out of its places, an error of its own
+        (["1"], "cat dog", "map.txt", False),
+        (["5", "17"], "cat dog cow", "map.txt", False),
+        (["1", "2"], "cat dog cow", "map.csv", False),  # says the numbers
+        (["1", "2"], "1 2 3", "map.txt", False),
+        (["cat", "dog"], "cat dog cow", "map.txt", False),
+        ([], "cat dog", "map.txt", False),
+    ],
+)
+def test_labels_that_begin_at_1_beside_a_longer_list(training, names, file, is_said):
+    if not is_said:
+        rules.check_begins_at_0(Path(file), names.split(), training, "t.csv")
+        rules.check_begins_at_0(None, names.split(), training, "t.csv")
+        return
+    said = (
+        r"t\.csv has the labels 1 to 2 and no 0 in training, and map\.txt lists 3 names: 1 may be 'cat', counted from 1"
+    )
+    with pytest.raises(InputError, match=said):
+        rules.check_begins_at_0(Path(file), names.split(), training, "t.csv")
+
+
+@pytest.mark.parametrize(
+    ("labels", "label"),
+    [
+        (["cat", "dog", "?"], "?"),
+        (["cat", "dog", "-"], "-"),
+        (["cat", "--"], "--"),
+        (["cat", "."], "."),
+        (["cat", "Missing"], "Missing"),
+        (["cat", "nil"], "nil"),
+        (["undefined", "cat"], "undefined"),
+        (["+", "-", "="], None),
+        (["?", "!", "."], None),
+        (["?"], None),
+        (["cat", "missing hole"], None),
+        (["0", "1"], None),
+    ],
+)
+def test_a_label_that_may_stand_for_a_missing_one(labels, label):
+    said = rules.doubtful_label(labels)
+    assert said is None if label is None else said.startswith(f"the label {label!r} may stand for a missing one")

@@ -19,6 +19,7 @@ SIBLINGS = "each of which holds"
 UNLABELLED = "is called as images without a class are"
 INSIDE = "has the splits inside its classes"
 NESTED = "if both are one class"
+LETTERS = "holds folders of letters"
 TOGETHER = "are read as one class each"
 
 REFUSED = [
@@ -78,6 +79,13 @@ REFUSED = [
     ("train/flowers/all/rose train/flowers/all/tulip train/rose train/tulip", NESTED),
     ("cat/train1 cat/test1 dog/train1", INSIDE),
     ("train/flowers/rose train/flowers/tulip train/rose train/tulip", NESTED),
+    ("a/abbey a/alley b/barn b/beach", LETTERS),
+    ("a/abbey b/badlands", LETTERS),
+    ("train/a/abbey train/b/badlands train/c/church/indoor", LETTERS),
+    ("A/abbey B/badlands", LETTERS),
+    ("augmented_images/augmented_images/m original_images/original_images/m", PARTS),
+    ("raw_images processed_images", PARTS),
+    ("original augmented", PARTS),
 ]
 ACCEPTED = [
     ("front_part rear_part", 2),
@@ -113,6 +121,12 @@ ACCEPTED = [
     ("train/dog_train train/test_tube", 2),
     ("\u732btrain \u72actest", 2),
     ("train/a/mask train/b/mask", 2),
+    ("a/a_1 a/a_2 b/b_1 b/b_2", 2),
+    ("a/anna b/anna", 2),
+    ("a/abbey b/badlands cat", 3),
+    ("raw processed", 2),
+    ("raw cooked", 2),
+    ("original_art augmented_art", 2),
     ("train/a/images train/a/extra train/b/images", 2),
 ]
 
@@ -162,7 +176,7 @@ def test_classes(tmp_path, tree, count):
     assert read(tmp_path).num_classes == count
 
 
-@pytest.mark.parametrize(("tree", "said"), [pair for pair in REFUSED if pair[1] in (PARTS, SIBLINGS, NESTED)])
+@pytest.mark.parametrize(("tree", "said"), [pair for pair in REFUSED if pair[1] in (PARTS, SIBLINGS, NESTED, LETTERS)])
 def test_a_class_map_says_that_they_are_classes(tmp_path, tree, said):
     tops = {place.removeprefix("train/").split("/")[0] for place in tree.split()}
     make(tmp_path / "set", tree)
@@ -202,7 +216,7 @@ def test_doctor_finds_them(app, tmp_path, tree):
         ),
         ("train/dogs/pug train/dogs/poodle train/cats/manx val/dogs/pug val/cats/manx", "pug in dogs are read"),
         ("cat/2019 cat/2020 dog/2019 dog/2020", "2019, 2020 in cat, 2019, 2020 in dog are read as one class each"),
-        ("a/abbey a/alley b/barn b/beach", "abbey, alley in a, barn, beach in b are read as one class each"),
+        ("aa/abbey aa/alley b/barn b/beach", "abbey, alley in aa, barn, beach in b are read as one class each"),
         ("benign/SOB/adenosis benign/SOB/fibroma malignant/SOB/lobular", "adenosis, fibroma in benign/SOB are read"),
     ],
 )
@@ -369,3 +383,51 @@ def test_splits_of_classes_train_and_val_stay_splits(tmp_path):
     (tmp_path / "names.txt").write_text("train\nval\n")
     data = read(tmp_path / "set", class_map=tmp_path / "names.txt")
     assert len(data.train_set) == len(data.val_set) == 8 and data.test_set is None
+
+
+@pytest.mark.parametrize(("name", "place"), [("runs", "runs/default/0"), ("mine", "mine/3"), ("out", "out/a/12")])
+def test_runs_beside_classes_are_none(tmp_path, name, place):
+    make(tmp_path, "cat dog")
+    put(tmp_path / place / "test.confusion.png")
+    assert read(tmp_path).class_names == sorted(["cat", "dog", name])
+    (tmp_path / place / "env.json").touch()
+    assert read(tmp_path).class_names == sorted(["cat", "dog", name])  # one file alone says nothing
+    (tmp_path / place / "config.yaml").touch()
+    data = read(tmp_path)
+    assert data.class_names == ["cat", "dog"]
+    assert f"{tmp_path / name} holds runs and is left out" in data.notices
+
+
+def test_a_class_called_runs(tmp_path):
+    make(tmp_path, "cat runs")
+    assert read(tmp_path).class_names == ["cat", "runs"]
+
+
+def test_images_whose_classes_stand_in_a_list_beside_them(tmp_path):
+    make(tmp_path, "train/cat train/dog val/images")
+    with pytest.raises(InputError, match="val has the class folder 'images', which"):
+        read(tmp_path)
+    (tmp_path / "val" / "val_annotations.txt").touch()
+    with pytest.raises(InputError, match=r"val holds the folder images and val_annotations\.txt, which may list"):
+        read(tmp_path)
+
+
+def test_classes_in_images_beside_lists_are_no_detection(tmp_path):
+    make(tmp_path, "images/banded images/dotted")
+    (tmp_path / "labels").mkdir()
+    (tmp_path / "labels" / "train1.txt").touch()
+    with pytest.raises(InputError, match=f"in images folders such as banded; give --data.root {tmp_path / 'images'}"):
+        read(tmp_path)
+    assert read(tmp_path / "images").class_names == ["banded", "dotted"]
+    for name in ("banded", "dotted"):
+        (tmp_path / "images" / name).rename(tmp_path / "images" / {"banded": "train", "dotted": "val"}[name])
+    with pytest.raises(InputError, match="the boxes of YOLO's detection"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize(("folder", "offers"), [("", True), ("train", False)])
+def test_one_folder_around_the_classes_is_offered_as_root(tmp_path, folder, offers):
+    make(tmp_path / folder, "images/rose images/tulip")
+    with pytest.raises(InputError, match="holds one folder, images, and rose and tulip in it; move them up") as error:
+        read(tmp_path)
+    assert (f", or give --data.root {tmp_path / 'images'}" in str(error.value)) == offers

@@ -11,7 +11,8 @@ from pyarrow import parquet
 from datamodules.reading import damaged_files, parquet_paths
 from datamodules.reading.damaged_files import read_whole, reason
 from datamodules.reading.downloads import Arrival, TooLarge
-from datamodules.reading.folder_layouts import beside_images, check, check_inside
+from datamodules.reading.folder_layouts import beside_images, check
+from datamodules.reading.folder_sides import check_inside
 from datamodules.reading.image_index import IndexedImages
 from datamodules.reading.parquet_labels import holds_numbers
 from datamodules.reading.table_repeats import Listed, check_apart, digest
@@ -83,7 +84,8 @@ def test_folders_of_detection(tmp_path, tree, refused):
     [
         ("cat/1.jpg cat/masks/1.jpg", "cat/masks"),
         ("cat/images/1.jpg cat/mask/1.jpg", "cat/mask"),
-        ("cat/1.jpg cat/mask/1.jpg", None),
+        ("cat/1.jpg cat/mask/1.jpg", "cat/mask"),
+        ("cat/1.jpg cat/mask/2.jpg", None),
         ("cat/masks/1.jpg", None),
         ("cat/1.jpg cat/old/masks/2.jpg", "cat/old/masks"),
         ("cat/1.jpg cat/more/2.jpg", None),

@@ -81,7 +81,9 @@ def test_an_image_that_stands_many_times_is_no_sign_of_a_copy(tmp_path):
 
 def test_a_tar_that_is_scored_as_one_pattern_says(tmp_path):
     pack(tmp_path / "train-0.tar", range(6))
-    webshards(tmp_path, val="train*.tar").setup("fit")
+    data = webshards(tmp_path, val="train*.tar")
+    data.setup("fit")
+    assert data.notices == ["--data.val train*.tar is --data.train as well: it scores images that train"]
 
 
 def rows(file: Path, seeds: range) -> None:

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from datamodules.reading.splits import CELLS
-from datamodules.reading.stated_split import decide, read, split_words, stated_split
+from datamodules.reading.stated_split import decide, naming, read, split_words, stated_split
 from vit_lightning.errors import InputError
 
 NOTES = [None] * 5 + ["train", "test"]
@@ -158,3 +158,26 @@ def test_words_that_are_given_another_split_do_not_train_as_well():
 def test_a_test_table_with_two_splits_is_told_to_keep_its_own_rows():
     with pytest.raises(InputError, match="beside tables of other splits; leave the test rows alone in it, or put all"):
         found("split", ["val", "test"], "test", "refused")
+
+
+@pytest.mark.parametrize(
+    ("texts", "named", "pairs"),
+    [
+        (["0"], ["val"], "{0: train}"),
+        (["False"], ["test"], "{False: train}"),
+        (["vld"], ["train", "test"], "{vld: val}"),
+        ([""], ["train", "test"], '{"": val}'),
+        (["1"], ["train", "test"], "{1: val}"),
+        (["query"], ["train"], "{query: test}"),
+        (["gallery"], ["test"], "{gallery: train}"),
+        (["train_a"], ["train"], "{train_a: train}"),
+        (["x"], ["train", "val", "test"], "{x: test}"),
+    ],
+)
+def test_the_split_that_a_word_likely_stands_for(texts, named, pairs):
+    assert naming(texts, named) == f"--data.split_names '{pairs}'"
+
+
+def test_an_error_proposes_a_split_that_is_not_named():
+    with pytest.raises(InputError, match=r"--data\.split_names '\{1: val\}' says its split"):
+        found("split", ["train", "test", "1", "train"])

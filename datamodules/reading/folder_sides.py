@@ -1,0 +1,198 @@
+"""Masks, previews and the like beside images, which would train as images of a class or as a class of their own."""
+
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from datamodules.reading import folder_names, folder_pairs
+from datamodules.reading.image_files import files_below, is_image
+from vit_lightning.errors import InputError
+
+Stems = Mapping[str, Collection[str]]
+"""Names of images without their endings, by folder."""
+
+
+def check(folder: Path, classes: Sequence[str]) -> None:
+    """Refuse a folder called as what belongs to images is, if its images are called as those of other folders are.
+
+    Args:
+        folder: what holds the classes.
+        classes: their names.
+
+    Raises:
+        InputError: naming the folder.
+    """
+    sides, owned = _sides(classes), folder_names.sides_of_classes(classes)
+    if not (sides or owned):
+        return
+    stems = _stems(folder, classes)
+    paired = [side for side, owner in owned.items() if not _are_apart(stems[owner], stems[side])]
+    alike = [side for side in sides if not (_is_apart(stems, side) or _counts_alone(stems, side))]
+    if found := (alike + paired)[:1]:
+        raise InputError(
+            f"{folder} holds the folder {found[0]}, which is called as what belongs to images is, not as a class; move "
+            f"it out of {folder}; if it is a class, list all classes in --data.class_map"
+        )
+
+
+def check_inside(folder: Path, name: str, images: Sequence[str]) -> None:
+    """Refuse a class whose folder holds a folder of masks, or the like, beside images.
+
+    Args:
+        folder: what holds the class.
+        name: its name.
+        images: paths of its images under the folder.
+
+    Raises:
+        InputError: naming what holds the masks.
+    """
+    places = sorted({os.path.dirname(image) for image in images})
+    inside = {place: place.removeprefix(name).strip("/").split("/") for place in places}
+    aside = [place for place, parts in inside.items() if any(map(folder_names.is_side, parts))]
+    others = [place for place in places if place not in aside]
+    if not (aside and others):
+        return
+    named = any(folder_names.is_image_word(part) for place in others for part in inside[place])
+    plain = [place for place in aside if named or any(map(folder_names.is_plain_side, inside[place]))]
+    if found := plain or _alike(images, others, aside):
+        raise InputError(
+            f"{folder} holds {found[0]} beside other images of the class {name}, which is called as what belongs "
+            "to images is, and not as images; move it out, or rename it if it holds images of the class"
+        )
+
+
+def check_marks(folder: Path, name: str, images: Sequence[str]) -> str | None:
+    """Refuse a class with images called as masks of others, as 1_mask.png is of 1.png; say it where these are few.
+
+    Args:
+        folder: what holds the class.
+        name: its name.
+        images: paths of its images under the folder.
+
+    Raises:
+        InputError: naming one of these images, and the one that it belongs to.
+    """
+    found = _marked(images)
+    if not found:
+        return None
+    side, image = found[0]
+    what = f"{folder} holds {side}, called as what belongs to {image} is ({len(found)} such in the class {name})"
+    if folder_pairs.SHARED * len(found) < len(images):
+        return f"{what}, and reads it as an image of the class; if it is none, move it out"
+    raise InputError(f"{what}; move these out of the folder, or rename them if they are images of the class")
+
+
+def aside(folder: Path, classes: Sequence[str], known: Collection[str] = ()) -> str | None:
+    """Say which class is called as what belongs to images is, and is read since its images belong to no others.
+
+    Args:
+        folder: what holds the classes.
+        classes: their names.
+        known: names of classes that the user gave.
+    """
+    if set(classes) <= set(known):
+        return None
+    kinds = folder_names.parts_of_a_set(classes)[1:]
+    sides = kinds or _sides(classes)
+    stems = _stems(folder, classes) if sides else {}
+    for side in sides:
+        is_apart = _is_apart(stems, side)
+        if is_apart and side not in kinds and not folder_names.is_plain_side(side):
+            continue  # a class called edge, whose images have names of their own
+        why = "its images are called otherwise than those beside it" if is_apart else "each folder counts its own"
+        return (
+            f"{folder / side} is called as what belongs to images is, and is read as a class, since {why}; if it is no "
+            f"class, move it out of {folder}; if it is one, list all classes in --data.class_map"
+        )
+    return None
+
+
+def lies_apart(folder: Path, side: str, classes: Sequence[str]) -> bool:
+    """Tell whether hardly any image in a folder is called as one in the others is."""
+    return _is_apart(_stems(folder, classes), side)
+
+
+def _sides(classes: Sequence[str]) -> list[str]:
+    return folder_names.sides_beside(classes) + folder_names.doubtful_sides(classes)
+
+
+def _stems(folder: Path, classes: Sequence[str]) -> Stems:
+    return {name: {Path(file).stem for file in files_below(folder, name) if is_image(file)} for name in classes}
+
+
+def _is_apart(stems: Stems, side: str) -> bool:
+    images = set().union(*(found for name, found in stems.items() if name != side))
+    return _are_apart(images, stems[side])
+
+
+def _are_apart(images: Collection[str], sides: Collection[str]) -> bool:
+    return bool(sides) and folder_pairs.are_apart(images, sides)
+
+
+def _counts_alone(stems: Stems, side: str) -> bool:
+    """Tell whether each folder counts its own images, as helmets_0 and masks_0, so that equal numbers say nothing."""
+    forms = {name: {re.sub("[0-9]+", "#", stem.lower()) for stem in found} for name, found in stems.items()}
+    others = [name for name in stems if name != side]
+    if any(len(found) != 1 for found in forms.values()):
+        return False
+    if len(others) > 1 and not _are_shared([_numbers(stems[name]) for name in others]):
+        return False  # images counted through all classes, whose numbers masks have
+    words = {name: _words(*found) for name, found in forms.items()}
+    if folder_names.is_plain_side(side):
+        return all(some == _words(name) for name, some in words.items())
+    return len(others) > 1 or all(some in ("", _words(name)) for name, some in words.items())
+
+
+def _are_shared(names: Sequence[Collection[str]]) -> bool:
+    """Tell whether more than a few names stand in several of some sets."""
+    count = sum(map(len, names))
+    return folder_pairs.SHARED * (count - len(set().union(*names))) >= count
+
+
+def _numbers(stems: Collection[str]) -> set[str]:
+    return {" ".join(number.lstrip("0") for number in re.findall("[0-9]+", stem)) for stem in stems}
+
+
+def _words(name: str) -> str:
+    """Return the words of a name without numbers and the plural's letter."""
+    return " ".join(word.removesuffix("s") for word in re.findall(r"[^\W\d_]+", name.lower()))
+
+
+def _alike(images: Sequence[str], others: Sequence[str], aside: Sequence[str]) -> list[str]:
+    """Return the folders that hold images called as those of others are, unless all are called alike."""
+    stems: dict[str, set[str]] = {}
+    for image in images:
+        stems.setdefault(os.path.dirname(image), set()).add(Path(image).stem)
+    if len(others) > 1 and _are_shared([stems[place] for place in others]):
+        return []
+    known = set().union(*(stems[place] for place in others))
+    return [place for place in aside if not _are_apart(known, stems[place])]
+
+
+def _marked(images: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the images whose names are those of others and a side's word, each with the other."""
+    text = "\n".join(map(os.path.basename, images)).lower()
+    if not any(word in text for word in (*folder_names.SIDE_WORDS, "truth")):
+        return []  # names are taken apart only where need be
+    words = {image: folder_names.words_of(Path(image).stem) for image in images}
+    plain = {tuple(some): image for image, some in words.items()}
+    found = (
+        (image, next((plain[rest] for rest in _unmarked(some) if rest in plain), None)) for image, some in words.items()
+    )
+    return [(image, other) for image, other in found if other]
+
+
+def _unmarked(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Yield what is left of a name's words without a side's at its end or beginning."""
+    for place in range(1, len(words)):
+        if _is_side(*filter(str.isalpha, words[place:])):
+            yield tuple(words[:place])
+        if _is_side(*filter(str.isalpha, words[:place])):
+            yield tuple(words[place:])
+
+
+@lru_cache(maxsize=4096)
+def _is_side(*words: str) -> bool:
+    return folder_names.is_side(" ".join(words))
