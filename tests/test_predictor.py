@@ -225,6 +225,20 @@ def test_a_run_without_a_checkpoint_is_named(tmp_path):
         Predictor(tmp_path / "0")
 
 
+def test_a_folder_of_runs_names_the_newest(tmp_path):
+    (tmp_path / "runs/mine/0/checkpoints").mkdir(parents=True)
+    for folder in (tmp_path / "runs", tmp_path / "runs/mine"):
+        with pytest.raises(InputError, match=r"whose newest run is \S*runs/mine/0; give a run folder"):
+            Predictor(folder)
+
+
+def test_sentences_about_arrays_speak_of_no_set(weights):
+    for image in (np.zeros((4, 4, 3, 3, 1), np.uint8), torch.zeros(3, 4, 4).to_sparse(), torch.zeros(3, 4, 4) + 3):
+        with pytest.raises(InputError) as told:
+            Predictor(weights)(image)
+        assert " set" not in str(told.value)
+
+
 def test_the_package_itself_stays_light():
     code = "import sys, vit_lightning; assert 'torch' not in sys.modules; print(vit_lightning.Predictor.__module__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

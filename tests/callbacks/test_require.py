@@ -14,7 +14,7 @@ from vit_lightning.errors import InputError
 def ended(trains: bool = True, fast_dev_run: bool = False, **metrics: float) -> None:
     callback = Require("val/top1", 0.5)
     values = {name.replace("_", "/"): torch.tensor(v) for name, v in metrics.items()}
-    trainer = SimpleNamespace(callback_metrics=values, fast_dev_run=fast_dev_run)
+    trainer = SimpleNamespace(callback_metrics=values, fast_dev_run=fast_dev_run, callbacks=[callback])
     if trains:
         callback.on_train_start(trainer, None)
     callback.on_fit_end(trainer, None)
@@ -60,7 +60,9 @@ def test_a_score_below_its_bound_fails_what_scores(verb, ends, name, value, said
     split = {"validate": "val"}.get(verb, verb)
     (callback,) = required(verb, {name.format(split=split): 0.5})
     scores = {f"{split}/top1": torch.tensor(value)}
-    trainer = SimpleNamespace(callback_metrics=scores, fast_dev_run=False, state=SimpleNamespace(fn=verb))
+    trainer = SimpleNamespace(
+        callback_metrics=scores, fast_dev_run=False, state=SimpleNamespace(fn=verb), callbacks=[callback]
+    )
     if said is None:
         getattr(callback, ends)(trainer, None)
         return
@@ -113,6 +115,7 @@ def test_a_bound_is_the_exit_status_of_fit_and_test(app):
     assert app("fit", *words, "--at_least", "{top1: 0}").code == 0
     done = app("fit", *words, "--at_least", "{top1: 1.0}")
     assert done.code == 1 and "error: val/top1 ended at 0." in done.err and "at least 1.0 is required" in done.err
+    assert "next  " not in done.out and "run      runs/default/1" in done.out
     assert app("test", "runs/default/1").code == 0
     done = app("test", "runs/default/0", "--at_least", "{top1: 1.0}")
     assert done.code == 1 and "error: test/top1 ended at 0." in done.err and "best" not in done.err
@@ -162,3 +165,30 @@ def test_a_bound_of_a_share_is_one(name, bound, said):
 def test_a_metric_of_ones_own_has_any_bound():
     (callback,) = required("fit", {"own": 90})
     assert callback.at_least == 90
+
+
+def test_every_bound_that_fails_is_named_and_no_other():
+    callbacks = [*required("fit", {"top1": 0.5, "top5": 0.9, "macro_f1": 0.1}), Require("test/top1", 0.9)]
+    scores = {"val/top1": torch.tensor(0.25), "val/top5": torch.tensor(0.5), "val/macro_f1": torch.tensor(0.5)}
+    trainer = SimpleNamespace(callback_metrics=scores, fast_dev_run=False, callbacks=callbacks)
+    assert callbacks[2].falls_short(trainer) == ""
+    with pytest.raises(InputError) as told:
+        callbacks[0].on_fit_end(trainer, None)
+    both = ("val/top1 ended at 0.2500, at least 0.5", "val/top5 ended at 0.5000, at least 0.9")
+    said = str(told.value)
+    assert all(text in said for text in both) and "macro_f1" not in said and "test/" not in said
+
+
+@pytest.mark.parametrize(("name", "meant"), [("topp1", "top1"), ("val/macro_f2", "macro_f1"), ("exact_mach", "exact")])
+def test_a_score_that_is_near_one_of_ours_is_refused_at_the_start_where_no_other_can_be(name, meant):
+    with pytest.raises(InputError, match=rf"--at_least {name}: no score has this name; did you mean {meant}"):
+        required("fit", {name: 0.9}, others=())
+    assert required("fit", {name: 0.9}, others=[name.rpartition("/")[2]])
+    assert required("fit", {name: 0.9}, others=None)
+
+
+def test_a_misspelt_bound_costs_no_training(app):
+    words = ("--data", "Synthetic", "--data.train_size", 16, "--model.net.variant", "mu/8")
+    done = app("fit", *words, "--trainer.accelerator", "cpu", "--at_least", "{topp1: 0.9}")
+    assert done.code == 1 and "--at_least topp1: no score has this name; did you mean top1?" in done.err
+    assert not Path("runs").exists()

@@ -104,6 +104,18 @@ def test_fit_goes_on_in_the_same_folder(app, run):
     assert app("fit", run / "checkpoints/last.ckpt").code == 0
 
 
+@pytest.mark.parametrize("words", [("{run}",), ("-c", "trial.yaml")])
+def test_fit_goes_on_from_the_state_before_the_last(app, run, words):
+    assert torch.load(run / "checkpoints/previous.ckpt", weights_only=True)["global_step"] == 2
+    last = torch.load(run / "checkpoints/last.ckpt", weights_only=True)["state_dict"]
+    done = app("fit", *(word.format(run=run) for word in words), "--ckpt_path", "previous")
+    assert done.code == 0, done.err
+    assert "previous.ckpt at step 2" in done.out and [each.name for each in run.parent.iterdir()] == ["0"]
+    again = torch.load(run / "checkpoints/last.ckpt", weights_only=True)
+    assert again["global_step"] == 4
+    assert all(torch.equal(last[name], again["state_dict"][name]) for name in last)
+
+
 @pytest.mark.parametrize("words", [("net.ckpt",), ("--ckpt_path", "net.ckpt")])
 def test_an_error_names_the_flag_only_where_it_was_typed(app, words):
     Path("net.ckpt").write_bytes(b"nothing of the kind")

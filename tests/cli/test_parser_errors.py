@@ -21,6 +21,25 @@ SAID = {
         "-c",
         "trainr.yaml",
     ): "-c trainr.yaml, line 1: there is no flag --trainr.max_epochs; did you mean --trainer.max_epochs?",
+    **{
+        (verb, "-c", "optim.yaml"): "-c optim.yaml, line 1: there is no flag --optim.lr; did you mean --model.optim.lr?"
+        for verb in ("fit", "plan", "test", "doctor")
+    },
+    ("plan", "--optim.lr", 1): "there is no flag --optim.lr; did you mean --model.optim.lr?",
+    (
+        "fit",
+        "--trainer.logger",
+        "WanbdLogger",
+    ): "--trainer.logger WanbdLogger: no such class; did you mean Wandb",
+    (
+        "fit",
+        "--trainer.callbacks",
+        "EarlyStoping",
+    ): "--trainer.callbacks EarlyStoping: no such class; did you mean E",
+    (
+        "fit",
+        "--trainer.callbacks+=FewSht",
+    ): "--trainer.callbacks FewSht: no such class; did you mean FewShot?",
     ("fit", "-c", "foo.yaml"): "-c foo.yaml, line 1: there is no flag --model.foo; model has ",
     (
         "fit",
@@ -66,6 +85,7 @@ def test_what_a_parser_reports_is_one_sentence_and_no_pattern_is_dead(monkeypatc
     for place in (vit_cli, parser):
         monkeypatch.setattr(place, "shorten", record)
     Path("trainr.yaml").write_text("trainr: {max_epochs: 1}\n")
+    Path("optim.yaml").write_text("optim: {lr: 1}\n")
     Path("foo.yaml").write_text("model: {class_path: Classifier, init_args: {foo: 1}}\n")
     for words, said in SAID.items():
         done = app(*words)

@@ -161,3 +161,29 @@ def test_the_help_of_a_name_of_two_plug_ins_asks_for_one(theirs, monkeypatch):
         InputError, match=r"^--data\.help Birds: several .*; give one of datamodules.digits.Digits, first_"
     ):
         plugins.check_plugin(CommandLine(["fit", "--data.help", "Birds"]))
+
+
+@pytest.mark.parametrize("flag", ["--data", "--data.class_path", "--data.help"])
+def test_a_plug_in_whose_class_has_another_name_stands_for_its_class(monkeypatch, flag):
+    offered = [EntryPoint("TeamDigits", "datamodules.digits:Digits", plugins.DATAMODULES)]
+    monkeypatch.setattr(plugins, "entry_points", lambda group: offered)
+    line = CommandLine(["fit", flag, "TeamDigits", "--model", "TeamDigits"])
+    plugins.take_class_of_plugin(line)
+    assert line.words() == ["fit", f"{flag}=datamodules.digits.Digits", "--model=TeamDigits"]
+    same = CommandLine(["fit", flag, "Digits"])
+    plugins.take_class_of_plugin(same)
+    assert same.value(flag) == "Digits"
+
+
+def test_such_a_plug_in_is_taken_by_the_command_line_and_named_in_a_file(app, tmp_path, monkeypatch):
+    offered = [EntryPoint("TeamSet", "datamodules.synthetic:Synthetic", plugins.DATAMODULES)]
+    monkeypatch.setattr(plugins, "entry_points", lambda group: offered)
+    words = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--trainer.max_steps", 1)
+    done = app("plan", "--data", "TeamSet", "--data.train_size", 16, "--data.batch_size", 8, *words)
+    assert done.code == 0, done.err
+    done = app("plan", "--data", "TeamSet", "--data.train_sise", 16)
+    assert done.code == 1 and "no flag --data.train_sise; did you mean --data.train_size?" in done.err
+    (tmp_path / "team.yaml").write_text("data: TeamSet\n")
+    done = app("plan", "-c", tmp_path / "team.yaml")
+    assert done.code == 1 and "did you mean" not in done.err
+    assert "--data TeamSet: the class of this plug-in has another name; give its path" in done.err

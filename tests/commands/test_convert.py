@@ -1,5 +1,6 @@
 """The verb convert, as a function and as a command."""
 
+import json
 import re
 import subprocess
 import sys
@@ -52,6 +53,19 @@ def test_of_a_run_folder_the_best_checkpoint_is_taken_and_named(random_checkpoin
             export(str(source), tmp_path / name, "torch_export")
         seen = [re.findall(r".*[Rr]esize.*", (tmp_path / name / "README.md").read_text()) for name, _ in sources]
         assert seen[0] != seen[1] == seen[2]  # how the run brought images to size
+
+
+def test_timm_s_folder_says_how_the_run_brought_images_to_size(random_checkpoint, tmp_path):
+    best = tmp_path / "runs/x/0/checkpoints/best.ckpt"
+    best.parent.mkdir(parents=True)
+    (best.parents[1] / "config.yaml").write_text("data: {init_args: {augment: {evaluation: center, zoom: 2}}}")
+    convert(str(random_checkpoint), tmp_path / "alone", "timm")
+    random_checkpoint.rename(best)
+    for source, name in ((best, "file"), (best.parents[1], "folder")):
+        convert(str(source), tmp_path / name, "timm")
+    cards = [json.loads((tmp_path / name / "config.json").read_text()) for name in ("alone", "file", "folder")]
+    said = [(card["pretrained_cfg"]["crop_mode"], card["pretrained_cfg"]["crop_pct"]) for card in cards]
+    assert said == [("squash", 1.0), ("center", 0.5), ("center", 0.5)]
 
 
 def test_nothing_is_overwritten(random_checkpoint, tmp_path):

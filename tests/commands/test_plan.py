@@ -34,7 +34,7 @@ def test_a_plan_at_a_stated_speed_writes_nothing(app):
     said = "26 min 40 s at 4 images/s (stated), 0.444 device hours on 1, without validation"
     assert line(done.out, "time") == said
     assert line(done.out, "energy") == "0.222 kWh at 500 W a device"
-    assert "TPUv3 core-days" in line(done.out, "cores")
+    assert "TPUv3 core-days" not in done.out  # far below 0.01
     assert not Path("runs").exists()
 
 
@@ -133,3 +133,9 @@ def test_steps_are_timed_after_the_warm_up(monkeypatch):
     steps.on_train_end(trainer, None)  # counts nothing again
     assert (steps.timed, steps.images_per_s, steps.watts) == (4, 4 * 5 * 2 / 10, pytest.approx(100))
     assert steps.memory > 2**20 and steps.memory_of == "at the peak of the whole process"
+
+
+@pytest.mark.parametrize(("exaflops", "shown"), [(0.5 * 0.01 * 19.7 * 86_400 / 1e6, False), (0.05, True)])
+def test_core_days_that_say_nothing_are_left_out(exaflops, shown):
+    lines = _cost_lines(RunEstimate(1, math.inf, exaflops, None), None, "", 1, None)
+    assert any("core-days" in one for one in lines) == shown

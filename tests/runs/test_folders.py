@@ -215,8 +215,22 @@ def test_what_stands_for_a_net_is_a_run_s_best_checkpoint_or_what_was_named(tmp_
         folders.checkpoint_behind(str(tmp_path / "x/0"))
     best = checkpoint(tmp_path / "x" / "0", "best.ckpt")
     assert folders.checkpoint_behind(str(tmp_path / "x/0")) == str(best)
-    for source in (str(best), "gone.npz", "hf://owner/repo", str(tmp_path)):
+    (tmp_path / "empty").mkdir()
+    for source in (str(best), "gone.npz", "hf://owner/repo", str(tmp_path / "empty")):
         assert folders.checkpoint_behind(source) == source
+
+
+def test_a_folder_of_runs_is_no_net_and_the_newest_run_is_named(tmp_path):
+    for age, name in enumerate(("x/9", "x/10", "y/0")):
+        checkpoint(tmp_path / name, "best.ckpt")
+        os.utime(tmp_path / name, (age, age))
+    with pytest.raises(InputError, match=r"x: the folder of an experiment, whose newest run is \S*x/10; give a run"):
+        folders.checkpoint_behind(str(tmp_path / "x"))
+    with pytest.raises(InputError, match=r": a folder of experiments, whose newest run is \S*y/0; give a run folder"):
+        folders.checkpoint_behind(str(tmp_path))
+    assert "whose newest run is" in folders.not_a_run(tmp_path)
+    (tmp_path / "model.safetensors").touch()
+    assert folders.checkpoint_behind(str(tmp_path)) == str(tmp_path)
 
 
 def test_the_newest_runs_come_first(monkeypatch, tmp_path):

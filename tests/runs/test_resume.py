@@ -231,6 +231,14 @@ def test_case_c3_every_sample_is_seen_once(app, crashing, tmp_path, monkeypatch)
     assert logged("whole", "lr") == logged("killed", "lr")
 
 
+def test_larger_batches_that_leave_no_step_are_refused_however_many_epochs_seem_left(named):
+    assert named("larger", "--trainer.max_epochs", 2).code == 0
+    words = ("--ckpt_path", "last", "--model.schedule.allow_horizon_change", "true", "--data.batch_size", 16)
+    done = named("larger", "--trainer.max_epochs", 3, *words)
+    assert done.code == 1 and "the checkpoint has 18 optimiser steps" in done.err
+    assert "until the run has more than 18 steps" in done.err
+
+
 def test_a_changed_horizon_is_refused_unless_asked_for(named):
     """Case C10."""
     assert named("short", "--trainer.max_epochs", 1).code == 0

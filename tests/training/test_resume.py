@@ -122,6 +122,16 @@ def test_the_horizon_must_stay_where_the_schedule_follows_it(printed):
     assert "planned for 9 optimiser steps and now has 18: lr at step 9: 0 -> 0.0005" in printed.text
 
 
+@pytest.mark.parametrize("allowed", [False, True])
+@pytest.mark.parametrize("total", [35, 60])
+def test_a_run_whose_new_length_is_done_already_is_refused(printed, total, allowed):
+    schedule = Schedule(allow_horizon_change=allowed)
+    with pytest.raises(InputError, match=rf"has 60 optimiser steps, .* now have {total} .*raise --trainer\.max_epochs"):
+        resume.check_horizon(schedule, 1e-3, step=60, planned=120, total=total)
+    assert "lr at step" not in printed.text
+    resume.check_horizon(Schedule(decay="rsqrt"), 1e-3, step=60, planned=120, total=total)
+
+
 def test_an_average_is_taken_back():
     averaged, trained = {"weight": torch.zeros(1)}, {"weight": torch.ones(1)}
     checkpoint = {"state_dict": averaged, RAW: trained, UPDATES: 5}

@@ -6,6 +6,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from scipy.ndimage import zoom
 
+from vit_lightning.augment import Augment
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build
 from vit_lightning.weights import Report, load, load_into, load_net, open_weights
@@ -402,7 +403,8 @@ def test_a_report_says_all_that_the_weights_say_and_shares_none_of_it():
     }
     weights = Weights("ours", tiny().config, (16, 16), 2, [], {}, **says)
     report = load._report("w.ckpt", weights)
-    assert vars(report) == {"source": "w.ckpt", "layout": "ours", "loaded": [], "missing": {}, "resampled": {}, **says}
+    begun = {"source": "w.ckpt", "layout": "ours", "loaded": [], "missing": {}, "resampled": {}}
+    assert vars(report) == {**begun, "evaluation": Augment(), **says}  # which the run says, not the weights
     for name in ("dropped", "notes", "class_names", "training", "of_data"):
         assert getattr(report, name) is not says[name]
 

@@ -1,7 +1,7 @@
 """A least value of a metric, without which a run fails."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
@@ -46,16 +46,33 @@ class Require(Callback):
             self._check(trainer)
 
     def _check(self, trainer: Trainer, because: str = "") -> None:
+        """Raise an error that names every bound of this split that does not hold."""
+        split = self.metric.partition("/")[0]
+        others = [one for one in bounds(trainer) if one is not self and one.metric.partition("/")[0] == split]
+        said = [text for one in (self, *others) if (text := one.falls_short(trainer, because))]
+        if said:
+            raise InputError("; ".join(said))
+
+    def falls_short(self, trainer: Trainer, because: str = "") -> str:
+        """Return a sentence that says by how much the metric falls short; empty: it does not."""
         if trainer.fast_dev_run:  # type: ignore[attr-defined]  # set by Lightning from outside
-            return
+            return ""
         value = trainer.callback_metrics.get(self.metric)
-        if value is None or not float(value) >= self.at_least:
-            near = did_you_mean(_last(self.metric), map(_last, trainer.callback_metrics)) if value is None else ""
-            got = f"was not logged{because}" if value is None else f"ended at {float(value):.4f}"
-            raise InputError(f"{self.metric} {got}, at least {self.at_least} is required{near}")
+        if value is not None and float(value) >= self.at_least:
+            return ""
+        near = did_you_mean(_last(self.metric), map(_last, trainer.callback_metrics)) if value is None else ""
+        got = f"was not logged{because}" if value is None else f"ended at {float(value):.4f}"
+        return f"{self.metric} {got}, at least {self.at_least} is required{near}"
 
 
-def required(verb: str, at_least: Mapping[str, float] | None, is_typed: bool = True) -> list[Callback]:
+def bounds(trainer: Trainer) -> list[Require]:
+    """Return the bounds that a trainer's run is held to."""
+    return [one for one in trainer.callbacks if isinstance(one, Require)]
+
+
+def required(
+    verb: str, at_least: Mapping[str, float] | None, is_typed: bool = True, others: Collection[str] | None = None
+) -> list[Callback]:
     """Return what fails a verb one of whose scores is below its bound.
 
     Args:
@@ -63,6 +80,7 @@ def required(verb: str, at_least: Mapping[str, float] | None, is_typed: bool = T
         at_least: Bounds by score, such as top1 or test/top1.
         is_typed: Whether the bounds are those of a flag. Those of a file, which serves all verbs, are left to the verbs
             that have such a score.
+        others: Further sets, whose scores have their names, where nobody but us logs scores; None: others may.
 
     Raises:
         InputError: the verb has no scores, or one of these is none of its split or better where it is less.
@@ -78,8 +96,8 @@ def required(verb: str, at_least: Mapping[str, float] | None, is_typed: bool = T
             if not is_typed:
                 continue
             raise InputError(f"--at_least {name}: {verb} scores {split}; give {last}, or {split}/{last}")
-        if score_of(name) is None and (known := _spelled_otherwise(last)):
-            raise InputError(f"--at_least {name}: no score has this name; did you mean {known}?")
+        if score_of(name) is None and (hint := _meant(last, others)):
+            raise InputError(f"--at_least {name}: no score has this name{hint}")
         if (score := score_of(name)) and score.better == "min":
             raise InputError(f"--at_least {name}: less is better of it, so no least value bounds it; choose top1, say")
         found.append(Require(name if name.startswith(f"{split}/") else f"{split}/{name}", bound))
@@ -92,6 +110,13 @@ def _check_share(metric: str, bound: float) -> None:
     if score is not None and score.is_share and not 0 <= bound <= 1:
         meant = f"for {bound:g} % give {bound / 100:g}" if 1 < bound <= 100 else "give 0.9, say"
         raise InputError(f"at_least {bound:g} of {metric} is no share, which lies between 0 and 1; {meant}")
+
+
+def _meant(name: str, others: Collection[str] | None) -> str:
+    """Suggest the score that a name means; one that is only near may be that of a callback, or of a further set."""
+    if known := _spelled_otherwise(name):
+        return f"; did you mean {known}?"
+    return did_you_mean(name, SCORES) if others is not None and name not in others else ""
 
 
 def _spelled_otherwise(name: str) -> str | None:

@@ -9,6 +9,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from vit_lightning.callbacks.figures import has_several_labels, speed, unit, waiting
+from vit_lightning.callbacks.require import bounds
 from vit_lightning.callbacks.run_estimate import cost_in_words
 from vit_lightning.callbacks.throughput import Throughput
 from vit_lightning.data import ImageDataModule
@@ -85,7 +86,8 @@ class RunSummary(Callback):
                 f"nothing was left to train: the checkpoint has {steps}; to go on, raise --trainer.max_epochs or "
                 f"--trainer.max_steps{_horizon_flag(trainer)}"
             )
-        if scored := self.folder if best else last if last.exists() else None:
+        failed = any(bound.falls_short(trainer) for bound in bounds(trainer))
+        if not failed and (scored := self.folder if best else last if last.exists() else None):
             lines.append(f"next     {self._next(trainer, scored)}")
         return lines
 

@@ -30,7 +30,8 @@ OUR_SENTENCES = {
     "pictures": ("Show a fit's first images and gradient norm, and the confusion matrix, in TensorBoard", "true"),
     "report": ("Write report.html into a fit's folder at its end, as the verb report does", "false"),
     "ckpt_path": (
-        "Checkpoint to resume or to score, in place of --model.weights: a path, or the word last or best",
+        "Checkpoint to resume or to score, in place of --model.weights: a path, or the word last or best, or previous "
+        "(the state before last)",
         None,
     ),
     "data": ("Data set: the name of a datamodule, or the path of a class", "Digits"),

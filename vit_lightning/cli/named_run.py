@@ -9,9 +9,9 @@ from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.cli.config_files import data_named, is_of_a_run, read_config, stated
 from vit_lightning.cli.run_data import leave_split, place
 from vit_lightning.commands import LIGHTNING_VERBS
-from vit_lightning.errors import InputError
+from vit_lightning.errors import InputError, listing
 from vit_lightning.runs import folders
-from vit_lightning.runs.checkpoint_names import is_sharded
+from vit_lightning.runs.checkpoint_names import WORDS, is_sharded
 
 SCORING = ("validate", "test", "predict", "probe", "inspect", "average")
 NAMING = ("fit", *SCORING)
@@ -58,10 +58,10 @@ def named_run(line: CommandLine) -> NamedRun | None:
         return NamedRun(folders.folder_of(path), path, is_folder=False)
     if not folders.is_run(path):
         raise InputError(f"{line.verb} {word}: {folders.not_a_run(path)}, or a checkpoint")
-    if wanted not in (None, "last", "best"):
+    if wanted not in (None, *WORDS):
         if line.verb == "fit":
             raise InputError(
-                f"{word} and --ckpt_path {wanted} both name a checkpoint; give one of them, or last, or best"
+                f"{word} and --ckpt_path {wanted} both name a checkpoint; give one of them, or {listing(WORDS)}"
             )
         return NamedRun(path.resolve(), Path(wanted), is_folder=True)
     name = wanted or ("last" if line.verb == "fit" else None)
@@ -89,7 +89,7 @@ def take_members(line: CommandLine) -> list[str]:
     plain = [argument for argument in line.arguments[1:] if not argument.flag]
     words = [] if line.verb == "predict" else plain[1:]
     typed = [argument for argument in line.arguments if argument.flag == "--ckpt_path" and argument.value]
-    if words and typed and typed[0].value not in ("last", "best"):
+    if words and typed and typed[0].value not in WORDS:
         raise InputError(
             f"{plain[0].value}, {words[0].value} and --ckpt_path {typed[0].value} all name nets; give them as words "
             "alone, or as --ckpt_path beside one run"

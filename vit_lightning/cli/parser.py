@@ -86,8 +86,9 @@ class ViTParser(LightningArgumentParser):
         for name, title in TITLES.items():
             self.groups[name].title = title
         self.usage, self.description = SUPPRESS, None
-        head = usage(self.prog.replace(" [options]", "").rpartition(" ")[2])
-        return f"{head}\n\n{chosen_parser().format_help()}\n{super().format_help()}"
+        verb = self.prog.replace(" [options]", "").rpartition(" ")[2]
+        more = f"{verb} --data.help NAME shows the flags of a data set, {verb} --model.help NAME those of a model."
+        return f"{usage(verb)}\n\n{chosen_parser().format_help()}\n{super().format_help()}\n{more}\n"
 
 
 def chosen_parser() -> LightningArgumentParser:

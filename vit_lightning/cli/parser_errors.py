@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable
 
 from vit_lightning.cli.arguments import CommandLine
+from vit_lightning.commands import named
 from vit_lightning.errors import did_you_mean
 
 UNKNOWN = (
@@ -42,13 +43,15 @@ def shorten(message: str, flags: Iterable[str], plugins: Iterable[str], models: 
         plugins: Short names of the datamodules at hand.
         models: Short names of the models.
     """
+    verbs = named("run")
     key = ".".join(part for part in dict.fromkeys(KEY.findall(message)) if part)
     for pattern in UNKNOWN:
         if found := pattern.search(message):
             parts = found.groupdict()
             if parts.get("dashes") == "":
                 return bare_word(parts["option"], list(flags))
-            inside = [part for part in (key, parts.get("group"), parts["option"]) if part not in (None, "", "fit")]
+            above = [part for part in (key, parts.get("group")) if part and part not in verbs]
+            inside = [*above, *([] if parts["option"] == "fit" else [parts["option"]])]
             return unknown_flag(".".join(inside).replace("init_args.", ""), list(flags))
     if found := OPTION.search(message):
         return f"--{found[1]} is missing; --help says what it is"
@@ -132,10 +135,22 @@ def unknown_flag(flag: str, flags: list[str]) -> str:
     return f"{said}{held}"
 
 
+def _of_lightning(key: str) -> Iterable[str]:
+    """Short names of the classes that a flag of the trainer takes."""
+    from lightning.pytorch import callbacks, loggers  # not for the errors of file verbs
+
+    if key.startswith("trainer.logger"):
+        return loggers.__all__
+    return [*callbacks.__all__, "FewShot", "Require"] if key.startswith("trainer.callbacks") else ()
+
+
 def unknown_class(key: str, name: str, plugins: list[str], models: list[str], reason: str = "") -> str:
     """Name a class that does not exist; the nearest name of a datamodule or a model follows."""
     flag = key.partition(".")[0]
     if flag not in ("data", "model"):
-        return f"--{key} {name}: no such class" + (f" ({reason})" if reason else "; give its full class path")
+        near = did_you_mean(name, _of_lightning(key))
+        return f"--{key} {name}: no such class" + (f" ({reason})" if reason else near or "; give its full class path")
     kind, known = ("datamodule", plugins) if flag == "data" else ("model", models)
+    if name in known:
+        return f"--{flag} {name}: the class of this plug-in has another name; give its path, such as package.data.Birds"
     return f"--{flag} {name}: no such {kind}{did_you_mean(name, known)} (known: {', '.join(sorted(known))})"

@@ -20,8 +20,8 @@ from vit_lightning.runs.folders import PLUGINS as DATAMODULES
 
 MODELS = {"Classifier": "vit_lightning.classifier", "MaskedPatch": "vit_lightning.masked_patch"}
 """Modules of the models that --model knows by name."""
-
-
+OF_DATAMODULES = ("--data", "--data.class_path", "--data.help")
+"""Flags whose value is the name of a datamodule."""
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 
@@ -87,6 +87,19 @@ def check_plugin(line: CommandLine) -> None:
             raise InputError(f"{flag} {named[0].name}: several classes have that name; give one of {', '.join(paths)}")
 
 
+def take_class_of_plugin(line: CommandLine) -> None:
+    """Name the class itself where the entry point of a datamodule has another name, which the parser does not know."""
+    paths = {plugin.name: _class_path(plugin) for plugin in plugins() if plugin.attr != plugin.name}
+    line.arguments = [
+        one._replace(value=paths[one.value]) if one.flag in OF_DATAMODULES and one.value in paths else one
+        for one in line
+    ]
+
+
+def _class_path(plugin: EntryPoint) -> str:
+    return f"{plugin.module}.{plugin.attr}"
+
+
 def import_class(flag: str, name: str | None) -> None:
     """Import the module of a class given by its path with --data or --model, so that its own failure is reported."""
     module, _, _ = (name or "").rpartition(".")
@@ -113,10 +126,11 @@ def check_help(line: CommandLine) -> None:
 
 
 def data_flags(name: str | None) -> list[str]:
-    """Flags of a datamodule that is known by a short name; of any other, those that all have."""
+    """Flags of a datamodule that a plug-in offers; of any other, those that all have."""
     from vit_lightning.data import ImageDataModule
 
-    chosen = next((plugin.load() for plugin in plugins() if plugin.name == name), ImageDataModule)
+    chosen = next((plugin.load() for plugin in plugins() if name in (plugin.name, _class_path(plugin))), None)
+    chosen = chosen or ImageDataModule
     many = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
     names = [name for name, one in constructor_parameters(chosen).items() if name != "self" and one.kind not in many]
     return [f"data.{name}" for name in [*names, *(f"augment.{field.name}" for field in fields(Augment))]]

@@ -16,7 +16,7 @@ from vit_lightning.errors import InputError
 from vit_lightning.files import check_regular, in_utf8, looked_for_in
 from vit_lightning.models.timm_net import published_weights
 from vit_lightning.runs import folders
-from vit_lightning.runs.checkpoint_names import is_sharded, is_whole
+from vit_lightning.runs.checkpoint_names import WORDS, is_sharded, is_whole
 from vit_lightning.runs.checkpoint_structure import check_state
 from vit_lightning.weights.load import check_checkpoint
 
@@ -30,7 +30,7 @@ def find_checkpoint(verb: str, typed: str | None, root: Path, experiment: str) -
     """The checkpoint that --ckpt_path names, or that of this very job before SLURM requeued it."""
     if not typed:
         return folders.interrupted(root, experiment) if verb == "fit" else None
-    if typed in ("last", "best"):
+    if typed in WORDS:
         return folders.newest_checkpoint(root, experiment, typed, verb)
     path = Path(typed)
     check_regular(path, f"--ckpt_path {typed}")

@@ -19,7 +19,7 @@ from vit_lightning.cli.named_run import (
     take_members,
 )
 from vit_lightning.cli.named_weights import take_weights
-from vit_lightning.cli.plugins import check_help, check_plugin, import_class, load_plugins
+from vit_lightning.cli.plugins import check_help, check_plugin, import_class, load_plugins, take_class_of_plugin
 from vit_lightning.cli.run_data import check_brought_to_size, take_image_size
 from vit_lightning.errors import InputError
 
@@ -63,6 +63,7 @@ def read_words(line: CommandLine) -> RunWords:
         take_files(line)
     contents = [*configs.values(), *nested_files(line)]
     check_plugin(line)
+    take_class_of_plugin(line)
     load_plugins(" ".join(line.words()) + "\n".join(map(str, contents)))
     for flag in ("--data", "--model"):
         line.move_behind_class(flag)

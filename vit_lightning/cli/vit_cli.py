@@ -32,6 +32,7 @@ from vit_lightning.cli.parser_errors import bare_flag, shorten
 from vit_lightning.cli.plugins import MODELS, data_flags, datamodule_names
 from vit_lightning.cli.precedence import (
     DEFAULT_MODEL,
+    OURS,
     as_defaults,
     find_checkpoint,
     of_another_model,
@@ -233,7 +234,8 @@ class ViTCLI(LightningCLI):
             saved = self._get(self.config_init, key)
             saved.dirpath = saved.dirpath or (str(self.folder / folders.CHECKPOINTS) if self.folder else None)
         given = _as_list(config.get("callbacks"))
-        bounds = required(self.subcommand, self._get(self.config, "at_least"), self.line.has("--at_least"))
+        at_least, is_typed = self._get(self.config, "at_least"), self.line.has("--at_least")
+        bounds = required(self.subcommand, at_least, is_typed, self._further_sets(given))
         bounds += [callback for callback in given if isinstance(callback, Require)]
         given = [callback for callback in given if callback not in bounds]
         # What a bound ends has printed and written its scores before.
@@ -245,6 +247,14 @@ class ViTCLI(LightningCLI):
         if type(trainer.strategy.checkpoint_io) is TorchCheckpointIO:
             trainer.strategy.checkpoint_io = CheckpointFiles()
         return trainer
+
+    def _further_sets(self, given: list[Callback]) -> list[str] | None:
+        """Names of the sets whose scores are logged beside the split's; None: a class of others may log any."""
+        config = self.config[self.subcommand]
+        is_ours = config.model.class_path in OURS and config.data.class_path.startswith("datamodules.")
+        if not is_ours or any(not isinstance(one, Require) for one in given):
+            return None
+        return [*(config.data.init_args.get("also") or ())]
 
     def _setting(self, config: dict[str, Any], given: list[Callback], logs: bool) -> Setting:
         place = Path(self.line.value("--trainer.default_root_dir") or self.folder or "")

@@ -46,16 +46,21 @@ def convert(
     """
     from vit_lightning.models import NetConfig
     from vit_lightning.models.finite import check_finite
+    from vit_lightning.runs.folders import checkpoint_behind, folder_of
     from vit_lightning.weights import load_net
+    from vit_lightning.weights.interface import evaluation_of
     from vit_lightning.weights.save import check_ending, save
 
     check_ending(dst, to, ENDINGS)
     stated = NetConfig(
         gelu=gelu, norm_eps=norm_eps, pool=pool, norm_after_pool=norm_after_pool, resnet_code=resnet_code
     )
+    src = checkpoint_behind(src)
     net, report = load_net(src, heads=heads, image_size=image_size, raw=raw, stated=stated)
     check_finite(net.state_dict(), src)
     report.state_normalisation(mean, std, net.config.channels)
+    if to == "timm":  # the one layout that says how images are brought to size
+        report.evaluation = evaluation_of(None if "://" in src else folder_of(Path(src)))
     print(report)
     figure = save(net, report, dst, to)
     if report.class_names and to in NAMELESS:

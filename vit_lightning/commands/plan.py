@@ -30,6 +30,8 @@ WARMUP = 3
 CORE_TFLOPS = 26.7, 19.7
 """What a TPUv3 core did in the paper, from its tables 2 and 6: L/16 (1,567 exaFLOPs in 680 core-days) and H/14 (4,262
 in 2,500)."""
+LEAST_CORE_DAYS = 0.01
+"""Fewer of them say nothing of a run."""
 SOURCES = "--images_per_s, --device or --measure"
 
 
@@ -210,8 +212,8 @@ def _cost_lines(found: RunEstimate, speed: float | None, source: str, devices: i
             lines.append(f"energy   {hours * watts / 1e3:.3g} kWh at {watts:.0f} W a device")
     else:
         lines.append(f"time     unknown: give {SOURCES}")
-    if found.exaflops:
-        least, most = (found.exaflops * 1e6 / (rate * 86_400) for rate in CORE_TFLOPS)
+    least, most = (found.exaflops * 1e6 / (rate * 86_400) for rate in CORE_TFLOPS) if found.exaflops else (0, 0)
+    if most >= LEAST_CORE_DAYS:
         rates = " to ".join(map(str, CORE_TFLOPS))
         lines.append(f"cores    {least:.3g} to {most:.3g} TPUv3 core-days, at the paper's {rates} TFLOP/s per core")
     return lines

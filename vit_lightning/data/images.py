@@ -72,9 +72,9 @@ def load(image: Any, *, name: str, strict: bool = True, form: PixelForm = PixelF
         case np.ndarray():
             asked = "an image array must be uint8 or float (y, x, channels)"
             if isinstance(image, np.ma.MaskedArray):
-                raise InputError(f"{name}: a masked array, whose masked pixels show nothing; fill them in the set")
+                raise InputError(f"{name}: a masked array, whose masked pixels show nothing; fill them first")
             if image.ndim != 3 or image.dtype.kind not in "uif" or image.dtype.itemsize > 8:
-                raise InputError(f"{name}: {asked}, not {image.dtype} {image.shape}; convert it in the set")
+                raise InputError(f"{name}: {asked}, not {image.dtype} {image.shape}; convert it first")
             image = image.astype(image.dtype.newbyteorder("="), copy=False)  # torch knows this machine's order alone
             pixels = torch.from_numpy(np.ascontiguousarray(rearrange(image, "y x c -> c y x")))
             return _of_tensor(pixels, name, image.shape, asked, form)
@@ -137,15 +137,15 @@ def _eight_bit_tensor(image: Tensor, name: str, shape: Sequence[int], asked: str
         kind = str(image.dtype).removeprefix("torch.")
         is_deep = image.ndim == 3 and kind.lstrip("u").startswith("int")
         window = ", or say by --data.window [low,high] what becomes black and white" * is_deep
-        raise InputError(f"{name}: {asked}, not {kind} {tuple(shape)}; convert it in the set{window}")
+        raise InputError(f"{name}: {asked}, not {kind} {tuple(shape)}; convert it first{window}")
     if image.layout != torch.strided or image.is_meta:
-        raise InputError(f"{name}: {asked}, not one that is sparse or has no values; convert it in the set")
+        raise InputError(f"{name}: {asked}, not one that is sparse or has no values; convert it first")
     if not image.numel():
         raise BrokenImage(name, f"{tuple(shape)} holds no pixels")
     if image.dtype == torch.uint8:
         return image
     if not ((image >= 0) & (image <= 1)).all():
-        bounds = f"from {image.min():g} to {image.max():g}; the model normalises, so leave that out of the set"
+        bounds = f"from {image.min():g} to {image.max():g}; the model normalises, so leave that out"
         values = "that are NaN; leave it out, or give it numbers" if image.isnan().any() else bounds
         raise InputError(f"{name}: float images must lie in [0, 1], and this one has values {values}")
     return (image * 255).round().to(torch.uint8)

@@ -6,6 +6,8 @@ from pathlib import Path
 LAST = "last.ckpt"
 """The newest state."""
 PREVIOUS = "previous.ckpt"
+WORDS = ("last", "best", "previous")
+"""What --ckpt_path may name in place of a path."""
 """The state before it."""
 NEW = "new.ckpt"
 """A state that is whole, and becomes `LAST` once that has become `PREVIOUS`."""

@@ -154,7 +154,7 @@ def newest_checkpoint(root: Path, experiment: str, name: str, verb: str = "test"
 
 
 def checkpoint_of(folder: Path, name: str) -> Path | None:
-    """Checkpoint `name` (last or best) of a run, if it has a whole one.
+    """Checkpoint `name` (last, best or previous) of a run, if it has a whole one.
 
     A last.ckpt that is missing or damaged gives way to new.ckpt, which a killed run had not yet given its name, or to
     previous.ckpt, with a warning.
@@ -162,7 +162,7 @@ def checkpoint_of(folder: Path, name: str) -> Path | None:
     names = (LAST, NEW, PREVIOUS) if name == "last" else (f"{name}.ckpt",)
     for path in (folder / CHECKPOINTS / name for name in names):
         if is_complete(path):
-            if path.name in (NEW, PREVIOUS):
+            if name == "last" and path.name != LAST:
                 warnings.warn(f"{path.with_name(LAST)} is missing or damaged: going on from {path}", stacklevel=2)
             return path
     return None
@@ -180,15 +180,21 @@ def not_a_run(path: Path) -> str:
     elif not path.is_dir():
         said = "neither a folder nor a regular file"
     else:
-        runs = sorted((entry for entry in path.iterdir() if is_run(entry)), key=lambda run: (len(run.name), run.name))
-        if runs:
-            return f"the folder of an experiment, whose newest run is {runs[-1]}; give a run folder, such as that one"
-        inner = [entry for entry in path.iterdir() if entry.is_dir()]
-        if further := [run for entry in inner for run in entry.iterdir() if is_run(run)]:
-            newest = max(further, key=lambda run: run.stat().st_mtime)
-            return f"a folder of experiments, whose newest run is {newest}; give a run folder, such as that one"
+        if runs := _runs_below(path):
+            what = "the folder of an experiment" if runs[-1].parent == path else "a folder of experiments"
+            return f"{what}, whose newest run is {runs[-1]}; give a run folder, such as that one"
         said = "a folder without config.yaml and checkpoints"
     return f"{said}; give a run folder, such as runs/digits/0"
+
+
+def _runs_below(folder: Path) -> list[Path]:
+    """Runs of an experiment, the newest last; of a folder of experiments, those of all."""
+    if not folder.is_dir():
+        return []
+    if runs := [entry for entry in folder.iterdir() if is_run(entry)]:
+        return sorted(runs, key=lambda run: (len(run.name), run.name))
+    runs = [entry for entry in folder.glob("*/*") if entry.name.isdigit() and is_run(entry)]
+    return sorted(runs, key=lambda run: (run.stat().st_mtime, run.name))
 
 
 def trained_checkpoint(folder: Path, name: str | None = None) -> Path:
@@ -231,10 +237,16 @@ def checkpoint_behind(source: str) -> str:
     """Return what stands for a net: of a run folder its best checkpoint, of any other source the source itself.
 
     Raises:
-        InputError: the run has no checkpoint.
+        InputError: the run has no checkpoint, or the folder is that of an experiment or of several.
     """
     path = Path(source).expanduser()
-    return str(trained_checkpoint(path)) if "://" not in source and is_run(path) else source
+    if "://" in source:
+        return source
+    if is_run(path):
+        return str(trained_checkpoint(path))
+    if _runs_below(path) and not any(entry.is_file() for entry in path.iterdir()):  # else these may be weights
+        raise InputError(f"{source}: {not_a_run(path)}")
+    return source
 
 
 def interrupted(root: Path, experiment: str) -> Path | None:

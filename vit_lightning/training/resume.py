@@ -16,6 +16,7 @@ from vit_lightning.models.config import ResolvedConfig, grid_of
 from vit_lightning.models.lora import Lora
 from vit_lightning.runs.checkpoint_names import RAW
 from vit_lightning.seeds import run_seed
+from vit_lightning.terminal import counted
 from vit_lightning.training.averaging import UPDATES, WeightAverage
 from vit_lightning.training.data_facts import NORMALISATION
 from vit_lightning.training.optim import Schedule
@@ -180,10 +181,18 @@ def check_horizon(schedule: Schedule, peak: float, step: int, planned: int | Non
         total: optimiser steps of this run.
 
     Raises:
-        InputError: the schedule follows the run's length, which changed, and `allow_horizon_change` is false.
+        InputError: the schedule follows the run's length, which changed, and `allow_horizon_change` is false, or the
+            new schedule is over before the run goes on.
     """
     if not planned or total == planned or not schedule.follows_horizon():
         return
+    if total <= step:
+        raise InputError(
+            f"the checkpoint has {counted(step, 'optimiser step')}, and the whole run would now have {total:,} (planned"
+            f" for {planned:,}), so that its learning rate is over; raise --trainer.max_epochs or --trainer.max_steps "
+            f"until the run has more than {step:,} steps, or keep its images per step (--data.batch_size x devices x "
+            "accumulation)"
+        )
     before, after = (schedule.lr(step, peak, steps) for steps in (planned, total))
     change = f"the run was planned for {planned} optimiser steps and now has {total}"
     jump = f"lr at step {step}: {before:.3g} -> {after:.3g}"

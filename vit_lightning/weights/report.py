@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from vit_lightning.augment import Augment
 from vit_lightning.errors import InputError
 from vit_lightning.terminal import typed
 
@@ -24,6 +25,7 @@ class Report:
         notes: what the file does not say and was taken for granted.
         mean, std: normalisation that the weights expect; None: the file does not say.
         assumes_statistics: whether mean and std are not the file's own, but those of all nets of its kind.
+        evaluation: how images are brought to size: as in the validation of the run, else the whole image is resized.
         window: values of the images that became 0 and 1; None: those of 8 bits, or the file does not say.
         class_names: in the head's order; empty: the file does not say.
         training: what a checkpoint of ours says about its run: recipe, data, step, metrics.
@@ -40,6 +42,7 @@ class Report:
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
     assumes_statistics: bool = False
+    evaluation: Augment = Augment()
     window: tuple[float, float] | None = None
     class_names: list[str] = field(default_factory=list)
     training: dict[str, Any] = field(default_factory=dict)

@@ -1,12 +1,14 @@
 """The folder that `timm.create_model("local-dir:...")` opens: tensors, and the config.json that names timm's net."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save_file
 from torch import Tensor
 
+from vit_lightning.augment import Augment
 from vit_lightning.models import Net
 from vit_lightning.weights.archive import Archive
 from vit_lightning.weights.layouts.facts import fact
@@ -28,6 +30,20 @@ def odd_arguments(arguments: dict[str, Any]) -> list[str]:
     return [name for name in arguments if name not in PLAIN and (name, arguments[name]) != USUAL_POOL]
 
 
+def to_size(evaluation: Augment, image_size: tuple[int, int]) -> dict[str, Any]:
+    """Returns the card's facts by which `timm.data.create_transform` brings images to size as our evaluation does."""
+    if evaluation.evaluation == "resize":
+        return {"crop_mode": "squash", "crop_pct": 1.0, "interpolation": "bilinear"}
+    return {"crop_mode": "center", "crop_pct": _share(evaluation.zoom, image_size), "interpolation": "bilinear"}
+
+
+def _share(zoom: float, image_size: tuple[int, int]) -> float:
+    """Returns the share of the resized side that is cropped: 1 / zoom, or next to it where timm would round apart."""
+    share, short = 1 / zoom, min(image_size)
+    resized = round(short * zoom)
+    return share if math.floor(short / share) == resized else short / (resized + 0.5)
+
+
 def write_folder(
     path: Path,
     net: Net,
@@ -41,14 +57,15 @@ def write_folder(
     Args:
         path: folder to make.
         net: the net, which knows its classes and image size.
-        report: what is known besides: mean, std, names of the classes.
+        report: what is known besides: mean, std, names of the classes, how images are brought to size.
         tensors: under timm's names.
         said: what config.json says besides: the architecture, its arguments.
         card: what the card of its weights says besides: first layer, classifier, whether the size is fixed.
     """
     mean, std = report.normalisation(net.config.channels)
     sizes = {"input_size": [net.config.channels, *net.image_size], "num_classes": net.num_classes, "pool_size": None}
-    content = {"num_classes": net.num_classes, **said, "pretrained_cfg": sizes | {"mean": mean, "std": std} | card}
+    seen = {"mean": mean, "std": std} | to_size(report.evaluation, net.image_size)
+    content = {"num_classes": net.num_classes, **said, "pretrained_cfg": sizes | seen | card}
     if report.class_names:
         content["label_names"] = report.class_names
     path.mkdir()
