@@ -11,9 +11,9 @@ from torch.utils.data import DataLoader
 
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.datamodule import Batch
-from vit_lightning.data.loaders import names_at_odds
+from vit_lightning.data.loaders import SPLITS, names_at_odds
 from vit_lightning.data.sampling import BROKEN, IGNORE
-from vit_lightning.data.window import SCALED, holds_scaled
+from vit_lightning.data.window import holds_scaled, scaled_set
 
 
 def check_datamodule(data: ImageDataModule) -> None:
@@ -63,8 +63,9 @@ def _check_classes(data: ImageDataModule) -> None:
 
 
 def _check_counts(data: ImageDataModule) -> None:
-    for name in ("train_set", "val_set", "test_set"):
-        assert not holds_scaled(getattr(data, name) or (), data.pixel_form), f"{name}: {SCALED}"
+    for name, split in SPLITS.items():
+        is_scaled = holds_scaled(getattr(data, name) or (), data.pixel_form)
+        assert not is_scaled, f"{name}: {scaled_set(data.pixel_form, split)}"
 
 
 def _check_training(data: ImageDataModule) -> None:

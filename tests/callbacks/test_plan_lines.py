@@ -135,19 +135,5 @@ def test_training_images_of_one_class_are_warned_of(classes, labels, loss, name)
     assert [line.startswith(expected) for line in said] == ([True] if name else [])
 
 
-@pytest.mark.parametrize(("scale", "warns"), [(1, True), (4095, False)])
-def test_training_images_that_the_window_makes_black_are_warned_of(scale, warns):
-    class Films(ImageDataModule):
-        num_classes = 2
-
-        def setup(self, stage: str) -> None:
-            self.train_set = [(torch.rand(1, 16, 16) * scale, number) for number in range(2)]
-
-    data = Films(image_size=16, channels=1, window=(0, 4095))
-    data.setup("fit")
-    said = [line for line in plan_lines(planned(data), model()) if "raw counts" in line]
-    assert [line.startswith("warning  the images hold floats from 0 to 1") for line in said] == [True] * warns
-
-
 class Labelled(list):
     """A set whose labels may be known at once."""

@@ -6,7 +6,6 @@ from lightning.pytorch import LightningModule, Trainer
 
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.image_set import labels_of
-from vit_lightning.data.window import SCALED, holds_scaled
 from vit_lightning.errors import listing
 from vit_lightning.models.variants import described
 from vit_lightning.terminal import counted
@@ -36,7 +35,7 @@ def data_facts(trainer: Trainer, model: LightningModule) -> list[str]:
         source = "--data.mean and --data.std" if given else model.normalised_by
         mean, std = (", ".join(f"{value:.4g}" for value in model.hparams[name]) for name in ("mean", "std"))
         lines.append(f"pixels   mean {mean}, std {std}, from {source}")
-        said = [_few_images(trainer, model), _one_class(model, data), _scaled(data)]
+        said = [_few_images(trainer, model), _one_class(model, data)]
         lines += [f"warning  {each}" for each in said if each]
     return lines
 
@@ -85,10 +84,3 @@ def _one_class(model: RecipeModel, data: object) -> str | None:
         return None
     name = data.class_names[int(first)] if 0 <= first < len(data.class_names) else str(first)
     return ONE_CLASS.format(name=name)
-
-
-def _scaled(data: object) -> str | None:
-    """The sentence for training images that the window makes black."""
-    if not isinstance(data, ImageDataModule) or data.train_set is None:
-        return None
-    return SCALED if holds_scaled(data.train_set, data.pixel_form) else None
