@@ -100,6 +100,17 @@ def test_a_stop_leaves_what_was_done_and_a_second_call_goes_on(photos, tmp_path,
     assert sum(len(batch[0]) for batch in predicted) == len(NAMES) - (2 if cut == 0 else 1)
 
 
+def test_files_are_there_before_anything_is_printed(photos, monkeypatch):
+    """A reader of the output, such as head, may have gone."""
+
+    def gone(*words: str, **how: object) -> None:
+        assert not any("wrote" in word for word in words), [path.name for path in Path().iterdir()]
+
+    monkeypatch.setattr("vit_lightning.callbacks.predictions.print", gone, raising=False)
+    with pytest.raises(AssertionError, match=r"(?=.*'predictions\.csv')(?=.*'f\.npz')"):
+        photos("predict", *WORDS, "--features", "f.npz")
+
+
 def test_another_net_begins_anew(photos):
     stop = ("--trainer.callbacks+=tests.callbacks.test_predictions.Stop", "--trainer.callbacks.batches", 2)
     with pytest.raises(RuntimeError, match="killed"):

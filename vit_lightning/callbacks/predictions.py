@@ -174,19 +174,20 @@ class Predictions(Callback):
 
     def on_predict_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._write_waiting(trainer, pl_module)
+        said = []  # once all files are there, since a reader of the output may have gone
         if self._features is not None and self.features is not None:
             path = unused(self.features)
             self._features.finish(path, keys_of(trainer.predict_dataloaders.dataset))
             self._features = None
-            print(f"wrote    {path}: features of {counted(self._rows, 'image')}", flush=True)
+            said.append(f"wrote    {path}: features of {counted(self._rows, 'image')}\n")
         if self._file is not None:
             path = unused(self.path)
             self._file.finish(path, self._columns(trainer, pl_module), self._several)
             self._file = None  # nothing is left to go on with
-            if self._rows <= FEW:
-                print("".join(shown(path)), end="")
+            said += shown(path) if self._rows <= FEW else ()
             earlier = f"; {self.path.name} is of an earlier call" if path != self.path else ""
-            print(f"wrote    {path}: {counted(self._rows, 'image')}{earlier}", flush=True)
+            said.append(f"wrote    {path}: {counted(self._rows, 'image')}{earlier}\n")
+        print("".join(said), end="", flush=True)
         if trainer.is_global_zero and not self._written and self._rows:
             which = "the image cannot" if self._rows == 1 else f"none of the {self._rows} images can"
             raise InputError(f"{which} be read; {path} says why")
