@@ -137,7 +137,10 @@ def test_what_varies_images_keeps_floats_in_their_range(in_memory, crop):
     [
         ({"channels": 4, "augment": Augment(rand_augment=(2, 9))}, "--data.augment.rand_augment .* --data.channels 4"),
         ({"window": (0, 1), "augment": Augment(trivial_augment=True)}, "--data.augment.trivial_augment .* more:"),
-        ({"window": "auto", "augment": Augment(preset="medium1")}, "preset changes .* 0.2 keeps the preset's MixUp"),
+        (
+            {"window": "auto", "augment": Augment(preset="medium1")},
+            "preset changes .*preset none, and vary .* 0.2 keeps the preset's MixUp",
+        ),
         ({"window": (0, float("nan"))}, "low below high"),
         ({"window": (5, 1)}, r"--data.window is \[5,1\]"),
         ({"channels": 0}, "--data.channels is 0, expected 1 or more"),

@@ -111,8 +111,12 @@ class PixelForm:
 
     def other_channels(self, found: int) -> str:
         """Say that an image has other channels than those asked for."""
-        asked = self.asked or f"--data.channels asks for {self.channels}"
-        return f"has {found} channel{'s' * (found != 1)}, but {asked}"
+        return f"has {found} channel{'s' * (found != 1)}, but {self.wanted}"
+
+    @property
+    def wanted(self) -> str:
+        """Who wants how many channels, in words."""
+        return self.asked or f"--data.channels asks for {self.channels}"
 
     def _unit(self, values: np.ndarray) -> Tensor:
         """Map values to float32 in [0, 1]."""
