@@ -113,13 +113,23 @@ def check_help(line: CommandLine) -> None:
 
 
 def data_flags(name: str | None) -> list[str]:
-    """Flags of a datamodule that is known by a short name; of any other, those that all have."""
+    """Flags of a datamodule by its short name or its path; of one that is not there, those that all have."""
     from vit_lightning.data import ImageDataModule
 
-    chosen = next((plugin.load() for plugin in plugins() if plugin.name == name), ImageDataModule)
+    chosen = next((plugin.load() for plugin in plugins() if plugin.name == name), None) or _by_path(name)
+    if not isinstance(chosen, type):
+        chosen = ImageDataModule
     many = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
     names = [name for name, one in constructor_parameters(chosen).items() if name != "self" and one.kind not in many]
     return [f"data.{name}" for name in [*names, *(f"augment.{field.name}" for field in fields(Augment))]]
+
+
+def _by_path(name: str | None) -> object:
+    """Return what a dotted path names; None: there is no such thing."""
+    try:
+        return resolve_name(name) if name and "." in name else None
+    except (ImportError, AttributeError, ValueError):
+        return None
 
 
 def takes(name: str, parameter: str) -> bool:
