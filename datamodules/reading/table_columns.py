@@ -103,7 +103,10 @@ def choose(
             if there.count(name) > 1 or names.count(name) > 1:
                 raise InputError(f"{table} has the column {name!r} twice; give each column a name of its own")
             if name not in there:
-                raise InputError(f"{table} has no column {name!r} but {', '.join(there) or 'none'}; give --data.{flag}")
+                other = ", or score another table with --data.test TABLE, which needs none" * (flag == "group_column")
+                raise InputError(
+                    f"{table} has no column {name!r} but {', '.join(there) or 'none'}; give --data.{flag}{other}"
+                )
     return Columns(paths, labels, one_hot, split, group, unlabelled)
 
 

@@ -209,7 +209,11 @@ def test_where_no_image_can_be_read_nothing_is_left_to_go_on_with(photos, tmp_pa
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken/x.png").write_bytes(b"none")
     done = photos("predict", *WORDS, "--data.files", "broken")
-    assert done.code == 1 and "the image cannot be read; predictions.csv says why" in done.err
+    assert done.code == 1 and done.err.endswith(
+        "error: the image cannot be read: broken/x.png: not an image of a known format; predict RUN --data.root FOLDER "
+        "has the class of the run's own data read them\n"
+    )
+    assert not list(tmp_path.glob("predictions*"))
     assert "goes on" not in done.out + done.err and not list(tmp_path.glob("*.part.csv"))
 
 
@@ -415,8 +419,9 @@ def test_features_of_two_devices_come_in_turns_and_keep_their_images(tmp_path):
 
 
 def test_a_set_without_a_readable_image_has_failed(tmp_path):
-    with pytest.raises(InputError, match=r"none of the 5 images can be read; .*predictions\.csv says why"):
+    with pytest.raises(InputError, match=r"^none of the 5 images can be read: a: "):
         written(tmp_path, [(BEST, [BROKEN] * 3), (BEST, [BROKEN] * 3)], None)
+    assert not list(tmp_path.iterdir())
 
 
 def test_outputs_that_are_not_finite_name_their_image(tmp_path):

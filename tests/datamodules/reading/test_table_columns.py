@@ -172,3 +172,9 @@ def test_a_column_of_a_class_that_is_forgotten_is_named(tmp_path, cell, said):
     table.write_text(f"path,a,b,c,age\nx.png,1,0,0,7\ny.png,0,1,{cell},8\nz.png,0,0,1,9\n")
     with pytest.raises(InputError, match=said):
         list(read(table, Columns(["path"], ["a", "b"], True), False, " "))
+
+
+def test_a_table_of_another_site_needs_no_column_of_groups(table):
+    said = "has no column 'patient' but path, label; give --data.group_column, or score another table with --data.test"
+    with pytest.raises(InputError, match=said):
+        choose(table("path", "label"), None, None, group="patient")
