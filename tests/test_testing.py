@@ -230,3 +230,37 @@ def test_a_module_that_was_set_up_is_refused():
         check_datamodule(data)
     with pytest.raises(AssertionError, match="must subclass ImageDataModule"):
         check_datamodule(object())
+
+
+class Transposed(Numbered):
+    """Arrays as tensors are laid out."""
+
+    def __getitem__(self, index: int) -> tuple:
+        image, label = super().__getitem__(index)
+        return image.numpy(), label
+
+
+def test_arrays_that_are_laid_out_as_tensors_are_refused():
+    data = fresh(Good)
+    data.setup = lambda stage: setattr(data, "train_set", Transposed(30))
+    with pytest.raises(AssertionError, match=r"images have 8 channels, and channels is None; an array is \(y, x, c\)"):
+        check_datamodule(data)
+
+
+class AnyOrder(Good):
+    def setup(self, stage):
+        super().setup(stage)
+        records = [self.train_set[number] for number in range(len(self.train_set))]
+        self.train_set = [records[number] for number in torch.randperm(len(records)).tolist()]
+
+
+class AnyLabels(Good):
+    def setup(self, stage):
+        super().setup(stage)
+        self.train_set = [(self.train_set[number][0], random.randrange(3)) for number in range(30)]
+
+
+@pytest.mark.parametrize("kind", [AnyOrder, AnyLabels])
+def test_a_set_that_differs_between_two_set_ups_is_refused(kind):
+    with pytest.raises(AssertionError, match=r"train_set has another record .* after another setup; let no chance"):
+        check_datamodule(fresh(kind))

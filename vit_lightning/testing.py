@@ -11,9 +11,15 @@ from torch.utils.data import DataLoader
 
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.datamodule import Batch
-from vit_lightning.data.loaders import names_at_odds
+from vit_lightning.data.image_set import ImageSet, record_of
+from vit_lightning.data.images import load
+from vit_lightning.data.loaders import SPLITS, names_at_odds
 from vit_lightning.data.sampling import BROKEN, IGNORE
-from vit_lightning.data.window import SCALED, holds_scaled
+from vit_lightning.data.window import holds_scaled, scaled_set
+from vit_lightning.errors import InputError
+
+COMPARED = 32
+"""Images of a set that are compared after two set-ups; labels are all."""
 
 
 def check_datamodule(data: ImageDataModule) -> None:
@@ -29,8 +35,9 @@ def check_datamodule(data: ImageDataModule) -> None:
     assert isinstance(data, ImageDataModule), f"{type(data).__name__} must subclass ImageDataModule"
     _check_constructor(type(data))
     _check_classes(data)
+    stage = "predict" if data.num_classes is None else "fit"
     data.prepare_data()
-    data.setup("predict" if data.num_classes is None else "fit")
+    data.setup(stage)
     said = names_at_odds(data, "train_set", "val_set", "test_set")
     assert said is None, said
     _check_counts(data)
@@ -41,6 +48,7 @@ def check_datamodule(data: ImageDataModule) -> None:
     for split in ("val", "test"):
         if getattr(data, f"{split}_set") is not None:
             _check_evaluation(data, split)
+    _check_set_up_again(data, stage)
 
 
 def _check_constructor(kind: type[ImageDataModule]) -> None:
@@ -62,9 +70,35 @@ def _check_classes(data: ImageDataModule) -> None:
     assert len(set(names)) == len(names), "class_names must differ from each other"
 
 
+def _check_set_up_again(data: ImageDataModule, stage: str) -> None:
+    """Set the data up once more and compare the sets, on which a resumed run and a test rely."""
+    before = {name: getattr(data, name) for name in SPLITS}
+    data.setup(stage)
+    for name, one in before.items():
+        other = getattr(data, name)
+        sizes = [None if each is None else len(each) for each in (one, other)]
+        assert sizes[0] == sizes[1], f"{name} has {sizes[0]} images after one setup and {sizes[1]} after another"
+        for number in range(sizes[0] or 0):
+            same = _same_record(one, other, number, data)
+            assert same, f"{name} has another record {number} after another setup; let no chance decide their order"
+
+
+def _same_record(one: ImageSet, other: ImageSet, number: int, data: ImageDataModule) -> bool:
+    """Whether a record has the same label in two sets, and if it is one of the first, the same image."""
+    try:
+        (image, label), (other_image, other_label) = record_of(one, number), record_of(other, number)
+        if not torch.equal(torch.as_tensor(label), torch.as_tensor(other_label)):
+            return False
+        pictures = (load(each, name="", form=data.pixel_form) for each in (image, other_image))
+        return number >= COMPARED or torch.equal(*pictures)
+    except InputError:  # one that cannot be read is said elsewhere
+        return True
+
+
 def _check_counts(data: ImageDataModule) -> None:
-    for name in ("train_set", "val_set", "test_set"):
-        assert not holds_scaled(getattr(data, name) or (), data.pixel_form), f"{name}: {SCALED}"
+    for name, split in SPLITS.items():
+        is_scaled = holds_scaled(getattr(data, name) or (), data.pixel_form)
+        assert not is_scaled, f"{name}: {scaled_set(data.pixel_form, split)}"
 
 
 def _check_training(data: ImageDataModule) -> None:
@@ -94,6 +128,11 @@ def _check_batches(data: ImageDataModule, batches: list[Batch]) -> None:
         if images.is_floating_point():
             assert ((images >= 0) & (images <= 1)).all(), "float images must lie in [0, 1]: the model normalises"
         assert images.ndim == 4, f"images are {tuple(images.shape)}, expected (b, c, y, x)"
+        is_meant = images.shape[1] == data.channels or (data.channels is None and images.shape[1] in (1, 3))
+        assert is_meant, (
+            f"images have {images.shape[1]} channels, and channels is {data.channels}; an array is (y, x, c), a tensor "
+            "(c, y, x)"
+        )
         assert images.shape[2:] == data.size, f"images are {tuple(images.shape)}, but image_size is {data.image_size}"
         if labels.is_floating_point():
             assert labels.shape == (len(images), data.num_classes), f"float labels are {tuple(labels.shape)}"

@@ -103,7 +103,10 @@ def choose(
             if there.count(name) > 1 or names.count(name) > 1:
                 raise InputError(f"{table} has the column {name!r} twice; give each column a name of its own")
             if name not in there:
-                raise InputError(f"{table} has no column {name!r} but {', '.join(there) or 'none'}; give --data.{flag}")
+                other = ", or score another table with --data.test TABLE, which needs none" * (flag == "group_column")
+                raise InputError(
+                    f"{table} has no column {name!r} but {', '.join(there) or 'none'}; give --data.{flag}{other}"
+                )
     return Columns(paths, labels, one_hot, split, group, unlabelled)
 
 
@@ -181,9 +184,26 @@ def read(
         if len(labels) != 1 and not multi_label and columns.labels and not is_blank:
             raise InputError(
                 f"{table} has {len(labels)} labels in row {row} ({path}), expected one; "
+                f"{_forgotten(table, columns, row) if columns.one_hot and not labels else ''}"
                 "give --data.multi_label true for images with several labels or none"
             )
         yield TableRow(path, labels, split, group, is_blank)
+
+
+def _forgotten(table: Path, columns: Columns, row: int) -> str:
+    """Say which further columns of 0 and 1 fill a row that has no label; nothing if none does."""
+    known = {*columns.paths, *columns.labels, columns.split, columns.group, columns.unlabelled}
+    others = [name for name in table_rows.header(table) if name not in known]
+    rows = [[YES_OR_NO.get(str(cell).strip()) for cell in cells] for cells in table_rows.values(table, others)]
+    found = [
+        name
+        for name, cells in zip(others, zip(*rows, strict=True), strict=True)
+        if None not in cells and cells[row - 1]
+    ]
+    if not found:
+        return ""
+    more = ",".join([*columns.labels, *found])
+    return f"the column {found[0]} has 1 there, so give --data.label_column [{more}] if it is a class, or "
 
 
 def _further(columns: Columns, cells: Sequence[Any], names_blank: bool) -> tuple[str, str]:

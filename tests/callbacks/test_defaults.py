@@ -44,7 +44,7 @@ def test_what_begins_a_fit_has_what_refuses_one_beside_them(verb):
 
 @pytest.mark.parametrize("verb", ["validate", "test"])
 def test_scoring_leaves_its_scores(verb):
-    assert names(verb) == ["PlainProgress", "TimelyEnd", "SkippedImages", "ClassTables", "ScoreTable", "ScoreFile"]
+    assert names(verb) == ["PlainProgress", "TimelyEnd", "SkippedImages", "ScoreFile", "ClassTables", "ScoreTable"]
 
 
 def test_predict_writes_predictions():

@@ -4,6 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
 
+import numpy as np
 import pytest
 import torch
 
@@ -135,18 +136,31 @@ def test_training_images_of_one_class_are_warned_of(classes, labels, loss, name)
     assert [line.startswith(expected) for line in said] == ([True] if name else [])
 
 
-@pytest.mark.parametrize(("scale", "warns"), [(1, True), (4095, False)])
-def test_training_images_that_the_window_makes_black_are_warned_of(scale, warns):
+@pytest.mark.parametrize(
+    ("found", "wanted", "said"),
+    [
+        (
+            3,
+            1,
+            ["3 channels, and --data.channels asks for 1: their luminance is taken"],
+        ),
+        (1, 3, ["1 channel, and --data.channels asks for 3: their grey is repeated"]),
+        (3, 3, []),
+        (3, None, []),
+    ],
+)
+@pytest.mark.parametrize("kind", [torch.zeros, lambda c, y, x: np.zeros((y, x, c))])
+def test_colours_that_are_taken_for_grey_are_told_and_the_reverse(kind, found, wanted, said):
     class Films(ImageDataModule):
         num_classes = 2
 
-        def setup(self, stage: str) -> None:
-            self.train_set = [(torch.rand(1, 16, 16) * scale, number) for number in range(2)]
+        def setup(self, stage: str) -> None: ...
 
-    data = Films(image_size=16, channels=1, window=(0, 4095))
-    data.setup("fit")
-    said = [line for line in plan_lines(planned(data), model()) if "raw counts" in line]
-    assert [line.startswith("warning  the images hold floats from 0 to 1") for line in said] == [True] * warns
+    data = Films(image_size=16, channels=wanted)
+    data.train_set = [(kind(found, 16, 16), 0)] * 3
+    lines = [line for line in plan_lines(planned(data), model()) if "training images have" in line]
+    kept = f"give --data.channels {found} to keep them as they are"
+    assert lines == [f"warning  the training images have {line}; {kept}" for line in said]
 
 
 class Labelled(list):

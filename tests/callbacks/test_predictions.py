@@ -100,6 +100,17 @@ def test_a_stop_leaves_what_was_done_and_a_second_call_goes_on(photos, tmp_path,
     assert sum(len(batch[0]) for batch in predicted) == len(NAMES) - (2 if cut == 0 else 1)
 
 
+def test_files_are_there_before_anything_is_printed(photos, monkeypatch):
+    """A reader of the output, such as head, may have gone."""
+
+    def gone(*words: str, **how: object) -> None:
+        assert not any("wrote" in word for word in words), [path.name for path in Path().iterdir()]
+
+    monkeypatch.setattr("vit_lightning.callbacks.predictions.print", gone, raising=False)
+    with pytest.raises(AssertionError, match=r"(?=.*'predictions\.csv')(?=.*'f\.npz')"):
+        photos("predict", *WORDS, "--features", "f.npz")
+
+
 def test_another_net_begins_anew(photos):
     stop = ("--trainer.callbacks+=tests.callbacks.test_predictions.Stop", "--trainer.callbacks.batches", 2)
     with pytest.raises(RuntimeError, match="killed"):
@@ -198,7 +209,11 @@ def test_where_no_image_can_be_read_nothing_is_left_to_go_on_with(photos, tmp_pa
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken/x.png").write_bytes(b"none")
     done = photos("predict", *WORDS, "--data.files", "broken")
-    assert done.code == 1 and "the image cannot be read; predictions.csv says why" in done.err
+    assert done.code == 1 and done.err.endswith(
+        "error: the image cannot be read: broken/x.png: not an image of a known format; predict RUN --data.root FOLDER "
+        "has the class of the run's own data read them\n"
+    )
+    assert not list(tmp_path.glob("predictions*"))
     assert "goes on" not in done.out + done.err and not list(tmp_path.glob("*.part.csv"))
 
 
@@ -404,8 +419,9 @@ def test_features_of_two_devices_come_in_turns_and_keep_their_images(tmp_path):
 
 
 def test_a_set_without_a_readable_image_has_failed(tmp_path):
-    with pytest.raises(InputError, match=r"none of the 5 images can be read; .*predictions\.csv says why"):
+    with pytest.raises(InputError, match=r"^none of the 5 images can be read: a: "):
         written(tmp_path, [(BEST, [BROKEN] * 3), (BEST, [BROKEN] * 3)], None)
+    assert not list(tmp_path.iterdir())
 
 
 def test_outputs_that_are_not_finite_name_their_image(tmp_path):

@@ -88,6 +88,20 @@ def test_files_of_other_data_and_other_nets_have_numbers(tmp_path):
     assert stem(tmp_path, "test", ["a", "b"], {}, True) == "test.mean-4"
 
 
+def test_scores_that_a_later_call_lacks_are_put_aside(tmp_path):
+    trainer, model = scored("test")
+    calls = ({"test/ece": 0.5, "test/top1": 0.5}, {"test/top1": 0.5}, {"test/auroc": 1.0}, {"test/auroc": 0.75})
+    kept = []
+    for metrics in calls:
+        trainer.callback_metrics = {name: torch.tensor(value) for name, value in metrics.items()}
+        file = ScoreFile(tmp_path, None)
+        file.on_test_end(trainer, model)
+        kept += file.kept
+    found = {path.name: json.loads(path.read_text())["scores"] for path in tmp_path.iterdir()}
+    assert found == {"test.earlier-1.json": calls[0], "test.earlier-2.json": calls[1], "test.json": calls[3]}
+    assert kept == [f"kept     test.json of an earlier call as {tmp_path}/test.earlier-{n}.json" for n in (1, 2)]
+
+
 @pytest.mark.parametrize(("fn", "main"), [("fit", True), ("validate", False)])
 def test_a_validation_of_a_fit_and_other_processes_write_nothing(tmp_path, fn, main):
     ScoreFile(tmp_path, None).on_validation_end(*scored(fn, main))

@@ -208,3 +208,15 @@ def test_a_fault_of_one_of_several_files_names_file_and_line(app, second, said):
     assert done.code == 1 and f"error: {said}" in done.err, done.err
     done = app("fit", "-c", "a.yaml", "--model.optim.lrr", 1)
     assert done.code == 1 and "error: there is no flag --model.optim.lrr; did you mean" in done.err
+
+
+def test_a_value_that_its_class_refuses_is_found_in_its_file(app):
+    """What only building the data tells, and the way out is one that the command line has."""
+    Path("few.yaml").write_text("data:\n  class_path: Digits\n  init_args:\n    augment:\n      rand_augment: [2, 9]\n")
+    done = app("fit", "-c", "few.yaml", "--data.window", "[0,4095]")
+    assert done.code == 1 and done.err.splitlines()[-1].startswith(
+        "error: -c few.yaml, line 5: --data.augment.rand_augment changes 8-bit colours or grey, and images of "
+        "--data.window have more: give --data.augment.rand_augment null, and vary the images by crop"
+    )
+    done = app("plan", "-c", "few.yaml", "--data.window", "[0,4095]", "--data.augment.rand_augment", "null")
+    assert "rand_augment" not in done.err

@@ -141,3 +141,23 @@ KEY = 'Parser key "{}":\n'
 )
 def test_what_was_expected_is_said_in_words(message, said):
     assert shorten(message, FLAGS, []) == said
+
+
+def test_a_run_is_no_stray_word(tmp_path):
+    run = tmp_path / "own/0"
+    run.mkdir(parents=True)
+    (run / "config.yaml").touch()
+    assert bare_word(str(run), FLAGS) == f"{run} is a run, whose settings this verb takes as -c {run}/config.yaml"
+
+
+def test_flags_of_a_class_of_ones_own_are_known(app, monkeypatch, tmp_path):
+    (tmp_path / "hospital.py").write_text(
+        "from vit_lightning.data import ImageDataModule\n\n\nclass Own(ImageDataModule):\n    num_classes = 2\n\n"
+        "    def __init__(self, group_column: str = '', **kwargs):\n        super().__init__(**kwargs)\n\n"
+        "    def setup(self, stage): ...\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "own.yaml").write_text("data: {class_path: hospital.Own}\n")
+    for words in (("--data", "hospital.Own"), ("-c", tmp_path / "own.yaml")):
+        done = app("fit", *words, "--data.group_colum", "patient")
+        assert "there is no flag --data.group_colum; did you mean --data.group_column?" in done.err

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from vit_lightning.data import images
 from vit_lightning.data.images import BrokenImage, decode, load, pixmap
+from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.errors import InputError
 
 
@@ -340,7 +341,7 @@ def test_every_form_that_a_set_may_yield_is_the_same_image():
     [
         (
             np.zeros((4, 4), np.uint8),
-            r"x: an image array must be .* \(y, x, channels\), not uint8 \(4, 4\)",
+            r"x: a grey array \(y, x\) of uint8 \(4, 4\) needs --data.channels 1, or 3 to repeat the grey",
         ),
         (np.zeros((4, 4, 3), np.int64), r"x: an image array must be uint8 or float .* not int64 \(4, 4, 3\); convert"),
         (np.array(["a"]), r"x: an image array must be uint8 or float .* not <U1 \(1,\)"),
@@ -399,3 +400,31 @@ def test_the_first_picture_of_several_in_a_jpeg_is_decoded_as_strictly_as_one_al
     damaged = whole[:scan] + b"\xff\xd9" + whole[scan + 400 :]
     with pytest.raises(BrokenImage):
         decode(damaged, name="x")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "form", "said"),
+    [
+        (np.uint8, PixelForm(), r"x: a grey array \(y, x\) of uint8 \(4, 6\) needs --data.channels 1, or 3"),
+        (np.uint16, PixelForm(), r"needs --data.channels 1, or 3 to repeat the grey; and --data.window \[low,high\]"),
+        (np.uint16, PixelForm(1), r"of uint16 \(4, 6\) needs --data.window \[low,high\], the values that become"),
+        (np.uint16, PixelForm(4, (0, 4095)), "x has 1 channel, but --data.channels asks for 4; an array is"),
+    ],
+)
+def test_what_a_grey_array_lacks_is_said(dtype, form, said):
+    with pytest.raises(InputError, match=said):
+        load(np.zeros((4, 6), dtype), name="x", form=form)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_grey_array_has_one_channel(channels):
+    values = np.arange(24, dtype=np.uint16).reshape(4, 6) * 100
+    pixels = load(values, name="x", form=PixelForm(channels, (0, 2300)))
+    assert pixels.shape == (channels, 4, 6) and torch.allclose(pixels[0] * 23, torch.arange(24.0).reshape(4, 6))
+    assert load(values.astype(np.uint8), name="x", form=PixelForm(channels)).shape == (channels, 4, 6)
+
+
+def test_values_that_are_not_finite_are_said_behind_the_name():
+    values = np.full((4, 6, 1), np.nan, np.float32)
+    with pytest.raises(InputError, match=r"^x: some of its pixels are no finite numbers; give"):
+        load(values, name="x", form=PixelForm(1, (0, 1)))

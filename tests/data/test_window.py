@@ -2,6 +2,7 @@
 
 import io
 import logging
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -136,7 +137,10 @@ def test_what_varies_images_keeps_floats_in_their_range(in_memory, crop):
     [
         ({"channels": 4, "augment": Augment(rand_augment=(2, 9))}, "--data.augment.rand_augment .* --data.channels 4"),
         ({"window": (0, 1), "augment": Augment(trivial_augment=True)}, "--data.augment.trivial_augment .* more:"),
-        ({"window": "auto", "augment": Augment(preset="medium1")}, "preset changes .* 0.2 keeps the preset's MixUp"),
+        (
+            {"window": "auto", "augment": Augment(preset="medium1")},
+            "preset changes .*preset none, and vary .* 0.2 keeps the preset's MixUp",
+        ),
         ({"window": (0, float("nan"))}, "low below high"),
         ({"window": (5, 1)}, r"--data.window is \[5,1\]"),
         ({"channels": 0}, "--data.channels is 0, expected 1 or more"),
@@ -183,5 +187,21 @@ def test_a_set_of_floats_within_one_is_told_from_raw_counts():
     assert not any(holds_scaled(some, wide) for some in ([], [counts], [scaled, counts], DEEP, EIGHT, [(b"broken", 0)]))
     assert not any(holds_scaled([scaled], form) for form in (PixelForm(1), PixelForm(1, (0.0, 1.0))))
     assert holds_scaled([scaled], PixelForm(1, (-1000.0, 400.0)))
-    assert holds_scaled([scaled] * 4 + [counts], wide)  # the first four are looked at
-    assert not holds_scaled([scaled] * 3 + [counts], wide)
+    assert holds_scaled([scaled] * 3 + [counts] * 2, wide) and not holds_scaled([scaled] * 2 + [counts] * 3, wide)
+    assert not holds_scaled([scaled] * 30 + [counts] * 50, wide)  # it is not the first ones that decide
+
+
+@pytest.mark.parametrize("attribute", ["train_set", "val_set", "test_set"])
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_a_set_that_the_window_makes_black_ends_a_run(attribute, in_memory):
+    scaled, counts = [(torch.rand(1, 8, 8), 0)] * 20, [(torch.rand(1, 8, 8) * 4095, 0)] * 20
+    made = Tiny(channels=1, window=(0, 4095), augment=Augment(crop="none"), in_memory=in_memory, num_workers=0)
+    made.setup("fit")
+    made.train_set = made.val_set = made.test_set = counts
+    sets = {"train_set": "train", "val_set": "val", "test_set": "test"}
+    loaders = {name: getattr(made, f"{verb}_dataloader") for name, verb in sets.items()}
+    setattr(made, attribute, scaled)
+    for name, loader in loaders.items():
+        said = r"images hold floats from 0 to 1, which --data.window \[0,4095\] makes black"
+        with pytest.raises(InputError, match=said) if name == attribute else nullcontext():
+            loader()

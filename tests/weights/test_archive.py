@@ -247,3 +247,12 @@ def test_a_sharded_checkpoint_is_opened_with_its_facts_and_its_average(tmp_path,
     archive = open_archive(tmp_path, raw)
     assert {name: one.read().item() for name, one in archive.stored.items()} == {"net.w": float(not raw)}
     assert archive.facts["global_step"] == 7 and archive.path == tmp_path and len(archive.notes) == 1
+
+
+def test_the_folder_of_an_experiment_names_its_newest_run(tmp_path):
+    for number in range(2):
+        (tmp_path / f"grey/{number}/checkpoints").mkdir(parents=True)
+    with pytest.raises(
+        InputError, match=r"grey: the folder of an experiment, whose newest run is .*/grey/1; give a run"
+    ):
+        open_archive(tmp_path / "grey")

@@ -71,7 +71,7 @@ def test_classes_are_those_that_were_trained_in_their_order(ours, theirs, said):
         (["tench, Tinca tinca", "crane (n02012849)"], ["tench", "crane"], None),
         (["polar_bear", "Cat"], ["polar bear", "cat"], None),
         (["a", "A"], ["A", "a"], "class 0 is 'a' in the data but 'A' in the model; give the data that order"),
-        (["a", "b"], ["a", "c"], "class 1 is 'b' in the data but 'c' in the model$"),
+        (["a", "b"], ["a", "c"], "in the model; if they are one class, call it so in the data, by --data.class_map"),
         (["shoe", "shoe, left"], ["left, shoe", "Shoe"], "class 1 is 'shoe, left' in the data but 'Shoe'"),
     ],
 )

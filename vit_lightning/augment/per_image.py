@@ -143,16 +143,19 @@ def check_colours(augment: Augment, channels: int | None, is_deep: bool) -> None
     """
     if not (augment.randomness[0] or augment.trivial_augment) or (channels in (None, 1, 3) and not is_deep):
         return
-    names = [name for name in ("preset", "rand_augment", "trivial_augment") if getattr(augment, name) not in _OFF]
+    names = [name for name in _UNCHANGED if getattr(augment, name) not in _OFF]
+    instead = " and ".join(f"--data.augment.{name} {_UNCHANGED[name]}" for name in names)
     flags = " and ".join(f"--data.augment.{name}" for name in names)
     what = "images of --data.window have more" if is_deep else f"--data.channels {channels} has other bands"
     mixing = f"; --data.augment.mixup_alpha {augment.mixup:g} keeps the preset's MixUp" * (augment.mixup > 0)
     raise InputError(
-        f"{flags} changes 8-bit colours or grey, and {what}: leave it out, and vary the images by crop, flip, rotate, "
-        f"shift, scale, erasing, mixup_alpha and cutmix_alpha{mixing}"
+        f"{flags} changes 8-bit colours or grey, and {what}: give {instead}, and vary the images by crop, flip, "
+        f"rotate, shift, scale, erasing, mixup_alpha and cutmix_alpha{mixing}"
     )
 
 
+_UNCHANGED = {"preset": "none", "rand_augment": "null", "trivial_augment": "false"}
+"""What leaves colours as they are, by flag."""
 _OFF = (None, False, "none", (0, 0), [0, 0])
 
 

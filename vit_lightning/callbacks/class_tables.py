@@ -5,7 +5,6 @@ import io
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,14 @@ from lightning.pytorch.utilities import rank_zero_warn
 from torch.utils.data import DataLoader
 
 from vit_lightning.callbacks.score_file import members_of
-from vit_lightning.callbacks.score_names import stem
+from vit_lightning.callbacks.score_names import put_aside, stem
 from vit_lightning.classifier import Classifier
 from vit_lightning.data.image_set import keys_of
 from vit_lightning.data.sampling import EvalSampler
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation.confusion import Confusion, Mistakes
 from vit_lightning.evaluation.scores import TABLES
-from vit_lightning.files import replace, spreadsheet_cell, write_atomically
-from vit_lightning.terminal import near, report
+from vit_lightning.files import spreadsheet_cell, write_atomically
 from vit_lightning.training.scoring import Summed
 
 FILES = ("classes.csv", "confusion.csv", "confusion.png", "mistakes.csv")
@@ -58,6 +56,8 @@ class ClassTables(Callback):
         self.is_own = is_own
         self.written: list[Path] = []
         """What was written, which ScoreTable prints."""
+        self.kept: list[str] = []
+        """What is to be said of files that were put aside, likewise."""
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.state.fn == "validate":
@@ -67,7 +67,7 @@ class ClassTables(Callback):
         self._write("test", "test", trainer, pl_module)
 
     def _write(self, verb: str, split: str, trainer: Trainer, model: LightningModule) -> None:
-        self.written = []
+        self.written, self.kept = [], []
         summed = model.split_scores[split].summed if isinstance(model, Classifier) else None
         if not trainer.is_global_zero:
             return
@@ -82,7 +82,8 @@ class ClassTables(Callback):
         try:
             contents = self._contents(split, trainer, model, wanted) if wanted else {}
             if self.folder is not None:  # those of an earlier call would lie beside the scores of this one
-                _put_aside(folder, begins, [name for name in FILES if name not in contents])
+                names = [name for name in FILES if name not in contents]
+                self.kept = put_aside(folder / f"{begins}.{name}" for name in names)
             for name, content in contents.items():
                 path = folder / f"{begins}.{name}"
                 write_atomically(path, content)
@@ -96,20 +97,6 @@ class ClassTables(Callback):
         names = [str(name) for name in model.scored_names(split) or range(len(summed.counts.support))]
         keys = scored_keys(trainer) if "mistakes" in wanted and summed.mistakes else None
         return dict(_contents(summed, names, wanted, keys))
-
-
-def _put_aside(folder: Path, begins: str, names: Iterable[str]) -> None:
-    """Give tables of an earlier call, which this one does not replace, names of their own, and say which."""
-    for name in names:
-        path = folder / f"{begins}.{name}"
-        if path.is_file():
-            kept = next(
-                one
-                for number in count(1)
-                if not (one := path.with_name(f"{path.stem}.earlier-{number}{path.suffix}")).exists()
-            )
-            replace(path, kept)
-            report(f"kept     {path.name} of an earlier call as {near(kept)}")
 
 
 def scored_keys(trainer: Trainer) -> Sequence[Any] | None:

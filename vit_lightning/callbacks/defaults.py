@@ -110,18 +110,18 @@ DEFAULTS = (
     Default(lambda s: TimelyEnd(), lambda s: True, "ends a failed run within seconds, whatever its workers do"),
     Default(lambda s: SkippedImages(), lambda s: True, "says how many images could not be read"),
     Default(
+        lambda s: ScoreFile(s.folder, s.checkpoint, s.source, s.is_own),
+        lambda s: s.verb in ("validate", "test") and s.folder is not None,
+        "writes validate.json or test.json into the run folder",
+    ),
+    Default(
         lambda s: ClassTables(s.folder, s.checkpoint, s.source, s.is_own),
         lambda s: s.verb in SPLITS,
         "writes scores by class and the confusion matrix beside the run",
     ),
-    Default(lambda s: ScoreTable(), lambda s: s.verb in SPLITS, "prints the scores of each set"),
+    Default(lambda s: ScoreTable(), lambda s: s.verb in SPLITS, "prints the scores of each set, once they are kept"),
     Default(
         lambda s: Predictions(s.predictions, s.checkpoint), lambda s: s.verb == "predict", "writes predictions.csv"
-    ),
-    Default(
-        lambda s: ScoreFile(s.folder, s.checkpoint, s.source, s.is_own),
-        lambda s: s.verb in ("validate", "test") and s.folder is not None,
-        "writes validate.json or test.json into the run folder",
     ),
     Default(
         lambda s: Monitors(s.watching, s.undirected), lambda s: s.plans, "refuses a metric that nobody logs, at once"

@@ -5,8 +5,8 @@ from collections.abc import Sized
 from lightning.pytorch import LightningModule, Trainer
 
 from vit_lightning.data import ImageDataModule
-from vit_lightning.data.image_set import labels_of
-from vit_lightning.data.window import SCALED, holds_scaled
+from vit_lightning.data.image_set import labels_of, record_of
+from vit_lightning.data.images import own_channels
 from vit_lightning.errors import listing
 from vit_lightning.models.variants import described
 from vit_lightning.terminal import counted
@@ -36,7 +36,7 @@ def data_facts(trainer: Trainer, model: LightningModule) -> list[str]:
         source = "--data.mean and --data.std" if given else model.normalised_by
         mean, std = (", ".join(f"{value:.4g}" for value in model.hparams[name]) for name in ("mean", "std"))
         lines.append(f"pixels   mean {mean}, std {std}, from {source}")
-        said = [_few_images(trainer, model), _one_class(model, data), _scaled(data)]
+        said = [_few_images(trainer, model), _one_class(model, data), _recoloured(data)]
         lines += [f"warning  {each}" for each in said if each]
     return lines
 
@@ -87,8 +87,13 @@ def _one_class(model: RecipeModel, data: object) -> str | None:
     return ONE_CLASS.format(name=name)
 
 
-def _scaled(data: object) -> str | None:
-    """The sentence for training images that the window makes black."""
-    if not isinstance(data, ImageDataModule) or data.train_set is None:
+def _recoloured(data: object) -> str | None:
+    """The sentence for images of a set that are colour where grey is asked for, or grey where colour is."""
+    if not isinstance(data, ImageDataModule) or data.train_set is None or data.pixel_form.channels is None:
         return None
-    return SCALED if holds_scaled(data.train_set, data.pixel_form) else None
+    found, form = own_channels(record_of(data.train_set, 0)[0]), data.pixel_form
+    if found in (None, form.channels):
+        return None
+    what = "their luminance is taken" if form.channels == 1 else "their grey is repeated"
+    kept = "" if form.asked else f"; give --data.channels {found} to keep them as they are"
+    return f"the training images have {counted(found, 'channel')}, and {form.wanted}: {what}{kept}"

@@ -16,6 +16,7 @@ from vit_lightning.callbacks.feature_files import FeaturePart
 from vit_lightning.callbacks.prediction_files import Answer, Columns, PartFile, shown, unused
 from vit_lightning.contracts import PredictsFrom, ShowsFeatures
 from vit_lightning.data.image_set import keys_of
+from vit_lightning.data.images import UNKNOWN
 from vit_lightning.data.sampling import BROKEN
 from vit_lightning.errors import InputError
 from vit_lightning.files import check_place
@@ -174,22 +175,38 @@ class Predictions(Callback):
 
     def on_predict_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._write_waiting(trainer, pl_module)
+        if trainer.is_global_zero and not self._written and self._rows:
+            self._refuse(trainer.predict_dataloaders.dataset)
+        said = []  # once all files are there, since a reader of the output may have gone
         if self._features is not None and self.features is not None:
             path = unused(self.features)
             self._features.finish(path, keys_of(trainer.predict_dataloaders.dataset))
             self._features = None
-            print(f"wrote    {path}: features of {counted(self._rows, 'image')}", flush=True)
+            said.append(f"wrote    {path}: features of {counted(self._rows, 'image')}\n")
         if self._file is not None:
             path = unused(self.path)
             self._file.finish(path, self._columns(trainer, pl_module), self._several)
             self._file = None  # nothing is left to go on with
-            if self._rows <= FEW:
-                print("".join(shown(path)), end="")
+            said += shown(path) if self._rows <= FEW else ()
             earlier = f"; {self.path.name} is of an earlier call" if path != self.path else ""
-            print(f"wrote    {path}: {counted(self._rows, 'image')}{earlier}", flush=True)
-        if trainer.is_global_zero and not self._written and self._rows:
-            which = "the image cannot" if self._rows == 1 else f"none of the {self._rows} images can"
-            raise InputError(f"{which} be read; {path} says why")
+            said.append(f"wrote    {path}: {counted(self._rows, 'image')}{earlier}\n")
+        print("".join(said), end="", flush=True)
+
+    def _refuse(self, dataset: Any) -> None:
+        """End a call of which no image can be read, and leave no file of that.
+
+        Raises:
+            InputError: naming the first image, and why it cannot be read.
+        """
+        for part in (self._file, self._features):
+            if part is not None:
+                part.close()
+                part.path.unlink(missing_ok=True)
+        self._file = self._features = None
+        which = "the image cannot" if self._rows == 1 else f"none of the {self._rows} images can"
+        reason = str(dataset.reason(0))
+        own = "; predict RUN --data.root FOLDER has the class of the run's own data read them" * (reason == UNKNOWN)
+        raise InputError(f"{which} be read: {keys_of(dataset)[0]}: {reason}{own}")
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         for part in (self._file, self._features):

@@ -9,7 +9,7 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities import rank_zero_warn
 
-from vit_lightning.callbacks.score_names import stem
+from vit_lightning.callbacks.score_names import put_aside, stem
 from vit_lightning.classifier import Classifier
 from vit_lightning.errors import InputError
 from vit_lightning.files import write_atomically
@@ -18,6 +18,8 @@ from vit_lightning.training.recipe import RecipeModel
 
 class ScoreFile(Callback):
     """Write test.json or validate.json: scores, images, checkpoint, data and date. A later call replaces it.
+
+    One with scores that the later call lacks is kept as test.earlier-1.json and so on.
 
     Several nets together have test.mean.json, with the checkpoint and the scores of each. Another group of nets has
     test.mean-2.json. Data that are not the run's own have test-2.json, test-3.json, ...
@@ -36,6 +38,8 @@ class ScoreFile(Callback):
         self.checkpoint = checkpoint
         self.source = dict(source or {})
         self.is_own = is_own
+        self.kept: list[str] = []
+        """What is to be said of a file that was put aside, which ScoreTable prints."""
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.state.fn == "validate":
@@ -60,9 +64,18 @@ class ScoreFile(Callback):
         facts["date"] = datetime.now(UTC).isoformat(timespec="seconds")
         path = self.folder / f"{stem(self.folder, verb, members, self.source, self.is_own)}.json"
         try:
+            self.kept = put_aside([path] if _scores_of(path) - scores.keys() else [])
             write_atomically(path, json.dumps(facts, indent=2) + "\n")
         except InputError as error:  # the scores are printed all the same
             rank_zero_warn(str(error))
+
+
+def _scores_of(path: Path) -> set[str]:
+    """Return the names of the scores that a file of an earlier call holds."""
+    try:
+        return set(json.loads(path.read_text())["scores"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
 
 
 def members_of(model: LightningModule) -> list[str]:

@@ -1,9 +1,12 @@
 """How the files of scores are called: by their verb, and by a number where other nets or other data are scored."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
+
+from vit_lightning.files import replace
+from vit_lightning.terminal import near
 
 
 def stem(folder: Path, verb: str, members: Sequence[str], source: Mapping[str, str], is_own: bool) -> str:
@@ -35,3 +38,15 @@ def _is_free_for(file: Path, members: Sequence[str], source: Mapping[str, str]) 
         return same_nets and facts.get("source", {}) == dict(source)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
+
+
+def put_aside(paths: Iterable[Path]) -> list[str]:
+    """Give files of an earlier call names of their own, and return what is to be said of each that was there."""
+    said = []
+    for path in paths:
+        if path.is_file():
+            names = (path.with_name(f"{path.stem}.earlier-{number}{path.suffix}") for number in count(1))
+            kept = next(name for name in names if not name.exists())
+            replace(path, kept)
+            said.append(f"kept     {path.name} of an earlier call as {near(kept)}")
+    return said

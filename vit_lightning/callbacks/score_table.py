@@ -13,7 +13,7 @@ from rich.table import Table
 
 from vit_lightning.callbacks.class_tables import ClassTables
 from vit_lightning.callbacks.figures import NOT_SHOWN, has_several_labels, speed
-from vit_lightning.callbacks.score_file import members_of
+from vit_lightning.callbacks.score_file import ScoreFile, members_of
 from vit_lightning.classifier import Classifier
 from vit_lightning.evaluation.scores import SCORES, of_set, score_of
 from vit_lightning.terminal import console, duration, near, number, report
@@ -104,9 +104,10 @@ class ScoreTable(Callback):
             report(f"note     {note}")
         if trainer.ckpt_path and not members_of(model):
             report(f"scored   {near(trainer.ckpt_path)}")
-        files = [
-            path for callback in trainer.callbacks if isinstance(callback, ClassTables) for path in callback.written
-        ]
+        writers = [callback for callback in trainer.callbacks if isinstance(callback, ScoreFile | ClassTables)]
+        for line in (line for writer in writers for line in writer.kept):
+            report(line)
+        files = [path for writer in writers if isinstance(writer, ClassTables) for path in writer.written]
         if files:
             report(f"tables   {', '.join([str(near(files[0])), *(path.name for path in files[1:])])}")
         rate = speed(images / max(seconds, 1e-9))

@@ -3,10 +3,12 @@
 import difflib
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
 from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.commands import named
 from vit_lightning.errors import did_you_mean
+from vit_lightning.runs import folders
 
 UNKNOWN = (
     re.compile(r"unrecognized arguments: (?P<dashes>-*)(?P<option>[^\s=]+)"),
@@ -111,6 +113,8 @@ def bare_word(word: str, flags: list[str]) -> str:
     """Name a word that stands where a flag is expected; one that is a flag but for its dashes is said to be."""
     if word in flags:
         return f"{word} lacks its dashes; type --{word}"
+    if configs := folders.configs(Path(word)):
+        return f"{word} is a run, whose settings this verb takes as -c {configs[-1]}"
     return f"{word} stands where a flag is expected; a flag begins with --"
 
 

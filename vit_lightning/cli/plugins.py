@@ -126,14 +126,24 @@ def check_help(line: CommandLine) -> None:
 
 
 def data_flags(name: str | None) -> list[str]:
-    """Flags of a datamodule that a plug-in offers; of any other, those that all have."""
+    """Flags of a datamodule by its plug-in's name or its path; of one that is not there, those that all have."""
     from vit_lightning.data import ImageDataModule
 
-    chosen = next((plugin.load() for plugin in plugins() if name in (plugin.name, _class_path(plugin))), None)
-    chosen = chosen or ImageDataModule
+    offered = (plugin.load() for plugin in plugins() if name in (plugin.name, _class_path(plugin)))
+    chosen = next(offered, None) or _by_path(name)
+    if not isinstance(chosen, type):
+        chosen = ImageDataModule
     many = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
     names = [name for name, one in constructor_parameters(chosen).items() if name != "self" and one.kind not in many]
     return [f"data.{name}" for name in [*names, *(f"augment.{field.name}" for field in fields(Augment))]]
+
+
+def _by_path(name: str | None) -> object:
+    """Return what a dotted path names; None: there is no such thing."""
+    try:
+        return resolve_name(name) if name and "." in name else None
+    except (ImportError, AttributeError, ValueError):
+        return None
 
 
 def takes(name: str, parameter: str) -> bool:

@@ -21,8 +21,8 @@ from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.cli.arithmetic import default_precision
 from vit_lightning.cli.built_model import complete
 from vit_lightning.cli.checked_values import check_values
-from vit_lightning.cli.config_files import DATA_FACTS, models_named, place_of
-from vit_lightning.cli.exceptions import trainer_error
+from vit_lightning.cli.config_files import DATA_FACTS, data_named, models_named, place_of
+from vit_lightning.cli.exceptions import input_error, trainer_error
 from vit_lightning.cli.garbage_collection import resume_after_building
 from vit_lightning.cli.help import OUR_SENTENCES
 from vit_lightning.cli.named_run import SCORING, check_name, config_of
@@ -169,7 +169,8 @@ class ViTCLI(LightningCLI):
         flags = self._parser(self.line.verb).get_defaults(skip_validation=True).keys()
         flags = [name.replace("init_args.", "") for name in flags]
         flags = [name for name in flags if name.removeprefix("model.") not in DATA_FACTS]
-        flags += data_flags(self.line.value("--data"))
+        named = data_named(self.line, self.named.configs.values())
+        flags += data_flags(named[-1] if named else None)
         text = shorten(message, flags, datamodule_names(), MODELS)
         theirs = self.trained and of_another_model(text, self.trained["model"], self.line.value("--ckpt_path"))
         return theirs or place_of(self.line, self.named.configs, text) + text
@@ -179,8 +180,13 @@ class ViTCLI(LightningCLI):
 
     def instantiate_classes(self) -> None:
         """Leave the net to the Trainer, which builds it on its device once all facts of the data are known."""
-        with nets_built_by_trainers():
-            super().instantiate_classes()
+        try:
+            with nets_built_by_trainers():
+                super().instantiate_classes()
+        except ValueError as error:
+            if (said := input_error(error)) is None:
+                raise
+            raise InputError(place_of(self.line, self.named.configs, said) + said) from error
 
     def before_instantiate_classes(self) -> None:
         """A checkpoint replaces the weights a run began with, and the model's own metric chooses the best one."""

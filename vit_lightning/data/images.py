@@ -60,8 +60,9 @@ def load(image: Any, *, name: str, strict: bool = True, form: PixelForm = PixelF
     """Return any form of image that a set may hold as `(c, y, x)`, uint8 or as its form says.
 
     Args:
-        image: encoded bytes, a file's path, a Pillow image, a tensor `(c, y, x)` or an array `(y, x, c)`. The last two
-            hold uint8, or floats in [0, 1], which are rounded to 8 bits; with a window they hold any numbers.
+        image: encoded bytes, a file's path, a Pillow image, a tensor `(c, y, x)` or an array `(y, x, c)`, or `(y, x)`
+            of grey. The last two hold uint8, or floats in [0, 1], which are rounded to 8 bits; with a window they hold
+            any numbers.
         name: what to call the image in an error.
         strict: see `decode`.
         form: channels and window; without, encoded images get 3 channels, and others keep theirs.
@@ -73,6 +74,9 @@ def load(image: Any, *, name: str, strict: bool = True, form: PixelForm = PixelF
             asked = "an image array must be uint8 or float (y, x, channels)"
             if isinstance(image, np.ma.MaskedArray):
                 raise InputError(f"{name}: a masked array, whose masked pixels show nothing; fill them first")
+            if image.ndim == 2 and image.dtype.kind in "uif":
+                check_grey(image, name, form)
+                image = image[..., None]
             if image.ndim != 3 or image.dtype.kind not in "uif" or image.dtype.itemsize > 8:
                 raise InputError(f"{name}: {asked}, not {image.dtype} {image.shape}; convert it first")
             image = image.astype(image.dtype.newbyteorder("="), copy=False)  # torch knows this machine's order alone
@@ -86,6 +90,27 @@ def load(image: Any, *, name: str, strict: bool = True, form: PixelForm = PixelF
             return decode(read(image, name=name), name=name, strict=strict, form=form)
         case _:
             raise InputError(f"{name}: an image of the type {type(image).__name__}; expected {FORMS}")
+
+
+def check_grey(image: np.ndarray, name: str, form: PixelForm) -> None:
+    """Refuse a grey array `(y, x)` where nobody says that images are grey, or what is white.
+
+    Raises:
+        InputError: naming all that is missing.
+    """
+    flags = ["--data.channels 1, or 3 to repeat the grey"] * (form.channels is None)
+    flags += ["--data.window [low,high], the values that become black and white"] * (
+        form.window is None and image.dtype.kind != "f" and image.dtype != np.uint8
+    )
+    if flags:
+        raise InputError(f"{name}: a grey array (y, x) of {image.dtype} {image.shape} needs {'; and '.join(flags)}")
+
+
+def own_channels(image: Any) -> int | None:
+    """Return the channels of a tensor `(c, y, x)` or an array `(y, x, c)`; None of anything else."""
+    if not isinstance(image, Tensor | np.ndarray) or image.ndim not in (2, 3):
+        return None
+    return 1 if image.ndim == 2 else int(image.shape[0 if isinstance(image, Tensor) else -1])
 
 
 def deep_values(image: Any, *, name: str) -> np.ndarray | None:
@@ -128,7 +153,9 @@ def _of_tensor(image: Tensor, name: str, shape: Sequence[int], asked: str, form:
     except ValueError as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{name} {error}; an array is (y, x, c), a tensor (c, y, x)") from error
+        is_of_axes = str(error).startswith("has ")
+        said = f" {error}; an array is (y, x, c), a tensor (c, y, x)" if is_of_axes else f": {error}"
+        raise InputError(f"{name}{said}") from error
 
 
 def _eight_bit_tensor(image: Tensor, name: str, shape: Sequence[int], asked: str) -> Tensor:

@@ -26,6 +26,7 @@ from vit_lightning.data.records import OnError, Records
 from vit_lightning.data.resumable_loader import ResumableLoader
 from vit_lightning.data.sampling import EvalSampler, Sampling, TrainSampler
 from vit_lightning.data.subsets import Subset, classes_of
+from vit_lightning.data.window import check_counts
 from vit_lightning.data.workers import shield_worker
 from vit_lightning.errors import InputError, at_most
 from vit_lightning.seeds import run_seed
@@ -87,6 +88,7 @@ def training_loader(data: LoadsImages) -> DataLoader:
         InputError: if the set is missing, smaller than a batch, or a flag asks for what cannot be done with it.
     """
     check_names(data, "train_set")
+    check_counts(_set(data, "train_set"), data.pixel_form, "training")
     records = _checked(_training_records(data))
     shard = _shard(data)
     classes = None
@@ -143,6 +145,7 @@ def _in_order(
     trains: bool | None = None,
 ) -> DataLoader:
     """Return the loader of a set from its record `first` on, from memory if it is there."""
+    check_counts(source, data.pixel_form, settings[3])
     if in_memory is None:
         records = Records(source, *settings, data.pixel_form, trains=trains)
     elif data.overrides("eval_transform"):  # which may take single images alone

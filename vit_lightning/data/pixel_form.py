@@ -49,6 +49,11 @@ class PixelForm:
         """Whether encoded images become uint8 with 3 channels."""
         return self.channels in (None, 3) and self.window is None
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether there is a window, and one that makes images within [0, 1] black."""
+        return self.window is not None and self.window[1] - self.window[0] >= WIDE
+
     def of_values(self, values: np.ndarray, has_alpha: bool = False) -> Tensor:
         """Return an image from the values `(c, y, x)` that its file holds.
 
@@ -92,7 +97,7 @@ class PixelForm:
 
     def is_scaled(self, values: np.ndarray) -> bool:
         """Whether values are floats within [0, 1] and not all black, which a much wider window makes black."""
-        if self.window is None or values.dtype.kind != "f" or self.window[1] - self.window[0] < WIDE:
+        if not self.is_wide or values.dtype.kind != "f":
             return False
         return bool(((values >= 0) & (values <= 1)).all() and values.any())
 
@@ -106,8 +111,12 @@ class PixelForm:
 
     def other_channels(self, found: int) -> str:
         """Say that an image has other channels than those asked for."""
-        asked = self.asked or f"--data.channels asks for {self.channels}"
-        return f"has {found} channel{'s' * (found != 1)}, but {asked}"
+        return f"has {found} channel{'s' * (found != 1)}, but {self.wanted}"
+
+    @property
+    def wanted(self) -> str:
+        """Who wants how many channels, in words."""
+        return self.asked or f"--data.channels asks for {self.channels}"
 
     def _unit(self, values: np.ndarray) -> Tensor:
         """Map values to float32 in [0, 1]."""

@@ -6,6 +6,7 @@ from vit_lightning.data.image_set import ImageSet, keys_of, record_of
 from vit_lightning.data.images import BrokenImage, deep_values
 from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.errors import InputError
+from vit_lightning.terminal import typed
 
 LOOKED_AT = 128
 """Images that are looked at."""
@@ -13,12 +14,10 @@ VALUES = 4096
 """Values that are taken of each."""
 TAILS = (0.001, 0.999)
 """Shares of the values below black, and below white."""
-FIRST = 4
-"""First images of a set of which one that may be raw counts is enough."""
-SCALED = (
-    "the images hold floats from 0 to 1, which --data.window makes black, since it maps raw counts; give these in the "
-    "set, or a window for these values, such as [0,1]"
-)
+TRIED = 16
+"""Images of a set by which scaled values are told from raw counts, from everywhere in it."""
+HOLD_SCALED = "hold floats from 0 to 1"
+"""What is said of images that a window for raw counts makes black."""
 
 
 def window_of(source: ImageSet) -> tuple[float, float]:
@@ -53,10 +52,30 @@ def window_of(source: ImageSet) -> tuple[float, float]:
 
 
 def holds_scaled(source: ImageSet, form: PixelForm) -> bool:
-    """Return whether the first images of a set are of floats within [0, 1], which a window for raw counts hides."""
-    looked_at = 0 if form.window is None else min(len(source), FIRST)
-    seen = [_is_scaled(source, number, form) for number in range(looked_at)]
-    return bool(seen) and all(seen)
+    """Return whether most images of a set are of floats within [0, 1], which a window for raw counts hides."""
+    if not form.is_wide:
+        return False
+    numbers = np.unique(np.linspace(0, len(source) - 1, TRIED).astype(int)).tolist() if len(source) else []
+    return 2 * sum(_is_scaled(source, number, form) for number in numbers) > len(numbers)
+
+
+def scaled_set(form: PixelForm, split: str) -> str:
+    """Say that the images of a set are of floats within [0, 1], which a window for raw counts hides."""
+    window = "the window" if form.window is None else f"--data.window {typed(form.window)}"
+    return (
+        f"the {split} images {HOLD_SCALED}, which {window} makes black, since it maps raw counts; give these in the "
+        "set, or a window for these values, such as [0,1]"
+    )
+
+
+def check_counts(source: ImageSet, form: PixelForm, split: str) -> None:
+    """Refuse a set of which the window shows nothing.
+
+    Raises:
+        InputError: most of its images are of floats within [0, 1].
+    """
+    if holds_scaled(source, form):
+        raise InputError(scaled_set(form, split))
 
 
 def _is_scaled(source: ImageSet, number: int, form: PixelForm) -> bool:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from vit_lightning.errors import InputError
 from vit_lightning.files import check_regular, in_utf8
+from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoint_names import is_sharded, is_whole
 from vit_lightning.runs.checkpoint_structure import check_structure
 from vit_lightning.weights.averages import innermost, without_the_other
@@ -127,6 +128,8 @@ def _open_folder(path: Path, raw: bool) -> Archive:
     if (path / ".metadata").is_file():
         raise InputError(f"{path} is a sharded checkpoint that was not written to its end: give the one before it.")
     name = next((name for name in FOLDER_FILES if (path / name).is_file()), None)
+    if name is None and any(map(folders.is_run, path.iterdir())):
+        raise InputError(f"{path}: {folders.not_a_run(path)}")
     if name is None:
         raise InputError(f"The folder {path} holds none of {', '.join(FOLDER_FILES)}: name the weights file itself.")
     if not name.endswith(".index.json"):

@@ -29,8 +29,13 @@ def check_equal(ours: Sequence[str], theirs: Sequence[str], owner: str) -> None:
     known, synonyms = set(theirs), _Synonyms(theirs)
     for number, (name, other) in enumerate(zip(ours, theirs, strict=True)):
         if name != other and (name in known or not synonyms.may_be(name, number)):
-            order = "; give the data that order, by --data.class_map or class_names" * ({*ours} == {*theirs})
-            raise InputError(f"class {number} is {name!r} in the data but {other!r} in the {owner}{order}")
+            fix = (
+                "give the data that order" if {*ours} == {*theirs} else "if they are one class, call it so in the data"
+            )
+            raise InputError(
+                f"class {number} is {name!r} in the data but {other!r} in the {owner}; {fix}, by --data.class_map or "
+                "class_names"
+            )
 
 
 def check_order(ours: Sequence[str], theirs: Sequence[str]) -> str | None:

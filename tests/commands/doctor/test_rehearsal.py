@@ -106,7 +106,7 @@ def test_no_net_is_tried_on_data_with_errors(app, data, folder, weights, monkeyp
     (folder / "train/dog/0.png").write_bytes(b"")
     monkeypatch.setattr("vit_lightning.classifier.Classifier.forward", None)
     done = app("doctor", *data, *TUNED)
-    assert done.code == 1 and "rehearse no step of a fit, since the errors above would end it" in done.out, done.err
+    assert done.code == 1 and "rehearse no step of a fit before the errors above are mended" in done.out, done.err
     assert done.err.splitlines()[-1] == "error: doctor found 1 error, listed above"
 
 

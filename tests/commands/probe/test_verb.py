@@ -135,6 +135,13 @@ def test_every_score_is_that_of_the_nets_features(app):
     assert "extracted 1,248" not in done.out
 
 
+def test_files_are_there_before_a_score_is_printed(some, monkeypatch):
+    monkeypatch.setattr("vit_lightning.commands.probe.verb.table", lambda rows: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        some("--probes", "[knn]", "--neighbours", "[3]")
+    assert found()["rows"] and Path("probe.csv").exists()
+
+
 def test_features_of_another_net_are_not_taken(some):
     words = ("--shots", "[1]", "--neighbours", "[3]", "--probes", "[fewshot,knn]")
     assert some(*words).code == 0

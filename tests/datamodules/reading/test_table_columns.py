@@ -158,3 +158,23 @@ def test_a_row_with_fewer_cells_than_columns_is_no_row_of_zeros(tmp_path):
     (tmp_path / "t.csv").write_text("path,cat,dog,emu\na,0,1,0\nb,1\n")
     with pytest.raises(InputError, match=r"nothing in the column of class dog, expected 0 or 1, in row 2 \(b\)"):
         list(read(tmp_path / "t.csv", Columns(["path"], ["cat", "dog", "emu"], True), False, ";"))
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [
+        (0, r"the column c has 1 there, so give --data.label_column \[a,b,c\] if it is a class, or give --data.multi"),
+        (2, "expected one; give --data.multi_label true"),
+    ],
+)
+def test_a_column_of_a_class_that_is_forgotten_is_named(tmp_path, cell, said):
+    table = tmp_path / "t.csv"
+    table.write_text(f"path,a,b,c,age\nx.png,1,0,0,7\ny.png,0,1,{cell},8\nz.png,0,0,1,9\n")
+    with pytest.raises(InputError, match=said):
+        list(read(table, Columns(["path"], ["a", "b"], True), False, " "))
+
+
+def test_a_table_of_another_site_needs_no_column_of_groups(table):
+    said = "has no column 'patient' but path, label; give --data.group_column, or score another table with --data.test"
+    with pytest.raises(InputError, match=said):
+        choose(table("path", "label"), None, None, group="patient")

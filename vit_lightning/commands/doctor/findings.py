@@ -106,7 +106,7 @@ def scaled(found: Survey) -> list[Finding]:
     severity: Literal["error", "warning"] = "error" if 2 * len(found.scaled) > len(found) else "warning"
     text = f"{_images(found.scaled, found)} with floats from 0 to 1, which the window makes black: it maps raw counts"
     fix = "give raw counts in the set, or a --data.window for these values, such as [0,1]"
-    return [Finding(severity, "depth", text, fix, _reasons(found, found.scaled))]
+    return [Finding(severity, "depth", text, fix, _names(found, sorted(found.scaled)))]
 
 
 def wrong_labels(found: Survey) -> list[Finding]:

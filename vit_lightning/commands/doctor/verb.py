@@ -25,6 +25,7 @@ from vit_lightning.data.image_set import labels_of
 from vit_lightning.data.images import is_hidden
 from vit_lightning.data.loaders import names_at_odds, needs_class
 from vit_lightning.data.pixel_form import PixelForm
+from vit_lightning.data.window import HOLD_SCALED
 from vit_lightning.errors import InputError
 from vit_lightning.files import check_place, write_atomically
 from vit_lightning.models import build
@@ -226,7 +227,7 @@ def _rehearsal(
             text = f"the weights {model.weights} are not on this machine, so that the net was not tried with them"
             found.append(Finding("note", "weights", text, "fit fetches them"))
         return Rehearsal(found)
-    report(_rehearsed(model, data) if steps else "rehearse no step of a fit, since the errors above would end it")
+    report(_rehearsed(model, data) if steps else "rehearse no step of a fit before the errors above are mended")
     return rehearse(trainer, model, data, batches, steps)
 
 
@@ -244,8 +245,9 @@ def _is_for_fit(finding: Finding) -> bool:
 
 
 def _is_said(finding: Finding, seen: list[Finding]) -> bool:
-    """Whether a fit's error about one image is among what the survey has said of all images."""
-    return any(f" {finding.text}".endswith(f" {item}") for one in seen for item in one.items)
+    """Whether a fit's error is among what the survey has said of all images."""
+    is_of_values = HOLD_SCALED in finding.text and any(one.topic == "depth" for one in seen)
+    return is_of_values or any(f" {finding.text}".endswith(f" {item}") for one in seen for item in one.items)
 
 
 def _are_errors(found: list[Finding]) -> bool:

@@ -106,9 +106,9 @@ def probe(
     for line in left_out:
         report(line)
     rows = [ProbeRow(*row) for row in probing.rows(lambda said: report(f"logistic {said}"))]
-    console().print(table(rows))
     source = ckpt_path or net.model.weights or ""
     paths = write(rows, _facts(net, source, datamodule, split, train, test), place)
+    console().print(table(rows))
     report(f"probed   {near(source) if Path(source).exists() else source}")
     report(f"wrote    {near(paths[0])}, {near(paths[1])}")
 
