@@ -4,6 +4,7 @@ import fcntl
 import os
 
 import pytest
+import torch
 
 from tests.commands.report.conftest import NAMES, metrics, write_csv
 from vit_lightning.commands.report.collect import METRICS, collect, run_folder
@@ -150,3 +151,21 @@ def test_what_is_no_run_is_refused(make_run, tmp_path, monkeypatch, word, said):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match=f"report {word}: {said}"):
         run_folder(word)
+
+
+@pytest.mark.parametrize(
+    ("cut", "said"),
+    [
+        ((), None),
+        (("last",), "last.ckpt is damaged: it does not hold what was written."),
+        (("last", "best"), "best.ckpt, last.ckpt are damaged: they do not hold what was written."),
+    ],
+)
+def test_checkpoints_that_are_cut_are_named_in_one_line(make_run, cut, said):
+    folder = make_run()
+    for name in ("best", "last"):
+        path = folder / "checkpoints" / f"{name}.ckpt"
+        torch.save({"state_dict": {"a": torch.ones(1000)}}, path)
+        if name in cut:
+            path.write_bytes(path.read_bytes()[:900])
+    assert [note for note in collect(folder).notes if ".ckpt" in note] == ([said] if said else [])

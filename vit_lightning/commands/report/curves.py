@@ -132,7 +132,7 @@ def _draw(panel: Panel, lines: Mapping[str, Sequence[Point]], is_named: bool = F
                 label=_legend(name) if place < MOST_NAMED else "_",
             )
         axes.set(xlabel="optimiser step", ylabel=panel.unit)
-        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=1))
         axes.xaxis.set_major_formatter("{x:,.0f}")
         if panel.share:
             axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=None))
