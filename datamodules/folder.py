@@ -206,9 +206,10 @@ class ImageFolder(DividedData):
             self._name_strays(folder)
         if unknown := sorted(each for each in found if self._map.class_of(each) not in folders):
             source = self.class_map or self._folders.get("train")
+            meant = "" if self.class_map else ", or say in --data.class_map which class it shows"
             raise InputError(
                 f"{folder} has the class folder {unknown[0]!r}, which {source} lacks "
-                f"({len(unknown)} such); add it there or remove it{look_alike(unknown[0], self.class_names)}"
+                f"({len(unknown)} such); add it there{meant}, or remove it{look_alike(unknown[0], self.class_names)}"
             )
         for each in found:
             folders[self._map.class_of(each)].append(each)
