@@ -18,6 +18,7 @@ from torch import Tensor
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation.arrays import Array, as_classes, as_features, as_labels, chunks, whole_products
 from vit_lightning.evaluation.lbfgs import minimise
+from vit_lightning.terminal import number
 
 STRENGTHS = tuple(10.0**power for power in range(-6, 5))
 """Each C that is tried: from 1e-6, where the prior rules, to 1e4; then those halfway to the best one's neighbours."""
@@ -162,7 +163,9 @@ def fit_chosen(
     def attempt(strength: float, start: Found | None) -> Trial:
         found = problem.solve(strength, start, steps, SETTLED_FOR_CHOICE)
         tried[strength] = trial = Trial(found, *found.with_standard(standard).judged(asked, wanted))
-        report(f"C {strength:.3g}: {100 * trial.top1:.2f} % of {len(wanted):,} held-out images")
+        report(
+            f"C {strength:.3g}: {100 * trial.top1:.2f} % of {len(wanted):,} held-out images, loss {number(trial.loss)}"
+        )
         return trial
 
     def best() -> float:

@@ -13,7 +13,7 @@ from vit_lightning.errors import InputError, at_most, listing
 from vit_lightning.evaluation import fewshot, knn, logistic
 from vit_lightning.evaluation.arrays import Array, as_labels, whole_products
 from vit_lightning.evaluation.features import FeatureSet
-from vit_lightning.terminal import counted
+from vit_lightning.terminal import counted, percentage
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,11 @@ class Probing:
     def _logistic(self, say: Callable[[str], None]) -> Iterator[tuple[str, str, list[float], str]]:
         train = self.train
         found = logistic.fit_chosen(train.features, train.labels, self.num_classes, report=say)
-        said = f"C {found.strength:.3g}, the best on {logistic.HELD_OUT:.0%} of the training images".replace("%", " %")
+        held_out = percentage(logistic.HELD_OUT, 0)
+        said = (
+            f"C {found.strength:.3g}, the least loss on {held_out} of the training images held out, within a standard "
+            "error of the best"
+        )
         yield "logistic", "all images", [found.top1(self.test.features, self.test.labels)], said
 
 
