@@ -25,7 +25,7 @@ from vit_lightning.cli.config_files import DATA_FACTS, models_named, place_of
 from vit_lightning.cli.exceptions import trainer_error
 from vit_lightning.cli.garbage_collection import resume_after_building
 from vit_lightning.cli.help import OUR_SENTENCES
-from vit_lightning.cli.named_run import SCORING, check_name, config_of
+from vit_lightning.cli.named_run import SCORING, check_name, config_of, no_such_run
 from vit_lightning.cli.named_weights import PROGRAM, probabilities_of
 from vit_lightning.cli.parser import ViTParser
 from vit_lightning.cli.parser_errors import bare_flag, shorten
@@ -169,6 +169,8 @@ class ViTCLI(LightningCLI):
         flags = [name.replace("init_args.", "") for name in flags]
         flags = [name for name in flags if name.removeprefix("model.") not in DATA_FACTS]
         flags += data_flags(self.line.value("--data"))
+        if "unrecognized arguments" in message and (said := no_such_run(self.line, self.named.root, flags)):
+            return said
         text = shorten(message, flags, datamodule_names(), MODELS)
         theirs = self.trained and of_another_model(text, self.trained["model"], self.line.value("--ckpt_path"))
         return theirs or place_of(self.line, self.named.configs, text) + text
