@@ -30,7 +30,7 @@ def test_scores_of_other_data_are_named_and_speak_for_nothing(make_run):
 
 def test_every_further_set_has_its_own_name_and_images(make_run):
     folder = make_run()
-    names = {"loss": 0.4, "top1": 0.8, "night": 0.5, "night/loss": 0.9, "real": 0.7}
+    names = {"loss": 0.4, "night": 0.5, "night/loss": 0.9, "real": 0.7, "top1": 0.8}  # each set stands together
     facts = {"scores": {f"test/{name}": value for name, value in names.items()}, "images": 30}
     (folder / "test.json").write_text(json.dumps(facts | {"further_images": {"night": 12}}))
     run = collect(folder)

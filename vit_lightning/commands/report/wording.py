@@ -70,7 +70,7 @@ def score_rows(run: Run) -> list[ScoreRow]:
     rows = []
     for stem, facts in run.scores.items():
         scores, further = as_dict(facts.get("scores")), as_dict(facts.get("further_images"))
-        is_own = stem in ("test", "validate")
+        is_own, found = stem in ("test", "validate"), []
         for metric, value in scores.items():
             if isinstance(value, int | float) and not isinstance(value, bool):
                 split = SETS.get(metric.partition("/")[0], metric.partition("/")[0])
@@ -78,12 +78,13 @@ def score_rows(run: Run) -> list[ScoreRow]:
                 images = further.get(called) if called else facts.get("images")
                 beside = f", {counted(images, 'image', grouped=True)}" if isinstance(images, int) else ""
                 file = "" if is_own else f" ({stem}.json)"
-                rows.append(_row(split, metric, value, metric if is_own else "", scores, f"{file}{beside}"))
+                found.append(_row(split, metric, value, metric if is_own else "", scores, f"{file}{beside}"))
+        rows += [row for of in dict.fromkeys(row.of for row in found) for row in found if row.of == of]
     curves = {name: points for name, points in run.curves.items() if name.startswith("val/")}
     best = _best_step(run)
     for name, points in curves.items():
-        found = [value for step, value in points if step == best]
-        rows += [_row("best validation", name, value, f"best {name}", curves) for value in found[-1:]]
+        there = [value for step, value in points if step == best]
+        rows += [_row("best validation", name, value, f"best {name}", curves) for value in there[-1:]]
     return rows + [_row("last validation", name, points[-1][1], name, curves) for name, points in curves.items()]
 
 
