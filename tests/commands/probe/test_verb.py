@@ -119,7 +119,7 @@ def test_every_score_is_that_of_the_nets_features(app):
         assert row["values"] == pytest.approx(expected[row["setting"]], abs=0.003)
         assert f"{100 * row['top1']:.2f} %" in done.out
     assert rows[0]["regularisation"] == "l2 1024" and rows[-1]["regularisation"].endswith(
-        ", the least loss on 20 % of the training images held out, within a standard error of the best"
+        ", the least held-out loss within a standard error of the best"
     )
     assert rows[0]["deviation"] == pytest.approx(np.std(rows[0]["values"], ddof=1))
     assert found()["images"] == {"training": 1248, "test": 364} and found()["features"] == made.config.width

@@ -13,7 +13,7 @@ from vit_lightning.errors import InputError, at_most, listing
 from vit_lightning.evaluation import fewshot, knn, logistic
 from vit_lightning.evaluation.arrays import Array, as_labels, whole_products
 from vit_lightning.evaluation.features import FeatureSet
-from vit_lightning.terminal import counted, percentage
+from vit_lightning.terminal import counted
 
 
 @dataclass(frozen=True)
@@ -172,11 +172,7 @@ class Probing:
     def _logistic(self, say: Callable[[str], None]) -> Iterator[tuple[str, str, list[float], str]]:
         train = self.train
         found = logistic.fit_chosen(train.features, train.labels, self.num_classes, report=say)
-        held_out = percentage(logistic.HELD_OUT, 0)
-        said = (
-            f"C {found.strength:.3g}, the least loss on {held_out} of the training images held out, within a standard "
-            "error of the best"
-        )
+        said = f"C {found.strength:.3g}, {found.chosen_by}"
         yield "logistic", "all images", [found.top1(self.test.features, self.test.labels)], said
 
 
