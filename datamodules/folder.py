@@ -213,9 +213,10 @@ class ImageFolder(DividedData):
             source = self.class_map or self._folders.get("train")
             if said := folder_layouts.listed_classes(folder, unknown):
                 raise InputError(said)
+            meant = "" if self.class_map else ", or say in --data.class_map which class it shows"
             raise InputError(
                 f"{folder} has the class folder {unknown[0]!r}, which {source} lacks "
-                f"({len(unknown)} such); add it there or remove it{look_alike(unknown[0], self.class_names)}"
+                f"({len(unknown)} such); add it there{meant}, or remove it{look_alike(unknown[0], self.class_names)}"
             )
         for each in found:
             folders[self._map.class_of(each)].append(each)

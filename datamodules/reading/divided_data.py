@@ -12,9 +12,9 @@ from datamodules.reading import drawn_split
 from datamodules.reading.drawn_split import LEFT_OUT, NAMES, TEST, TRAIN, VAL
 from datamodules.reading.kept_splits import run_that_begins
 from vit_lightning.data import ImageDataModule
-from vit_lightning.data.image_set import ImageSet, keys_of
+from vit_lightning.data.image_set import ImageSet, keys_of, label_of
 from vit_lightning.data.subsets import Subset, check_share, hold_out
-from vit_lightning.errors import InputError
+from vit_lightning.errors import InputError, one_line
 from vit_lightning.runs.folders import SPLIT_TABLE
 
 HELD_OUT = 0.1
@@ -175,7 +175,7 @@ class DividedData(ImageDataModule):
         origin += self._write(table, listed + more.files, said + more.names, np.concatenate([drawn, more.splits]))
         self._say(f"split    {counts[0]} training, {counts[1]} validation and {counts[2]} test images, {origin}")
         if groups:
-            self._say_classes(np.asarray(classes), splits)
+            self._say_classes(images, np.asarray(classes), splits)
         self._name_absent(np.asarray(classes), splits, [split for split in (VAL, TEST) if counts[split]])
         self.train_set = parts[TRAIN]
         self.val_set = parts[VAL] or self.val_set
@@ -319,7 +319,7 @@ class DividedData(ImageDataModule):
             absent = [name for number, name in enumerate(known) if number in set(classes.tolist()) - shown]
             if absent:
                 kind = "validation" if split == VAL else "test"
-                some = ", ".join(absent[:5]) + ", ..." * (len(absent) > 5)
+                some = ", ".join(map(one_line, absent[:5])) + ", ..." * (len(absent) > 5)
                 self.notice(f"{len(absent)} of {len(known)} classes have no {kind} image, since they are small: {some}")
 
     def _name_ignored(self, table: Path) -> None:
@@ -328,14 +328,21 @@ class DividedData(ImageDataModule):
         if self.split_file is not None and given:
             self.notice(f"ignored: {' and '.join(given)}, since --data.split_file {table} states the split")
 
-    def _say_classes(self, classes: np.ndarray, splits: np.ndarray) -> None:
+    def _say_classes(self, images: ImageSet, classes: np.ndarray, splits: np.ndarray) -> None:
         """Say how many images of each class a split of groups has come to, which cannot be chosen at will."""
-        counts = [
-            f"{name} {' + '.join(str(int(((classes == number) & (splits == split)).sum())) for split in range(3))}"
-            for number, name in enumerate(self.class_names[:LISTED])
+        counts = np.zeros((len(self.class_names), len(NAMES)), int)
+        for place, split in enumerate(splits.tolist()):
+            if split == LEFT_OUT:
+                continue
+            label = np.asarray(label_of(images, place))  # of several labels, every class is counted
+            shown = np.flatnonzero(label > 0) if label.ndim else classes[place]
+            counts[shown, split] += 1
+        said = [
+            f"{one_line(name)} {' + '.join(map(str, row))}"
+            for name, row in zip(self.class_names[:LISTED], counts.tolist(), strict=False)
         ]
         more = f" and {len(self.class_names) - LISTED} classes more" * (len(self.class_names) > LISTED)
-        self._say(f"split    images of {', '.join(counts)}{more}")
+        self._say(f"split    images of {', '.join(said)}{more}")
 
     def _say(self, text: str) -> None:
         if text not in self._said:

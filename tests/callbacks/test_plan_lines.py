@@ -13,6 +13,7 @@ from vit_lightning.classifier import Classifier
 from vit_lightning.compute.cost import macs
 from vit_lightning.contracts import ImageData
 from vit_lightning.data import ImageDataModule
+from vit_lightning.errors import listing
 from vit_lightning.models import NetConfig
 
 
@@ -165,3 +166,9 @@ def test_colours_that_are_taken_for_grey_are_told_and_the_reverse(kind, found, w
 
 class Labelled(list):
     """A set whose labels may be known at once."""
+
+
+def test_a_name_with_a_line_break_stays_in_its_line():
+    lines = plan_lines(planned(), model(), Path("a\nb\x1b[2J"))
+    assert lines[-1] == r"run      a\nb\x1b[2J"
+    assert listing(["two\nlines", "\u2028", "\N{ZERO WIDTH JOINER}"]) == "two\\nlines, \\u2028, \N{ZERO WIDTH JOINER}"

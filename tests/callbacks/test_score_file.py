@@ -13,6 +13,7 @@ from vit_lightning.callbacks.score_file import ScoreFile
 from vit_lightning.callbacks.score_names import stem
 from vit_lightning.classifier import Classifier
 from vit_lightning.training.members import Alone
+from vit_lightning.training.metrics import WeightedMean
 
 
 def scored(fn: str, main: bool = True) -> tuple[SimpleNamespace, Classifier]:
@@ -43,6 +44,17 @@ def test_scores_stand_with_what_they_are_of(tmp_path, monkeypatch, verb, images)
         "data": "datamodules.synthetic.Synthetic",
     }
     assert date.utcoffset() == timedelta(0) and abs(datetime.now(UTC) - date) < timedelta(days=1)
+
+
+def test_further_sets_stand_with_their_own_number_of_images(tmp_path):
+    trainer, model = scored("test")
+    model.further_sets = ["night", "unseen"]
+    model.scores["test"]["night"] = WeightedMean()
+    model.scores["test"]["night"].update(torch.ones(9), (torch.arange(9) > 0).float())
+    model.scores["test"]["night"].compute()
+    ScoreFile(tmp_path, "a.ckpt").on_test_end(trainer, model)
+    facts = json.loads((tmp_path / "test.json").read_text())
+    assert facts["further_images"] == {"night": 8} and facts["images"] == 5
 
 
 def test_several_nets_stand_with_the_scores_of_each(tmp_path, monkeypatch):

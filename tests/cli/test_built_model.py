@@ -48,6 +48,14 @@ def test_other_heads_are_left(ours, facts):
     assert head_of(ours, facts) == KEPT
 
 
+@pytest.mark.parametrize("ours", [["cat", "dog", "cls_3"], ["dog", "cls_3"]])
+def test_a_folder_that_a_class_map_lacks_is_named(ours):
+    said = "^'cls_3' is no class of the net \\(1 such\\): --data.class_map map.csv lacks it, or misspells its class"
+    with pytest.raises(InputError, match=said):
+        take_whole_head(model(), SimpleNamespace(class_names=ours, class_map="map.csv"), trained(NET, 3))
+    take_whole_head(model(), SimpleNamespace(class_names=["bird", "Dog"], class_map="map.csv"), trained(NET, 3))
+
+
 def test_a_model_without_names_is_left():
     net = model()
     del net.class_names

@@ -217,6 +217,15 @@ def test_words_that_name_no_run_are_one_sentence(app, run):
         ),
         (("test", "runs/none/0"), "no such file or folder"),
         (("test", "none.ckpt"), "no such file or folder"),
+        (
+            ("test", "nosuchrun"),
+            "test nosuchrun: there is no such run or file; give a run folder, such as the newest, ",
+        ),
+        (
+            ("probe", "nosuchrun"),
+            "probe nosuchrun: there is no such run or file; give a run folder, such as the newest",
+        ),
+        (("test", "trainer.devices"), "trainer.devices lacks its dashes"),
         (("test", "."), "a folder without config.yaml and checkpoints"),
         (("fit", run, "--ckpt_path", "x.ckpt"), "both name a checkpoint"),
         (("test", run, "--ckpt_path", "x.ckpt"), "--ckpt_path x.ckpt: no such file"),

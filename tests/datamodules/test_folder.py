@@ -588,3 +588,14 @@ def test_the_training_images_are_no_further_set(tmp_path, also, how):
     data = ImageFolder(root=tmp_path, image_size=8, also={"night": tmp_path / also})
     with pytest.raises(InputError, match=rf"--data\.also night: .* {how} the folder of the training images, .*/train;"):
         data.setup("fit")
+
+
+def test_a_further_folder_of_another_class_is_named_with_the_fix(tmp_path):
+    for place in ("train/cat", "train/dog", "night/cow"):
+        put(tmp_path / place / "0.png")
+    said = r"night has the class folder 'cow', which \S+ lacks \(1 such\); add it there{}, or remove it"
+    with pytest.raises(InputError, match=said.format(", or say in --data.class_map which class it shows")):
+        ready(tmp_path, also={"night": tmp_path / "night"})
+    (tmp_path / "map.csv").write_text("cat,cat\ndog,dog\n")
+    with pytest.raises(InputError, match=said.format("").replace(r"\S+", r"\S+map\.csv")):
+        ready(tmp_path, also={"night": tmp_path / "night"}, class_map=tmp_path / "map.csv")

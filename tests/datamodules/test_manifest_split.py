@@ -81,6 +81,18 @@ def test_groups_are_drawn_whole(root, caplog):
     assert len({int(key.removesuffix(".png")) // 4 for key in only.val_set.keys}) == 1
 
 
+def test_every_label_of_an_image_is_counted(root, caplog):
+    caplog.set_level("INFO")
+    rows = [f"{n}.png,{'a;b' if n % 2 else 'b'},{n // 4}" for n in range(40)]
+    write(root / "train.csv", "path,label,patient", rows)
+    flags = {"multi_label": True, "separator": ";", "test_fraction": 0.2, "val_fraction": 0.2}
+    data = ready(root, group_column="patient", **flags)
+    parts = [[int(key.removesuffix(".png")) for key in part] for part in keys(data)]
+    counts = [[sum(n % 2 for n in part) for part in parts], list(map(len, parts))]
+    said = [" + ".join(map(str, row)) for row in counts]
+    assert f"split    images of a {said[0]}, b {said[1]}" in caplog.text
+
+
 def test_groups_in_two_given_splits_are_refused(root):
     rows = [f"{n}.png,{'ab'[n % 2]},{'train' if n < 4 else 'val'},{n // 3}" for n in range(6)]
     write(root / "train.csv", "path,label,fold,patient", rows)

@@ -105,7 +105,8 @@ def test_progress_names_every_strength(digits):
     train, labels, *_ = digits
     said: list[str] = []
     found = logistic.fit_chosen(train[:200], labels[:200], 10, report=said.append)
-    assert said[0].startswith("C 1e-06: ") and said[0].endswith("held-out images")
+    assert found.chosen_by == logistic.LEAST_LOSS
+    assert said[0].startswith("C 1e-06: ") and all(" held-out images, loss " in line for line in said)
     assert sum(line.startswith(f"C {found.strength:.3g}:") for line in said) == 1
 
 
@@ -117,7 +118,7 @@ def test_scores_that_do_not_change_at_first_end_no_search():
     features = chance.normal(size=(20, 30))[labels] + chance.normal(size=(600, 30)) + shared
     said: list[str] = []
     found = logistic.fit_chosen(features, labels, 20, report=said.append)
-    scores = {line.partition(":")[0]: line.partition(": ")[2] for line in said}
+    scores = {line.partition(":")[0]: line.partition(": ")[2].partition(", loss")[0] for line in said}
     assert scores["C 1e-06"] == scores["C 1e-05"] and "C 0.1" in scores
     assert float(scores[f"C {found.strength:.3g}"].split()[0]) > float(scores["C 1e-06"].split()[0]) + 5
 
@@ -132,6 +133,7 @@ def test_of_equal_scores_the_least_strength_is_chosen():
     scores = {float(line.split()[1][:-1]): float(line.split()[2]) for line in said}
     best = [strength for strength, score in scores.items() if score == 100]
     assert len(best) > 2 and found.strength == pytest.approx(min(best), rel=0.01)
+    assert found.chosen_by == logistic.RIGHT_ON_ALL
 
 
 @pytest.mark.parametrize(

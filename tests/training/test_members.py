@@ -52,19 +52,24 @@ def test_both_views_are_averaged_in_probability_and_the_first_stands_alone(loss)
     assert len(alone) == 1 and torch.equal(alone[0], OWN)
 
 
+@pytest.mark.parametrize("loss", ["softmax", "sigmoid"])
 @pytest.mark.parametrize("flip", [False, True])
-def test_further_nets_see_the_same_images_in_the_unit_interval(flip):
-    answering = Answering(model(flip))
+def test_each_net_answers_alone_as_all_do_together(flip, loss):
+    answering = Answering(model(flip, loss))
     answering.members = members(lambda images: images[:, 0, 0, :2], lambda images: -images[:, 0, 0, :2])
     logits, alone = answering(IMAGES)
-    expected = [OWN, IMAGES[:, 0, 0, :2], -IMAGES[:, 0, 0, :2]]
-    for found, one in zip(alone, expected, strict=True):
-        assert torch.equal(found, one)
-    views = expected
+    shares = torch.sigmoid if loss == "sigmoid" else lambda values: values.softmax(-1)
+    expected = [shares(each) for each in (OWN, IMAGES[:, 0, 0, :2], -IMAGES[:, 0, 0, :2])]
     if flip:
         mirrored = IMAGES.flip(-1)
-        views = [*expected, OWN.flip(-1), mirrored[:, 0, 0, :2], -mirrored[:, 0, 0, :2]]
-    torch.testing.assert_close(logits.softmax(-1), torch.stack([one.softmax(-1) for one in views]).mean(0))
+        others = [shares(each) for each in (OWN.flip(-1), mirrored[:, 0, 0, :2], -mirrored[:, 0, 0, :2])]
+        expected = [(one + other) / 2 for one, other in zip(expected, others, strict=True)]
+    for found, one in zip(alone, expected, strict=True):
+        torch.testing.assert_close(shares(found), one)
+    torch.testing.assert_close(shares(logits), torch.stack(expected).mean(0))
+
+
+def test_further_nets_see_images_in_the_unit_interval():
     whole = members(lambda images: images)(torch.tensor([255, 51], dtype=torch.uint8))
     torch.testing.assert_close(whole[0], torch.tensor([1.0, 0.2]))
 

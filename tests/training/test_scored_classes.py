@@ -46,6 +46,12 @@ def test_a_set_that_says_its_classes_has_labels_among_all(names):
     assert ScoredClasses.of_set(SimpleNamespace(), THEIRS, 3) is None
 
 
+def test_a_set_of_all_classes_in_their_order_needs_no_part_of_its_own():
+    assert ScoredClasses.of_set(SimpleNamespace(scored_classes=np.arange(3)), THEIRS, 3) is None
+    found = ScoredClasses.of_set(SimpleNamespace(scored_classes=np.array([1, 0, 2])), THEIRS, 3)
+    assert str(found) == "the data has the net's classes in another order: they are matched by name"
+
+
 def test_each_set_of_each_split_has_its_part():
     part, whole = SimpleNamespace(scored_classes=np.array([1, 2])), SimpleNamespace()
     data = SimpleNamespace(val_set=whole, test_set=part, further_sets={"real": whole, "r": part})

@@ -20,7 +20,7 @@ from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 from vit_lightning.training import seen_labels as module
 from vit_lightning.training import seen_set
-from vit_lightning.training.seen_labels import check_labels, check_member, seen_labels
+from vit_lightning.training.seen_labels import check_labels, check_member, seen_labels, trained_among
 
 FORM = {"image_size": 8, "batch_size": 2, "num_workers": 0, "augment": Augment(crop="none")}
 COUNTS = {"train": 5, "val": 2}
@@ -298,3 +298,14 @@ def test_a_member_was_trained_on_no_image_that_is_scored(folder):
     ):
         check_member("b.ckpt", {"seen_labels": then}, model)
     check_member("b.ckpt", {}, model)
+
+
+def test_images_that_were_trained_on_are_counted(folder):
+    data = images(folder)
+    then = seen_labels(data)
+    assert trained_among(then, data.train_set) == len(data.train_set)
+    assert trained_among(then, Subset(data.train_set, np.arange(3))) == 3
+    assert trained_among(then, data.val_set) == 0
+    assert trained_among({}, data.train_set) == trained_among({"train_set": 3}, data.train_set) == 0
+    unnamed = seen_labels(own(Listed([0, 1, 1])))
+    assert [trained_among(unnamed, Listed(labels)) for labels in ([0, 1, 1], [1, 1, 0])] == [3, 0]

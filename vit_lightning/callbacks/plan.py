@@ -16,6 +16,7 @@ from vit_lightning.compute.cost import macs
 from vit_lightning.compute.peaks import device_name
 from vit_lightning.contracts import ImageData, RecipeTrained
 from vit_lightning.data.workers import cores
+from vit_lightning.errors import one_line
 from vit_lightning.files import write_atomically
 from vit_lightning.models.variants import described
 from vit_lightning.runs.folders import PLAN
@@ -109,7 +110,7 @@ def plan_lines(
     theirs = trainer.log_dir if trainer.logger else None  # without a logger, Lightning knows no folder
     if folder or theirs:
         lines.append(f"run      {folder or theirs}")
-    return lines
+    return list(map(one_line, lines))
 
 
 def _net_line(model: LightningModule) -> str:

@@ -20,6 +20,7 @@ class ScoreFile(Callback):
     """Write test.json or validate.json: scores, images, checkpoint, data and date. A later call replaces it.
 
     One with scores that the later call lacks is kept as test.earlier-1.json and so on.
+    Of further sets, `further_images` has the number of images by name.
 
     Several nets together have test.mean.json, with the checkpoint and the scores of each. Another group of nets has
     test.mean-2.json. Data that are not the run's own have test-2.json, test-3.json, ...
@@ -53,6 +54,8 @@ class ScoreFile(Callback):
             return
         scores = {name: float(value) for name, value in trainer.callback_metrics.items()}
         facts: dict[str, Any] = {"verb": verb, "scores": scores, "images": _images(model, split)}
+        if further := _further_images(model, split):
+            facts["further_images"] = further
         data = type(trainer.datamodule)  # type: ignore[attr-defined]  # set by Lightning from outside
         members = members_of(model)
         if not members:
@@ -97,3 +100,11 @@ def _alone(model: LightningModule, split: str, members: list[str]) -> dict[str, 
 def _images(model: LightningModule, split: str) -> int | None:
     """How many images the scores are of; None where a model does not count them."""
     return model.scores[split]["loss"].counted if isinstance(model, RecipeModel) else None
+
+
+def _further_images(model: LightningModule, split: str) -> dict[str, int]:
+    """How many images of each further set the scores are of."""
+    if not isinstance(model, Classifier):
+        return {}
+    means = model.scores[split]
+    return {name: means[name].counted for name in model.further_sets if name in means}

@@ -12,6 +12,7 @@ from vit_lightning.data import ImageDataModule
 from vit_lightning.errors import InputError, did_you_mean
 from vit_lightning.models.config import as_pair
 from vit_lightning.runs import folders
+from vit_lightning.terminal import near
 from vit_lightning.training.members import Members
 from vit_lightning.training.recipe import RecipeModel
 from vit_lightning.training.resume import check_image_size
@@ -83,6 +84,8 @@ def take_whole_head(model: RecipeModel, data: Any, trained: dict[str, Any]) -> N
         return
     if not (ours and theirs) or classes != len(theirs) or not hasattr(model, "class_names"):
         return
+    if trained:
+        _check_class_map(data, ours, theirs)
     if len(ours) == classes and (not trained or sorted(ours) != sorted(theirs)):
         return
     if numbers_of(ours, theirs) is None:
@@ -93,6 +96,17 @@ def take_whole_head(model: RecipeModel, data: Any, trained: dict[str, Any]) -> N
             "of the net each folder shows"
         )
     model.hparams["num_classes"], model.class_names = classes, list(theirs)
+
+
+def _check_class_map(data: Any, ours: Sequence[str], theirs: Sequence[str]) -> None:
+    """Refuse a class map that leaves a folder out, so that its own name stands among classes of the net."""
+    path = getattr(data, "class_map", None)
+    unknown = [name for name in ours if numbers_of([name], theirs) is None]
+    if path is not None and 0 < len(unknown) < len(ours):
+        raise InputError(
+            f"{unknown[0]!r:.60} is no class of the net ({len(unknown)} such): --data.class_map {near(path)} lacks "
+            f"it, or misspells its class; say there which class of the net it is{did_you_mean(unknown[0], theirs)}"
+        )
 
 
 def take_facts_of_weights(model: RecipeModel) -> None:

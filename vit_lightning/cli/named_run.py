@@ -68,6 +68,22 @@ def named_run(line: CommandLine) -> NamedRun | None:
     return NamedRun(path.resolve(), folders.trained_checkpoint(path, name), is_folder=True)
 
 
+def no_such_run(line: CommandLine, root: Path, flags: Iterable[str]) -> str | None:
+    """Say that a word behind a verb names no run, file or flag, and which run is the newest; None: it is a flag's name.
+
+    Args:
+        line: The command line, which has been refused for a word.
+        root: Folder of all runs.
+        flags: Known flags.
+    """
+    word = next((str(argument.value) for argument in line.arguments[1:] if not argument.flag), None)
+    if line.verb not in NAMING or word is None or word in flags or Path(word).expanduser().exists():
+        return None
+    newest = folders.newest_runs(root, "last") or folders.newest_runs(root, "best")
+    named = f", such as the newest, {newest[0]}" if newest else ", such as runs/digits/0"
+    return f"{line.verb} {word:.200}: there is no such run or file; give a run folder{named}, or a checkpoint"
+
+
 def lends_data(line: CommandLine, run: NamedRun | None) -> bool:
     """Whether a run only gives its images to other weights, as `probe RUN --model.weights FILE` asks.
 

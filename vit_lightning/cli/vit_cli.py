@@ -25,7 +25,7 @@ from vit_lightning.cli.config_files import DATA_FACTS, data_named, models_named,
 from vit_lightning.cli.exceptions import input_error, trainer_error
 from vit_lightning.cli.garbage_collection import resume_after_building
 from vit_lightning.cli.help import OUR_SENTENCES
-from vit_lightning.cli.named_run import SCORING, check_name, config_of
+from vit_lightning.cli.named_run import SCORING, check_name, config_of, no_such_run
 from vit_lightning.cli.named_weights import PROGRAM, probabilities_of
 from vit_lightning.cli.parser import ViTParser
 from vit_lightning.cli.parser_errors import bare_flag, shorten
@@ -171,6 +171,8 @@ class ViTCLI(LightningCLI):
         flags = [name for name in flags if name.removeprefix("model.") not in DATA_FACTS]
         named = data_named(self.line, self.named.configs.values())
         flags += data_flags(named[-1] if named else None)
+        if "unrecognized arguments" in message and (said := no_such_run(self.line, self.named.root, flags)):
+            return said
         text = shorten(message, flags, datamodule_names(), MODELS)
         theirs = self.trained and of_another_model(text, self.trained["model"], self.line.value("--ckpt_path"))
         return theirs or place_of(self.line, self.named.configs, text) + text

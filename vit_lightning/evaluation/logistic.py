@@ -8,7 +8,7 @@ Letters: n images, d features of each, k classes.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,11 +18,15 @@ from torch import Tensor
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation.arrays import Array, as_classes, as_features, as_labels, chunks, whole_products
 from vit_lightning.evaluation.lbfgs import minimise
+from vit_lightning.terminal import number
 
 STRENGTHS = tuple(10.0**power for power in range(-6, 5))
 """Each C that is tried: from 1e-6, where the prior rules, to 1e4; then those halfway to the best one's neighbours."""
 HELD_OUT = 0.2
 """Share of every class's training images on which C is chosen."""
+LEAST_LOSS = "the least held-out loss within a standard error of the best"
+RIGHT_ON_ALL = "the least that is right on all held-out images"
+"""What `best_strength` chooses C by, in words."""
 PATIENCE = 2
 """Steps of C that better neither score nor loss, after which no greater one is tried."""
 CLEARLY = 1.0
@@ -70,12 +74,14 @@ class Regression:
         weights: `(d, k)`.
         bias: `(k,)`.
         strength: C, by which the data count against the prior.
+        chosen_by: what chose C, in words; empty: it was given.
     """
 
     standard: Standard
     weights: Tensor
     bias: Tensor
     strength: float
+    chosen_by: str = ""
 
     def scores(self, features: Array) -> Tensor:
         """Return the logits `(n, k)` of features `(n, d)`."""
@@ -162,7 +168,9 @@ def fit_chosen(
     def attempt(strength: float, start: Found | None) -> Trial:
         found = problem.solve(strength, start, steps, SETTLED_FOR_CHOICE)
         tried[strength] = trial = Trial(found, *found.with_standard(standard).judged(asked, wanted))
-        report(f"C {strength:.3g}: {100 * trial.top1:.2f} % of {len(wanted):,} held-out images")
+        report(
+            f"C {strength:.3g}: {100 * trial.top1:.2f} % of {len(wanted):,} held-out images, loss {number(trial.loss)}"
+        )
         return trial
 
     def best() -> float:
@@ -182,8 +190,10 @@ def fit_chosen(
         if neighbour != coarse:
             attempt(math.sqrt(coarse * neighbour), tried[coarse].found)
     chosen, standard = tried[best()].found, Standard.of(features)
+    chosen_by = RIGHT_ON_ALL if tried[best()].top1 == 1 else LEAST_LOSS
     whole = Problem(standard(features), labels, num_classes)
-    return whole.solve(chosen.strength, chosen, steps, SETTLED_ENOUGH).with_standard(standard)
+    found = whole.solve(chosen.strength, chosen, steps, SETTLED_ENOUGH).with_standard(standard)
+    return replace(found, chosen_by=chosen_by)
 
 
 def hold_out(labels: Array, share: float = HELD_OUT, seed: int = 0) -> tuple[Tensor, Tensor]:

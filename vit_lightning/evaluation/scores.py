@@ -1,6 +1,6 @@
 """The table of scores: what is measured of a net, which value is best, and what a person reads."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -94,6 +94,22 @@ def score_of(metric: str) -> Score | None:
 def of_set(name: str, score: str) -> str:
     """Return how the score of a further set is called behind test/ and val/: its top-1 accuracy has the set's name."""
     return name if score == "top1" else f"{name}/{score}"
+
+
+def set_and_score(metric: str, metrics: Collection[str] = ()) -> tuple[str, str]:
+    """Return which further set a metric is of, "" for the split itself, and the name of its score.
+
+    Args:
+        metric: Such as val/top1, test/night or test/night/loss.
+        metrics: What is known of the same split beside it: a set is known by its other scores.
+    """
+    rest = metric.partition("/")[2]
+    called, _, name = rest.rpartition("/")
+    if called and name in SCORES:
+        return called, name
+    score = SCORES.get(rest)
+    is_set = score.needs == "further set" if score else f"{metric}/loss" in metrics
+    return (rest, "top1") if is_set else ("", rest)
 
 
 def best_value(metric: str, values: Iterable[float]) -> float:

@@ -145,7 +145,7 @@ def newest_checkpoint(root: Path, experiment: str, name: str, verb: str = "test"
             f"{_damaged(without[0])}{_other(without[0], name) or ', so there is nothing to go on from'}; "
             "start anew without --ckpt_path"
         )
-    others = _newest_runs(root, name)
+    others = newest_runs(root, name)
     named = f"; name the run, as in `{verb} {others[0]}` (the newest: {listing(others, most=3)})" if others else ""
     raise InputError(
         f"--ckpt_path {name}: no run below {root / experiment} has a {name}.ckpt"
@@ -286,7 +286,7 @@ def environment(device: str, model: str = "") -> dict[str, Any]:
     }
 
 
-def _newest_runs(root: Path, name: str) -> list[Path]:
+def newest_runs(root: Path, name: str) -> list[Path]:
     """Runs of any experiment that have a checkpoint `name`, the newest first."""
     found = [path for path in root.glob(f"*/*/{CHECKPOINTS}/{name}.ckpt") if path.parents[1].name.isdigit()]
     return [path.parents[1] for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)]

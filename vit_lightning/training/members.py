@@ -139,12 +139,19 @@ class Answering:
             self.members.to(self.model.device)
 
     def __call__(self, images: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Return logits `(b, k)` of all nets and views together, and, if these are several, of each net alone."""
-        alone = self._alone(images)
-        views = alone + (self._alone(images.flip(-1)) if self.model.hparams.flip else [])
-        if len(views) == 1:
+        """Return logits `(b, k)` of all nets and views together, and, if these are several, of each net alone.
+
+        Each of several nets answers alone as all do together, for both views if they do; one net without the mirror.
+        """
+        views = self._alone(images)
+        mirrored = self._alone(images.flip(-1)) if self.model.hparams.flip else []
+        if len(views) == 1 and not mirrored:
             return views[0], []
-        return mean_logits(views, self.model.hparams.loss == "sigmoid"), alone
+        sigmoid = self.model.hparams.loss == "sigmoid"
+        together = mean_logits([*views, *mirrored], sigmoid)
+        if self.members and mirrored:
+            return together, [mean_logits(list(both), sigmoid) for both in zip(views, mirrored, strict=True)]
+        return together, views
 
     @property
     def sources(self) -> list[str]:

@@ -44,9 +44,9 @@ class ScoredClasses:
 
     @classmethod
     def of_set(cls, images: Any, names: Sequence[str], classes: int) -> "ScoredClasses | None":
-        """Return what scores a set that says on which of the data's classes; None: it is scored on all of them."""
+        """Return what scores a set that says on which of the data's classes; None: on all of them, in their order."""
         numbers = scored_classes_of(images)
-        if numbers is None:
+        if numbers is None or numbers.tolist() == list(range(classes)):
             return None
         known = names or list(map(str, range(classes)))
         return cls(numbers.tolist(), [known[number] for number in numbers], True, classes)

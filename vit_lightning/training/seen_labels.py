@@ -125,6 +125,22 @@ def check_seen(then: Mapping[str, Any], model: Any) -> None:
             check_labels(one, model)
 
 
+def trained_among(then: Mapping[str, Any], images: Any) -> int:
+    """Return how many images of a set, as far as they are kept, a checkpoint was trained on.
+
+    Args:
+        then: from `seen_labels`, of the checkpoint; empty: it keeps none.
+        images: the set.
+    """
+    one = SeenSet.of(images) if then and _is_sound(then) and "train_set" in then else None
+    if one is None:
+        return 0
+    trained, here = then["train_set"], one.kept()
+    if here["all_labels"] and all(here[what] == trained[what] for what in ("images", "all_names", "all_labels")):
+        return len(one)
+    return len({*relabelled.places_of_trained(trained, one)})
+
+
 def check_member(path: str, then: Mapping[str, Any], model: Any) -> None:
     """Hold the data of a run against the split and the labels of a net that answers beside the run's own.
 

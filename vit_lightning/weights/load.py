@@ -71,6 +71,11 @@ class OpenedWeights:
         return list(self._understand(self.stated.heads, None, self.stated)[0].class_names)
 
     @property
+    def of_data(self) -> dict[str, Any]:
+        """What a checkpoint of ours keeps of its data; empty: it is none, or keeps nothing."""
+        return dict(self._understand(self.stated.heads, None, self.stated)[0].of_data)
+
+    @property
     def image_size(self) -> tuple[int, int]:
         """Size of the images that the weights are for, (y, x)."""
         return self._understand(self.stated.heads, None, self.stated)[0].image_size

@@ -75,5 +75,9 @@ def test_what_a_net_and_so_many_images_cannot_give(classes, images, filled, hind
     assert set(hindrances(net, images)) == hindered
     for name in hindered:
         with pytest.raises(InputError, match=f"the figure {name} cannot be drawn"):
-            Choices(**USUAL | {"asked": ("rollout", name)}).check(net, images)
+            Choices(**USUAL | {"asked": (name,)}).check(net, images)
+        Choices(**USUAL | {"asked": ("rollout", name)}).check(net, images)  # the other one is drawn
+    if hindered:
+        with pytest.raises(InputError, match="cannot be drawn"):
+            Choices(**USUAL | {"asked": tuple(sorted(hindered))}).check(net, images)
     Choices(**USUAL).check(net, images)  # unasked, it is left out

@@ -99,6 +99,7 @@ def test_every_score_is_that_of_the_nets_features(app):
     done = app(*words)
     assert done.code == 0, done.err
     assert "extracted 1,248 of 1,248 training images" in done.out and "extracted 364 of 364 test images" in done.out
+    assert "the net was trained on" not in done.out and "held-out images, loss " in done.out
     assert "images/s" in done.out and "wrote    probe.csv, probe.json" in done.out
     data = Digits(image_size=8)
     data.setup("test")
@@ -117,7 +118,9 @@ def test_every_score_is_that_of_the_nets_features(app):
     for row in rows:
         assert row["values"] == pytest.approx(expected[row["setting"]], abs=0.003)
         assert f"{100 * row['top1']:.2f} %" in done.out
-    assert rows[0]["regularisation"] == "l2 1024" and rows[-1]["regularisation"].startswith("C ")
+    assert rows[0]["regularisation"] == "l2 1024" and rows[-1]["regularisation"].endswith(
+        ", the least held-out loss within a standard error of the best"
+    )
     assert rows[0]["deviation"] == pytest.approx(np.std(rows[0]["values"], ddof=1))
     assert found()["images"] == {"training": 1248, "test": 364} and found()["features"] == made.config.width
     table = list(csv.DictReader(Path("probe.csv").read_text().splitlines()))
@@ -180,6 +183,9 @@ def test_a_run_folder_is_probed_on_its_own_images(app):
     content = found("runs/default/0")
     assert content["net"].endswith("runs/default/0/checkpoints/best.ckpt") and content["image_size"] == [16, 16]
     assert len(list(Path("runs/default/0/features").iterdir())) == 2 and not Path("probe.json").exists()
+    assert "the net was trained on" not in done.out
+    logistic_alone = app("probe", "runs/default/0", *CPU, "--probes", "[logistic]")
+    assert "warning  the net was trained on these training images (" in logistic_alone.out, logistic_alone.err
     other = app("probe", "runs/default/0", *CPU, *FEW, "--probes", "[knn]", "--out", "elsewhere", "--cache", "kept")
     assert (
         other.code == 0 and found("elsewhere")["rows"][0]["probe"] == "k-NN" and len(list(Path("kept").iterdir())) == 2
@@ -214,7 +220,7 @@ def test_the_original_protocol(some):
     assert all(row["regularisation"].endswith(", the best of 30 on the test images") for row in rows)
 
 
-def test_validation_images_stand_in_for_test_images(app):
+def test_validation_images_stand_in_for_test_images(app, caplog):
     chance = np.random.default_rng(0)
     for split, count in (("train", 6), ("val", 3)):
         for place, name in enumerate(("cat", "dog")):
@@ -236,6 +242,9 @@ def test_validation_images_stand_in_for_test_images(app):
         done = app("probe", "net.ckpt", *words, *few, *skip, "--cache", in_memory)
         assert done.code == 0, done.err
         assert "11 of 12 training images have a label and could be read" in done.out
+        named = [record for record in caplog.records if "5.png" in record.getMessage()]
+        assert len(named) == 1  # and not for the digest and the features each
+        caplog.clear()
         assert found()["images"]["training"] == 11
         results.append(scores(found()))
     assert results[0] == results[1]

@@ -4,6 +4,7 @@ import fcntl
 import os
 
 import pytest
+import torch
 import yaml
 
 from tests.commands.report.conftest import NAMES, metrics, write_csv
@@ -166,3 +167,21 @@ def test_a_run_that_went_on_began_with_its_first_parts_weights(make_run):
     assert (model["weights"], model["net"]) == ("s14.safetensors", {"variant": "Ti/16", "patch": 8, "pool": "gap"})
     assert "weights_head" not in model and model["optim"] == {"lr": 0.5}
     assert all("net." not in line for line in differences(*found.configs).values())
+
+
+@pytest.mark.parametrize(
+    ("cut", "said"),
+    [
+        ((), None),
+        (("last",), "last.ckpt is damaged: it does not hold what was written."),
+        (("last", "best"), "best.ckpt, last.ckpt are damaged: they do not hold what was written."),
+    ],
+)
+def test_checkpoints_that_are_cut_are_named_in_one_line(make_run, cut, said):
+    folder = make_run()
+    for name in ("best", "last"):
+        path = folder / "checkpoints" / f"{name}.ckpt"
+        torch.save({"state_dict": {"a": torch.ones(1000)}}, path)
+        if name in cut:
+            path.write_bytes(path.read_bytes()[:900])
+    assert [note for note in collect(folder).notes if ".ckpt" in note] == ([said] if said else [])

@@ -8,7 +8,7 @@ import pytest
 
 from tests.commands.report.conftest import write_csv
 from vit_lightning.commands.report.collect import METRICS, collect
-from vit_lightning.commands.report.curves import MOST_POINTS, THEME, draw_runs, panels, thinned
+from vit_lightning.commands.report.curves import MOST_POINTS, THEME, draw_run, draw_runs, panels, thinned
 
 pytest.importorskip("matplotlib")
 
@@ -71,3 +71,26 @@ def test_what_is_too_large_to_draw_is_no_point(make_run):
     write_csv(folder / METRICS, [["train/loss", "lr", "step"], *rows])
     (picture,) = draw_runs([collect(folder)], ["run"])
     assert picture.title == "Learning rate"
+
+
+@pytest.mark.parametrize("steps", [(2,), (1, 2), (0, 1, 2)])
+def test_ticks_of_a_short_run_are_different_whole_steps(make_run, steps):
+    run = collect(make_run())
+    run.curves = {"val/top1": [(step, 0.5 + step / 10) for step in steps]}
+    (picture,) = draw_run(run)
+    drawn = ElementTree.fromstring(base64.b64decode(picture.source.partition(",")[2]))
+    ticks = [comment.strip() for comment in _texts(drawn) if comment.strip().isdigit()]
+    assert len(set(ticks)) == len(ticks) and {str(step + 1) for step in steps} <= set(ticks)
+
+
+def _texts(drawn: ElementTree.Element) -> list[str]:
+    return [text for text in drawn.itertext() if text.strip()]
+
+
+def test_curves_of_a_further_set_have_its_name(make_run):
+    run = collect(make_run())
+    run.curves = {name: [(1, 0.5)] for name in ("train/loss", "val/loss", "val/night/loss", "val/real/loss")}
+    (picture,) = draw_run(run)
+    words = " ".join(ElementTree.fromstring(base64.b64decode(picture.source.partition(",")[2])).itertext())
+    for name in ("validation loss", "validation on night loss", "validation on ReaL labels loss"):
+        assert name in words

@@ -28,6 +28,53 @@ def test_scores_of_other_data_are_named_and_speak_for_nothing(make_run):
     assert wording.main_score(run).of == "last validation"
 
 
+def test_every_further_set_has_its_own_name_and_images(make_run):
+    folder = make_run()
+    names = {"loss": 0.4, "night": 0.5, "night/loss": 0.9, "real": 0.7, "top1": 0.8}  # each set stands together
+    facts = {"scores": {f"test/{name}": value for name, value in names.items()}, "images": 30}
+    (folder / "test.json").write_text(json.dumps(facts | {"further_images": {"night": 12}}))
+    run = collect(folder)
+    run.curves = {"val/top1": [(4, 0.75)], "val/night": [(4, 0.25)], "val/night/loss": [(4, 1.5)]}
+    assert [row[:3] for row in wording.score_rows(run)] == [
+        ("test, 30 images", "loss", "0.4"),
+        ("test, 30 images", "top-1 accuracy", "80.00 %"),
+        ("test on night, 12 images", "top-1 accuracy", "50.00 %"),
+        ("test on night, 12 images", "loss", "0.9"),
+        ("test on ReaL labels", "top-1 accuracy", "70.00 %"),
+        *(
+            row
+            for which in ("best", "last")
+            for row in (
+                (f"{which} validation", "top-1 accuracy", "75.00 %"),
+                (f"{which} validation on night", "top-1 accuracy", "25.00 %"),
+                (f"{which} validation on night", "loss", "1.5"),
+            )
+        ),
+    ]
+    compared = [row.name for row in comparison.scores([run, run])]
+    assert len(set(compared)) == len(compared) and "test on night top-1 accuracy" in compared
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ({}, {"val/top1": 0.8, "val/ece": 0.3, "val/loss": 0.9}),
+        ({"checkpoint": {"monitor": None, "mode": None}}, {"val/top1": 0.8, "val/ece": 0.3, "val/loss": 0.9}),
+        ({"checkpoint": {"monitor": "val/loss", "mode": "min"}}, {"val/top1": 0.7, "val/ece": 0.2, "val/loss": 0.4}),
+        ({"checkpoint": {"monitor": "val/odd", "mode": "min"}}, {}),
+    ],
+)
+def test_best_validation_is_one_row_that_of_the_best_checkpoint(make_run, told, expected):
+    run = collect(make_run(**told))
+    values = {"val/top1": (0.7, 0.8, 0.8), "val/ece": (0.2, 0.3, 0.1), "val/loss": (0.4, 0.9, 0.5)}
+    run.curves = {name: list(zip((4, 9, 14), each, strict=True)) for name, each in values.items()}
+    rows = wording.score_rows(run)
+    assert {row.metric.removeprefix("best "): row.value for row in rows if row.of == "best validation"} == expected
+    assert {row.metric: row.value for row in rows if row.of == "last validation"} == {
+        name: each[-1] for name, each in values.items()
+    }
+
+
 def test_cost_stands_beside_its_estimate(make_run):
     run = collect(make_run())
     run.curves |= {

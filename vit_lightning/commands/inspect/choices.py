@@ -77,14 +77,16 @@ class Choices:
         return self.embeddings or tuple(method for method in get_args(Method) if is_installed(method))
 
     def check(self, net: ViT, images: int) -> None:
-        """Refuse figures, asked for by name, that a net or so many images cannot give.
+        """Refuse figures, asked for by name, of which a net or so many images can give none.
+
+        Of several that are asked for, the others are drawn.
 
         Raises:
             InputError: naming the first of them.
         """
-        hindered = hindrances(net, images)
-        if name := next((name for name in self.asked or () if name in hindered), None):
-            raise InputError(f"the figure {name} cannot be drawn: {hindered[name]}")
+        hindered, asked = hindrances(net, images), self.asked or ()
+        if asked and hindered.keys() >= {*asked}:
+            raise InputError(f"the figure {asked[0]} cannot be drawn: {hindered[asked[0]]}")
 
     def layers_of(self, net: ViT) -> list[int]:
         """Return the layers whose heads are drawn, counted from 0.

@@ -71,6 +71,8 @@ class ProbeData(FrozenImages):
         """Training images and those that are scored, by what they are called; after `setup`."""
         self.to_load: Callable[[], list[str]] = lambda: list(self.sets)
         """Names of those whose features are not known yet."""
+        self._unread: dict[str, Tensor] = {}
+        """Which images of a set could not be read for its digest, and have been named."""
 
     def setup(self, stage: str) -> None:
         """Find the images.
@@ -97,13 +99,23 @@ class ProbeData(FrozenImages):
             self.check(labels[0], labels[1], split)
 
     def predict_dataloader(self) -> list[DataLoader]:
-        return [frozen_loader(self.data, self.sets[split], split) for split in self.to_load()]
+        return [self._loader(split) for split in self.to_load()]
+
+    def _loader(self, split: str) -> DataLoader:
+        """Return the loader of a set, which names no image again."""
+        loader = frozen_loader(self.data, self.sets[split], split)
+        skipped = getattr(loader.dataset, "skipped", None)
+        if skipped is not None and split in self._unread:
+            skipped.flags |= self._unread[split]
+        return loader
 
     def digest(self, split: str) -> str:
         """Return what stands for a set as it is seen."""
         data, images = self.data, self.sets[split]
         records = frozen_records(data, images, split)
         seen = [records[Draw(index, position=index)][0] for index in looked_at(images)]
+        if records.skipped is not None:
+            self._unread[split] = records.skipped.flags
         kind = type(data)
         facts = {"data": f"{kind.__module__}.{kind.__qualname__}", "root": str(data.root), "size": data.size}
         facts |= {"on_error": data.on_error, "classes": list(data.class_names), "files": file_stamps(images)}

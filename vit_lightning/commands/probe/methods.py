@@ -172,7 +172,7 @@ class Probing:
     def _logistic(self, say: Callable[[str], None]) -> Iterator[tuple[str, str, list[float], str]]:
         train = self.train
         found = logistic.fit_chosen(train.features, train.labels, self.num_classes, report=say)
-        said = f"C {found.strength:.3g}, the best on {logistic.HELD_OUT:.0%} of the training images".replace("%", " %")
+        said = f"C {found.strength:.3g}, {found.chosen_by}"
         yield "logistic", "all images", [found.top1(self.test.features, self.test.labels)], said
 
 

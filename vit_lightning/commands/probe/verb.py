@@ -12,12 +12,15 @@ from vit_lightning.commands.probe.extraction import Extracted, FrozenNet, ProbeD
 from vit_lightning.commands.probe.methods import Probes, Probing
 from vit_lightning.commands.probe.results import ProbeRow, table, write
 from vit_lightning.data import ImageDataModule
+from vit_lightning.data.image_set import ImageSet
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation import fewshot, knn
 from vit_lightning.evaluation.features import FeatureSet
 from vit_lightning.files import check_place
 from vit_lightning.runs import folders
 from vit_lightning.terminal import console, near, report
+from vit_lightning.training.seen_labels import trained_among
+from vit_lightning.weights import open_weights
 
 SHOTS, NEIGHBOURS = (1, 5, 10, 25), (10, 20, 100)
 FREE = 0.4
@@ -105,6 +108,11 @@ def probe(
     _say_extraction(net.extracted, split)
     for line in left_out:
         report(line)
+    if "logistic" in probes and (known := _trained_among(net, data.sets["training"])):
+        report(
+            f"warning  the net was trained on these training images ({known} such are known), so that logistic "
+            "chooses C by images that it knows, whose scores are near 100 %"
+        )
     rows = [ProbeRow(*row) for row in probing.rows(lambda said: report(f"logistic {said}"))]
     source = ckpt_path or net.model.weights or ""
     paths = write(rows, _facts(net, source, datamodule, split, train, test), place)
@@ -133,6 +141,14 @@ def _shows(trainer: Trainer) -> bool:
     if shown is not None:
         shown.disable()
     return shown is not None
+
+
+def _trained_among(net: FrozenNet, images: ImageSet) -> int:
+    """Return how many images are known to be among those that a net was trained on; of weights from elsewhere none."""
+    model = net.model
+    opened = open_weights(model.weights or "", model.hparams["weights_raw"], model.chosen)
+    seen = [opened.of_data.get("seen_labels"), *opened.of_data.get("seen_by_members", ())]
+    return max(trained_among(one or {}, images) for one in seen)
 
 
 def _countable(found: FeatureSet, split: str) -> FeatureSet:

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+from zipfile import is_zipfile
 
 from vit_lightning.errors import InputError
 from vit_lightning.files import check_regular, typed_cell
 from vit_lightning.runs import folders
+from vit_lightning.runs.checkpoint_names import is_sharded
 from vit_lightning.runs.lock import is_held
 from vit_lightning.terminal import counted, near
 from vit_lightning.yaml_files import read_mapping
@@ -142,12 +144,29 @@ def collect(folder: Path) -> Run:
         run.notes.append("There is no config.yaml that could be read, so the settings of the run are not known.")
     run.environment = _read(run, folder / folders.ENVIRONMENT, _json) or {}
     run.plan = _read(run, folder / folders.PLAN, _plan) or []
+    run.notes += _damaged_checkpoints(folder)
     _read_curves(run)
     for path in sorted([*folder.glob("test*.json"), *folder.glob("validate*.json")]):
         if facts := _read(run, path, _json):
             run.scores[path.stem] = facts
     _read_tables(run)
     return run
+
+
+def _damaged_checkpoints(folder: Path) -> list[str]:
+    """Return a sentence that names the checkpoints of a run that are cut; of whole ones nothing.
+
+    Their contents are not read, which would take long; what opens the net does.
+    """
+    paths = sorted((folder / folders.CHECKPOINTS).glob("*.ckpt"))
+    names = [path.name for path in paths if not (is_sharded(path) or (path.is_file() and is_zipfile(path)))]
+    if not names:
+        return []
+    many = len(names) > 1
+    return [
+        f"{', '.join(names)} {'are' if many else 'is'} damaged: {'they do' if many else 'it does'} not hold what "
+        "was written."
+    ]
 
 
 def _read(run: Run, path: Path, reader: Callable[[Path], Read]) -> Read | None:

@@ -7,7 +7,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vit_lightning.commands.report.collect import Point, Run
-from vit_lightning.evaluation.scores import SCORES, score_of
+from vit_lightning.evaluation.scores import SCORES, score_of, set_and_score
 from vit_lightning.inspection.drawing.style import printable, styled
 from vit_lightning.terminal import number, percentage
 
@@ -101,10 +101,13 @@ def draw_runs(runs: Sequence[Run], names: Sequence[str]) -> list[Picture]:
 
 def _label(metric: str) -> str:
     group, _, last = metric.partition("/")
-    score = score_of(metric)
-    said = score.label if score and last == score.name else last.replace("_", " ")
+    called, name = set_and_score(metric)
+    score = SCORES.get(name)
+    said = score.label if score else last.replace("_", " ")
     said = {"lr": "learning rate", "images_per_s": "speed", "data_wait": "waiting"}.get(last or group, said)
-    return {"train": "training ", "val": "validation "}.get(group, "") + said
+    known = SCORES.get(called)
+    of = f"on {known.short if known else called} " if called else ""
+    return {"train": "training ", "val": "validation "}.get(group, "") + of + said
 
 
 def _draw(panel: Panel, lines: Mapping[str, Sequence[Point]], is_named: bool = False) -> Picture:
@@ -129,7 +132,7 @@ def _draw(panel: Panel, lines: Mapping[str, Sequence[Point]], is_named: bool = F
                 label=_legend(name) if place < MOST_NAMED else "_",
             )
         axes.set(xlabel="optimiser step", ylabel=panel.unit)
-        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=1))
         axes.xaxis.set_major_formatter("{x:,.0f}")
         if panel.share:
             axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=None))

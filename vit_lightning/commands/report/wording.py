@@ -1,13 +1,13 @@
 """What a report says of a run in words and rows: what it is, its recipe, its cost, its scores, its parent."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 from vit_lightning.commands.report.collect import Run, as_dict
 from vit_lightning.errors import InputError
-from vit_lightning.evaluation.scores import MAIN_METRICS, best_value, score_of
+from vit_lightning.evaluation.scores import MAIN_METRICS, SCORES, best_value, set_and_score
 from vit_lightning.models.variants import described
 from vit_lightning.runs import folders
 from vit_lightning.runs.differences import differences
@@ -66,25 +66,49 @@ def main_score(run: Run) -> ScoreRow | None:
 
 
 def score_rows(run: Run) -> list[ScoreRow]:
-    """Return the scores of all files of scores, then the best and the last of validation."""
+    """Return the scores of all files of scores, then those of validation: of the best checkpoint, and the last."""
     rows = []
     for stem, facts in run.scores.items():
-        images = facts.get("images")
-        beside = f", {counted(images, 'image', grouped=True)}" if isinstance(images, int) else ""
-        for metric, value in as_dict(facts.get("scores")).items():
+        scores, further = as_dict(facts.get("scores")), as_dict(facts.get("further_images"))
+        is_own, found = stem in ("test", "validate"), []
+        for metric, value in scores.items():
             if isinstance(value, int | float) and not isinstance(value, bool):
-                of = SETS.get(metric.partition("/")[0], metric.partition("/")[0])
-                of = of if stem in ("test", "validate") else f"{of} ({stem}.json)"
-                rows.append(_row(f"{of}{beside}", metric, value, metric if stem in ("test", "validate") else ""))
-    values = {name: [value for _, value in points] for name, points in run.curves.items() if name.startswith("val/")}
-    rows += [_row("best validation", name, best_value(name, found), f"best {name}") for name, found in values.items()]
-    return rows + [_row("last validation", name, found[-1], name) for name, found in values.items()]
+                split = SETS.get(metric.partition("/")[0], metric.partition("/")[0])
+                called = set_and_score(metric, scores)[0]
+                images = further.get(called) if called else facts.get("images")
+                beside = f", {counted(images, 'image', grouped=True)}" if isinstance(images, int) else ""
+                file = "" if is_own else f" ({stem}.json)"
+                found.append(_row(split, metric, value, metric if is_own else "", scores, f"{file}{beside}"))
+        rows += [row for of in dict.fromkeys(row.of for row in found) for row in found if row.of == of]
+    curves = {name: points for name, points in run.curves.items() if name.startswith("val/")}
+    best = _best_step(run)
+    for name, points in curves.items():
+        there = [value for step, value in points if step == best]
+        rows += [_row("best validation", name, value, f"best {name}", curves) for value in there[-1:]]
+    return rows + [_row("last validation", name, points[-1][1], name, curves) for name, points in curves.items()]
 
 
-def _row(of: str, metric: str, value: float, key: str) -> ScoreRow:
-    score = score_of(metric)
-    name = score.label if score else metric.partition("/")[2]
-    return ScoreRow(of, name, score.said(value) if score else number(value), float(value), key)
+def _best_step(run: Run) -> int | None:
+    """Return the step of the best checkpoint: the first at which the monitored metric was best; None: nobody knows."""
+    told = as_dict(run.config.get("checkpoint"))
+    own = (name for name in MAIN_METRICS if name.startswith("val/") and name in run.curves)
+    monitor = str(told.get("monitor") or next(own, ""))
+    points = run.curves.get(monitor)
+    if not points:
+        return None
+    values = [value for _, value in points]
+    mode = str(told.get("mode"))
+    best = {"min": min, "max": max}[mode](values) if mode in ("min", "max") else best_value(monitor, values)
+    return points[values.index(best)][0]
+
+
+def _row(split: str, metric: str, value: float, key: str, metrics: Collection[str], beside: str = "") -> ScoreRow:
+    """Return a score under the name of its own set, which is a further one or the split itself."""
+    called, name = set_and_score(metric, metrics)
+    score, known = SCORES.get(name), SCORES.get(called)
+    of = f"{split} on {known.short if known else called}" if called else split
+    said = score.said(value) if score else number(value)
+    return ScoreRow(f"{of}{beside}", score.label if score else name, said, float(value), key)
 
 
 def recipe(run: Run) -> Rows:

@@ -61,7 +61,8 @@ def sweep(
     <experiment>/0/checkpoints; another plan finds it as {RUNS}/<plan>/..., with the label of an axis as {rate}. The
     words of a label may depend on another axis: low: {0: --model.optim.lr 1e-4, 1: ..., 2: ...}. Called again, a sweep
     goes on: what is finished is left alone, what was interrupted goes on from its last state. RESULTS gets <plan>.csv
-    with a row per run, <plan>.curves.csv and <plan>.svg; of a table <plan>.table.csv, .json, .md and .svg.
+    with a row per run, and <plan>.curves.csv; of a plan with a figure <plan>.svg, and <plan>-2.svg of a second one; of
+    a table <plan>.table.csv, .json and .md, and <plan>.table.svg where it has averages.
 
     Example: python -m vit_lightning sweep experiments/sweeps/digits_lr.yaml --jobs 2
 
