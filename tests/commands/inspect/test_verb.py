@@ -270,9 +270,12 @@ def test_figures_by_name_that_a_net_has_not_are_an_error(app):
 
 def test_a_figure_that_is_impossible_is_refused_before_any_image_is_looked_at(app):
     save(model(position="none", pool="gap"))
-    done = app("inspect", "net.ckpt", *DIGITS, *FEW, "--figures", "[distance,position]")
+    done = app("inspect", "net.ckpt", *DIGITS, *FEW, "--figures", "[position]")
     assert done.code == 1 and "the figure position cannot be drawn: the net has no position" in done.err
     assert "looked at" not in done.out and not list(Path("inspection").iterdir())
+    done = app("inspect", "net.ckpt", *DIGITS, *FEW, "--figures", "[distance,position]")
+    assert done.code == 0 and "left out position: the net has no position" in done.out, done.err
+    assert Path("inspection/distance.png").is_file() and not Path("inspection/position.png").exists()
 
 
 def test_without_a_net_or_matplotlib(app, monkeypatch):
