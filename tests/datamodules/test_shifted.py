@@ -123,7 +123,10 @@ def test_several_sets_are_a_row_each_by_name(net, tmp_path):
 
 WRONG = {
     "an unknown class": (("--data.root", "odd"), "'horse' is none of these"),
-    "a map of an unknown class": (("--data.root", "night", "--data.class_map", "x.json"), "'whale' is no class of the net"),
+    "a map of an unknown class": (
+        ("--data.root", "night", "--data.class_map", "x.json"),
+        "'whale' is no class of the net",
+    ),
     "a folder twice": (("--data.root", "night", "--data.class_map", "x.csv"), "has the folder 'cat' twice"),
     "no folder": (("--data.root", "night", "--data.also", "{day: nowhere}"), "--data.also day: there is no folder"),
     "a score's name": (("--data.root", "night", "--data.also", "{top1: night}"), "--data.also 'top1'"),

@@ -73,20 +73,21 @@ def test_a_refused_resume_leaves_the_run_as_it_was(app):
 def test_a_resume_says_what_of_data_and_trainer_differs(app, tmp_path):
     assert app(*FIT).code == 0
     changes = ("--data.batch_size", 16, "--data.augment.erasing", 0.5, "--data.num_workers", 1)
-    changes += ("--trainer.gradient_clip_val", 1, "--trainer.accumulate_grad_batches", 2)
-    done = app(*FIT, *LONGER, *changes, "--trainer.log_every_n_steps", 5)
+    changes += ("--trainer.gradient_clip_val", 1.5, "--trainer.accumulate_grad_batches", 2)
+    longer = (*LONGER, "--trainer.max_epochs", 6)  # 1 step per epoch from now on, and 4 are done
+    done = app(*FIT, *longer, *changes, "--trainer.log_every_n_steps", 5)
     assert done.code == 0, done.err
     assert differing(done.err) == {
         "images per batch: 8 -> 16",
         "data.batch_size: 8 -> 16",
         "data.augment.erasing: 0.0 -> 0.5",
-        "trainer.max_epochs: None -> 2",
-        "trainer.gradient_clip_val: None -> 1",
+        "trainer.max_epochs: None -> 6",
+        "trainer.gradient_clip_val: None -> 1.5",
         "trainer.accumulate_grad_batches: 1 -> 2",
         "model.schedule.allow_horizon_change: False -> True",
     }
-    again = app(*FIT, *LONGER, *changes, "--trainer.max_epochs", 3)  # the newest part of the run counts
-    assert differing(again.err) == {"trainer.max_epochs: 2 -> 3"}
+    again = app(*FIT, *LONGER, *changes, "--trainer.max_epochs", 9)  # the newest part of the run counts
+    assert differing(again.err) == {"trainer.max_epochs: 6 -> 9"}
 
 
 def test_a_field_that_came_after_a_checkpoint_is_compared_too(app):

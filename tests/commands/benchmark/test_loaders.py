@@ -7,6 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
+from vit_lightning.augment import Augment
 from vit_lightning.commands.benchmark import loaders
 from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.errors import InputError
@@ -34,7 +35,7 @@ def data(**facts) -> SimpleNamespace:
     chance = np.random.default_rng(0)
     images = [Image.fromarray(chance.integers(0, 256, (20, 30, 3), dtype=np.uint8)) for _ in range(7)]
     usual = {"train_set": [(image, label) for label, image in enumerate(images)], "size": (8, 12), "batch_size": 3}
-    return SimpleNamespace(**usual | {"workers": 0, "pixel_form": PixelForm()} | facts)
+    return SimpleNamespace(**usual | {"workers": 0, "pixel_form": PixelForm(), "augment": Augment()} | facts)
 
 
 def test_torchvision_s_loader_gives_whole_batches_of_the_size_asked_for():

@@ -76,12 +76,17 @@ def test_a_turn_lasts_at_least_as_long_as_asked(step, steps):
 
 
 def test_memory_is_the_peak_above_what_was_there_in_gib(monkeypatch):
-    monkeypatch.setattr(rounds, "_memory_allocated", lambda: 2**29)
-    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: 2**31)
-    clock = Ticks()
-    task = contender(clock, "a", 1.0, [])
+    """That of the steps after the first ones, which compile and capture."""
+    clock, taken = Ticks(), []
+    task = contender(clock, "a", 1.0, taken)
+    resets: list[int] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: resets.append(len(taken)))
+    monkeypatch.setattr(rounds, "held_memory", lambda device: 2**29)
+    monkeypatch.setattr(rounds, "peak_memory", lambda device: 2**31 * len(resets))
     task.warm_up(clock, 1.0)
     assert task.row.memory_gib == 1.5
+    assert len(resets) == 1 and 0 < resets[0] < len(taken)
 
 
 def test_speed_is_the_median_and_mfu_its_share_of_the_peak():
