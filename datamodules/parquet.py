@@ -146,10 +146,12 @@ class Parquet(ImageDataModule):
     def setup(self, stage: str) -> None:
         if stage == "fit" and "train" not in self._files:
             raise self._no_training()
-        split_copies.check_files(self._files)
         self.train_set = self._read("train")
         self.val_set = self._read("val")
         self.test_set = self._read("test", needs_labels=stage == "test")
+        # Paths in equal files of two folders are those of different images.
+        with_paths = {split for split, listed in self._listed.items() if len(listed.numbers)}
+        split_copies.check_files({split: files for split, files in self._files.items() if split not in with_paths})
         if self._map.listed is None:
             self._check_meaning()
         for split in self._files:

@@ -20,6 +20,7 @@ class ScoreFile(Callback):
     """Write test.json or validate.json: scores, images, checkpoint, data and date. A later call replaces it.
 
     One with scores that the later call lacks is kept as test.earlier-1.json and so on.
+
     Of further sets, `further_images` has the number of images by name.
 
     Several nets together have test.mean.json, with the checkpoint and the scores of each. Another group of nets has
@@ -76,7 +77,7 @@ class ScoreFile(Callback):
 def _scores_of(path: Path) -> set[str]:
     """Return the names of the scores that a file of an earlier call holds."""
     try:
-        return set(json.loads(path.read_text())["scores"])
+        return set(json.loads(path.read_text())["scores"]) if path.is_file() else set()
     except (OSError, ValueError, KeyError, TypeError):
         return set()
 
