@@ -67,8 +67,8 @@ class ImageFolder(DividedData):
         self._numbered: list[folder_links.Numbered] = []
         if wrong := next((name for name in self.also if not _may_be_scored(name)), None):
             raise InputError(
-                f"--data.also {wrong!r} may be no set's name, as those of scores or with other signs than letters and "
-                "digits; give it another"
+                f"--data.also {wrong!r} may be no set's name, as those of splits, of scores or with other signs than "
+                "letters and digits; give it another"
             )
 
     @property
@@ -290,8 +290,8 @@ class ImageFolder(DividedData):
 
 
 def _may_be_scored(name: str) -> bool:
-    """Tell whether a further set may be called so, beside scores and members of ensembles, in a model's metrics."""
-    taken = name in SCORES and SCORES[name].needs != "further set"
+    """Tell whether a further set may be called so, beside splits, scores and members of ensembles."""
+    taken = name in ("val", "test", "mean") or (name in SCORES and SCORES[name].needs != "further set")
     return name.isidentifier() and not (taken or name.startswith("member") or hasattr(nn.ModuleDict, name))
 
 

@@ -132,7 +132,7 @@ WRONG = {
     "a score's name": (("--data.root", "night", "--data.also", "{top1: night}"), "--data.also 'top1'"),
     **{
         f"a set called {name}": (("--data.root", "night", "--data.also", f"{{{name}: night}}"), f"--data.also '{name}'")
-        for name in ("train", "member1", "a-b", "keys")
+        for name in ("train", "val", "test", "mean", "member1", "a-b", "keys")
     },
     "a further unknown class": (("--data.root", "night", "--data.also", "{day: odd/test}"), "the class folder 'horse'"),
 }

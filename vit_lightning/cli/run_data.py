@@ -105,9 +105,9 @@ def take_image_size(line: CommandLine, configs: Sequence[dict[str, Any]], image_
 
 
 def source_of(data: Any) -> dict[str, str]:
-    """Return which data a config names: their root as a whole path, tables, and the file of their split."""
+    """Return which data a config names: their root as a whole path, tables, and the files of split and classes."""
     told = getattr(data, "init_args", None) or {}
-    found = {name: str(told[name]) for name in (*SOURCE, "split_file") if told.get(name) is not None}
+    found = {name: str(told[name]) for name in (*SOURCE, "split_file", "class_map") if told.get(name) is not None}
     if "root" in found and "://" not in found["root"]:
         found["root"] = str(Path(found["root"]).expanduser().absolute())
     return found

@@ -185,3 +185,14 @@ def test_checkpoints_that_are_cut_are_named_in_one_line(make_run, cut, said):
         if name in cut:
             path.write_bytes(path.read_bytes()[:900])
     assert [note for note in collect(folder).notes if ".ckpt" in note] == ([said] if said else [])
+
+
+def test_a_row_that_may_lack_digits_is_left_out(make_run):
+    folder = make_run()
+    whole = collect(folder).curves["val/top1"]
+    path = folder / "metrics.csv"
+    path.write_bytes(path.read_bytes().rstrip()[:-1])
+    found = collect(folder)
+    assert "1 row of metrics.csv could not be read, and is left out." in found.notes
+    assert found.curves.get("val/top1", []) in (whole, whole[:-1])
+    assert all(points[-1][0] < 20 for points in found.curves.values())

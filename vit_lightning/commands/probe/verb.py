@@ -111,7 +111,7 @@ def probe(
     if "logistic" in probes and (known := _trained_among(net, data.sets["training"])):
         report(
             f"warning  the net was trained on these training images ({known} such are known), so that logistic "
-            "chooses C by images that it knows, whose scores are near 100 %"
+            "chooses C by images that it knows, whose scores may be near 100 %"
         )
     rows = [ProbeRow(*row) for row in probing.rows(lambda said: report(f"logistic {said}"))]
     source = ckpt_path or net.model.weights or ""

@@ -229,8 +229,9 @@ def _is(count: int) -> str:
 def _curves(path: Path) -> tuple[dict[str, list[Point]], int]:
     """Return the values of each metric by step, and how many rows are none."""
     curves: dict[str, list[Point]] = {}
-    damaged = 0
-    for row in _rows(path):
+    rows = list(_rows(path))
+    damaged = int(bool(rows) and not _text(path).endswith("\n"))  # its last number may lack digits
+    for row in rows[:-1] if damaged else rows:
         try:
             step = int(row["step"])
             values = {name: float(text) for name, text in row.items() if text and name not in ("step", "epoch")}
