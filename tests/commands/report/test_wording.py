@@ -182,3 +182,22 @@ def test_the_area_of_a_crop_is_told_where_it_matters(make_run, crop, told):
     run.config["data"]["init_args"]["augment"] = {"crop": crop, "crop_area": [0.35, 1.0]}
     said = dict(wording.recipe(run))["augmentation"]
     assert told in said and ("crop_area" in said) == bool(told)
+
+
+@pytest.mark.parametrize(
+    ("facts", "of"),
+    [
+        ({}, "test, 30 images"),
+        ({"checkpoint": "/runs/pets/0/checkpoints/best.ckpt"}, "test, 30 images"),
+        ({"checkpoint": "/runs/pets/0/checkpoints/last.ckpt"}, "test (of last.ckpt), 30 images"),
+        ({"without flip": {"test/top1": 0.7}}, "test (flipped too), 30 images"),
+    ],
+)
+def test_scores_of_another_checkpoint_or_of_two_views_are_not_called_as_the_others(make_run, facts, of):
+    folder = make_run()
+    scores = json.loads((folder / "test.json").read_text())
+    (folder / "test.json").write_text(json.dumps(scores | facts))
+    (folder / "checkpoints/best.ckpt").touch()
+    run = collect(folder)
+    assert wording.score_rows(run)[0].of == of
+    assert wording.main_score(run).of == of

@@ -78,7 +78,8 @@ def score_rows(run: Run) -> list[ScoreRow]:
                 images = further.get(called) if called else facts.get("images")
                 beside = f", {counted(images, 'image', grouped=True)}" if isinstance(images, int) else ""
                 file = "" if is_own else f" ({stem}.json)"
-                found.append(_row(split, metric, value, metric if is_own else "", scores, f"{file}{beside}"))
+                how = f"{file}{_how_scored(run, facts)}{beside}"
+                found.append(_row(split, metric, value, metric if is_own else "", scores, how))
         rows += [row for of in dict.fromkeys(row.of for row in found) for row in found if row.of == of]
     curves = {name: points for name, points in run.curves.items() if name.startswith("val/")}
     best = _best_step(run)
@@ -86,6 +87,14 @@ def score_rows(run: Run) -> list[ScoreRow]:
         there = [value for step, value in points if step == best]
         rows += [_row("best validation", name, value, f"best {name}", curves) for value in there[-1:]]
     return rows + [_row("last validation", name, points[-1][1], name, curves) for name, points in curves.items()]
+
+
+def _how_scored(run: Run, facts: Mapping[str, Any]) -> str:
+    """Say what else than the best checkpoint, as it is, has answered."""
+    name = Path(str(facts.get("checkpoint") or "")).name
+    has_best = (run.folder / folders.CHECKPOINTS / "best.ckpt").exists()
+    another = f" (of {name})" if has_best and name.endswith(".ckpt") and name != "best.ckpt" else ""
+    return another + " (flipped too)" * ("without flip" in facts)
 
 
 def _best_step(run: Run) -> int | None:
