@@ -46,7 +46,7 @@ CHECKPOINTS = "checkpoints"
 ENVIRONMENT = "env.json"
 PLAN = "plan.txt"
 SPLIT_TABLE = "split.csv"
-PLUGINS = "vit_lightning.datamodules"
+DATAMODULES = "vit_lightning.datamodules"
 """Group of entry points by which packages offer datamodules."""
 REMOVED = "the run folder {folder} was removed or moved while the run went on; start it again"
 RUN_ENV = "VIT_LIGHTNING_RUN"
@@ -179,10 +179,10 @@ def not_a_run(path: Path) -> str:
         said = "no such file or folder"
     elif not path.is_dir():
         said = "neither a folder nor a regular file"
+    elif runs := _runs_below(path):
+        what = "the folder of an experiment" if runs[-1].parent == path else "a folder of experiments"
+        return f"{what}, whose newest run is {runs[-1]}; give a run folder, such as that one"
     else:
-        if runs := _runs_below(path):
-            what = "the folder of an experiment" if runs[-1].parent == path else "a folder of experiments"
-            return f"{what}, whose newest run is {runs[-1]}; give a run folder, such as that one"
         said = "a folder without config.yaml and checkpoints"
     return f"{said}; give a run folder, such as runs/digits/0"
 
@@ -261,23 +261,23 @@ def interrupted(root: Path, experiment: str) -> Path | None:
     return None
 
 
-def environment(device: str, model: str = "") -> dict[str, Any]:
+def environment(device: str, device_name: str = "") -> dict[str, Any]:
     """Versions, also of packages with plug-ins, machine, command and git commit of this process, for env.json.
 
     Args:
         device: Where the net is, such as cuda:0.
-        model: What its maker calls the device.
+        device_name: What its maker calls it.
     """
     here = Path(__file__).parent  # its clone's commit, wherever the run was started; else that of the folder it runs in
     code = here if _git("ls-files", "--error-unmatch", Path(__file__).name, folder=here) else Path()
     ours = ("vit-lightning", "torch", "torchvision", "lightning", "torchmetrics", "einops", "jsonargparse")
-    packages = (*ours, *sorted({one.dist.name for one in entry_points(group=PLUGINS) if one.dist} - {*ours}))
+    packages = (*ours, *sorted({one.dist.name for one in entry_points(group=DATAMODULES) if one.dist} - {*ours}))
     return {
         "versions": {"python": platform.python_version()} | {name: _version(name) for name in packages},
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
         "device": device,
-        "device_name": model,
+        "device_name": device_name,
         "command": sys.argv,
         "folder": str(Path.cwd()),
         "slurm_job": slurm_job(),

@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -229,8 +229,9 @@ def _is(count: int) -> str:
 def _curves(path: Path) -> tuple[dict[str, list[Point]], int]:
     """Return the values of each metric by step, and how many rows are none."""
     curves: dict[str, list[Point]] = {}
-    rows = list(_rows(path))
-    damaged = int(bool(rows) and not _text(path).endswith("\n"))  # its last number may lack digits
+    text = _text(path)
+    rows = _rows(text)
+    damaged = int(bool(rows) and not text.endswith("\n"))  # its last number may lack digits
     for row in rows[:-1] if damaged else rows:
         try:
             step = int(row["step"])
@@ -246,12 +247,13 @@ def _curves(path: Path) -> tuple[dict[str, list[Point]], int]:
     return curves, damaged
 
 
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a table; the names of a folder's files need not be UTF-8."""
-    yield from csv.DictReader(_text(path).splitlines(keepends=True))
+def _rows(text: str) -> list[dict[str, Any]]:
+    """Return the rows of a table."""
+    return list(csv.DictReader(text.splitlines(keepends=True)))
 
 
 def _text(path: Path) -> str:
+    """Return a file's text; the names of a folder's files, which a table holds, need not be UTF-8."""
     csv.field_size_limit(2**27)
     return path.read_text(encoding="utf-8", errors="surrogateescape").replace("\0", "")
 
@@ -275,14 +277,14 @@ def _classes(path: Path) -> list[ClassRow]:
             int(row["support"]),
             {name: float(text) if text else None for name, text in row.items() if name not in ("class", "support")},
         )
-        for row in _rows(path)
+        for row in _rows(_text(path))
     ]
 
 
 def _mistakes(path: Path) -> list[Mistake]:
     return [
         Mistake(*(typed_cell(row[name]) for name in ("image", "label", "predicted")), float(row["probability"]))
-        for row in _rows(path)
+        for row in _rows(_text(path))
     ]
 
 
