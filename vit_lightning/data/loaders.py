@@ -4,6 +4,7 @@ Lightning asks for loaders in any order, several times, and before it restores a
 once, and nothing is read for training until the first batch is asked for.
 """
 
+from collections.abc import Callable
 from functools import partial
 from inspect import signature
 from typing import Any, Protocol
@@ -17,6 +18,7 @@ from vit_lightning.augment.per_batch import BatchAugment, unsupported
 from vit_lightning.augment.per_image import Augment, RandomCut, Size, Transform, check_colours
 from vit_lightning.data import gpu_decode
 from vit_lightning.data.carried_names import contradiction, named_sets
+from vit_lightning.data.continuous_loader import ContinuousLoader
 from vit_lightning.data.device_loader import DeviceLoader
 from vit_lightning.data.gpu_decode import Decoder, EncodedRecords
 from vit_lightning.data.image_set import ImageSet
@@ -24,6 +26,7 @@ from vit_lightning.data.in_memory import InMemoryBatches, InMemorySet, load_into
 from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.data.records import OnError, Records
 from vit_lightning.data.resumable_loader import ResumableLoader
+from vit_lightning.data.run_progress import batches_seen, last_epoch
 from vit_lightning.data.sampling import EvalSampler, Sampling, TrainSampler
 from vit_lightning.data.subsets import Subset, classes_of
 from vit_lightning.data.window import check_counts
@@ -283,16 +286,19 @@ def _loader(
     records.needs_class = needs_class(data)
     settings = {"batch_size": data.batch_size, "sampler": sampler, "drop_last": drop_last}
     device = torch.device("cpu") if data.trainer is None else data.trainer.strategy.root_device
-    batches_seen = partial(_batches_seen, data)
+    seen = partial(batches_seen, data.trainer)
     workers = data.workers
     if isinstance(records, InMemoryBatches):
         if records.augment is not None and device.type != "cpu":
-            return DeviceLoader(records, batches_seen, device, **settings)
+            return DeviceLoader(records, seen, device, **settings)
         only_gathered = records.augment is not None or records.source.images.shape[2:] == data.size
         workers = 0 if only_gathered and data.num_workers is None else workers
-    return ResumableLoader(
+    kind: Callable[..., DataLoader] = ResumableLoader
+    if workers and isinstance(sampler, TrainSampler):
+        kind = partial(ContinuousLoader, last_epoch=partial(last_epoch, data.trainer))
+    return kind(
         records,
-        batches_seen,
+        seen,
         device,
         **settings,
         num_workers=workers,
@@ -314,13 +320,6 @@ def _shard(data: LoadsImages) -> dict[str, int]:
     """Return which part of the records this process loads, as a sampler takes it."""
     kwargs = None if data.trainer is None else data.trainer.distributed_sampler_kwargs
     return kwargs or {"num_replicas": 1, "rank": 0}
-
-
-def _batches_seen(data: LoadsImages) -> int:
-    """Return how many batches a resumed run has already trained on in its current epoch."""
-    if data.trainer is None or not data.trainer.training:
-        return 0
-    return data.trainer.fit_loop.epoch_loop.batch_progress.current.ready
 
 
 def _subset_flag(data: LoadsImages) -> str:

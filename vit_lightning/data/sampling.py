@@ -76,6 +76,7 @@ class TrainSampler(DistributedSampler[Draw]):
         super().__init__(dataset, num_replicas, rank, shuffle=True, seed=seed, drop_last=True)  # type: ignore[arg-type]
         self.classes = classes
         self._skipped: dict[int, int] = {}
+        self._last_epoch, self._multiple = 0, 1
 
     def skip(self, records: int, epoch: int) -> None:
         """Start `epoch` after this rank's first `records` records, for a run that resumes inside that epoch.
@@ -84,10 +85,16 @@ class TrainSampler(DistributedSampler[Draw]):
         """
         self._skipped = {epoch: records}
 
+    def go_on(self, last_epoch: int, batch_size: int) -> None:
+        """Let an iteration continue with the epochs up to `last_epoch`, each cut to whole batches."""
+        self._last_epoch, self._multiple = last_epoch, batch_size
+
     def __iter__(self) -> Iterator[Draw]:
-        order = self._order(self.epoch)
-        for position in _announced(self.dataset, order, self._positions(self.epoch)):
-            yield Draw(int(order[position]), self.epoch, position)
+        for epoch in range(self.epoch, max(self.epoch, self._last_epoch) + 1):
+            order, positions = self._order(epoch), self._positions(epoch)
+            whole = len(positions) - len(positions) % self._multiple
+            for position in _announced(self.dataset, order, positions[:whole]):
+                yield Draw(int(order[position]), epoch, position)
 
     def draws(self, epoch: int) -> Draws:
         """Return what an epoch yields, as columns: an object for each takes as long as a small net's step."""
