@@ -137,13 +137,13 @@ def test_a_checkpoint_names_its_run(make_run):
 @pytest.mark.parametrize(
     ("word", "said"),
     [
-        ("nowhere", "no such file or folder.*; give a run folder, such as runs/digits/0"),
+        ("nowhere", "no such file or folder.*; give a run folder, such as runs/pets/0, the newest there"),
         (
             "runs/pets",
             "the folder of an experiment, whose newest run is runs/pets/0; .*, such as that one",
         ),
-        ("empty", "a folder without config.yaml and checkpoints.*; give a run folder, such as runs/digits/0"),
-        ("file", "neither a folder nor a regular file.*; give a run folder, such as runs/digits/0"),
+        ("empty", "a folder without config.yaml and checkpoints.*; give a run folder, such as runs/pets/0, the newest there"),
+        ("file", "neither a folder nor a regular file.*; give a run folder, such as runs/pets/0, the newest there"),
     ],
 )
 def test_what_is_no_run_is_refused(make_run, tmp_path, monkeypatch, word, said):

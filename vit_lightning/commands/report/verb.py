@@ -8,6 +8,7 @@ from pathlib import Path
 
 from vit_lightning.errors import InputError
 from vit_lightning.files import check_place, write_atomically
+from vit_lightning.runs.folders import run_meant
 from vit_lightning.terminal import near
 from vit_lightning.terminal import report as say
 
@@ -67,7 +68,7 @@ def write_report(runs: Sequence[Path], out: Path | None = None, images: bool = T
     check_installed()
     folders = list(dict.fromkeys(run_folder(str(run)) for run in runs))
     if not folders:
-        raise InputError("report needs a run; give a run folder, such as runs/digits/0")
+        raise InputError(f"report needs a run; {run_meant(Path('runs'))}")
     path = out or (folders[0] if len(folders) == 1 else Path()) / FILE
     check_place(path, "--out")
     read = [collect(folder) for folder in folders]
