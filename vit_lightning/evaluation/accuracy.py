@@ -13,7 +13,7 @@ class Accuracy(NamedTuple):
     top1: float
     """Of all images."""
     mean_class: float
-    """Mean over the classes that have an image (scikit-learn's balanced accuracy). The published figures of Pets, Flowers
+    """Mean over the classes that have an image (scikit-learn's balanced accuracy). Published figures of Pets, Flowers
     and Caltech are often of this kind."""
 
 

@@ -164,5 +164,8 @@ def test_neighbours_vote_with_the_temperature_and_the_ks_that_are_given():
     test = FeatureSet(torch.tensor([[1.0, 0.1], [0.1, 1.0]]), torch.tensor([1, 1]))
     for temperature, scores in ((0.07, [0.5, 0.5]), (1e6, [0.5, 0.0])):
         chosen = probes(chosen=("knn",), temperature=temperature)
-        rows = [(setting, [one.top1 for one in found]) for _, setting, found, _, _ in Probing(chosen, train, test, 2).rows(print)]
+        rows = [
+            (setting, [one.top1 for one in found])
+            for _, setting, found, _, _ in Probing(chosen, train, test, 2).rows(print)
+        ]
         assert rows == [("k 3", scores[:1]), ("k 10", scores[1:])]

@@ -63,6 +63,7 @@ def write_report(runs: Sequence[Path], out: Path | None = None, images: bool = T
     """
     from vit_lightning.commands.report.collect import collect, run_folder
     from vit_lightning.commands.report.page import page_of_run, page_of_runs
+    from vit_lightning.commands.report.wording import outdated
 
     began = time.monotonic()
     check_installed()
@@ -72,11 +73,13 @@ def write_report(runs: Sequence[Path], out: Path | None = None, images: bool = T
     path = out or (folders[0] if len(folders) == 1 else Path()) / FILE
     check_place(path, "--out")
     read = [collect(folder) for folder in folders]
+    for run in read:
+        run.notes += outdated(run)
     text = page_of_run(read[0], images) if len(read) == 1 else page_of_runs(read)
     content = text.encode()
     write_atomically(path, content)
     for run in read:
-        for note in run.notes:
+        for note in filter(None, (run.ended, *run.notes)):
             say(f"note     {near(run.folder)}: {note}")
     say(f"report   {near(path)}, {len(content) / 1e6:.2g} MB, written in {time.monotonic() - began:.1f} s")
     return path
