@@ -109,8 +109,8 @@ def nonfinite(loss="nan", records=("a.jpg", "b.jpg", "c.jpg", "d.jpg")):
 @pytest.mark.parametrize(
     ("facts", "said"),
     [
-        (nonfinite(), "training loss was not finite, for a.jpg, b.jpg, c.jpg and 1 more (nonfinite.json)."),
-        (nonfinite(0.5, ("a.jpg",)), "training gradient was not finite, for a.jpg (nonfinite.json)."),
+        (nonfinite(), "training loss was not finite, in the batch of a.jpg, b.jpg, c.jpg and 1 more (nonfinite.json)."),
+        (nonfinite(0.5, ("a.jpg",)), "training gradient was not finite, in the batch of a.jpg (nonfinite.json)."),
         (nonfinite(records=None), "training loss was not finite (nonfinite.json)."),
     ],
 )

@@ -177,3 +177,11 @@ def test_an_ensemble_of_earlier_states_says_so(make_run):
     run = collect(own)
     assert "test (test.mean.json) (of another best.ckpt) (flipped too)" in {row.of for row in wording.score_rows(run)}
     assert wording.outdated(run)[0].startswith("test.mean.json is of another best.ckpt than ")
+
+
+def test_scores_of_validation_stand_in_the_order_of_those_of_a_test(make_run):
+    run = collect(make_run())
+    run.scores = {}
+    run.curves = {f"val/{name}": [(19, 0.5)] for name in ("ece", "loss", "macro_f1", "own", "top1")}
+    names = [row.name for row in wording.score_rows(run) if row.of == "last validation"]
+    assert names == ["loss", "top-1 accuracy", "macro F1", "expected calibration error", "own"]

@@ -258,7 +258,7 @@ def _ended(facts: dict[str, Any]) -> str:
     devices = [as_dict(device) for device in (facts.get("devices") if isinstance(facts.get("devices"), list) else [])]
     what = "gradient" if devices and all(number_of(device.get("loss")) is not None for device in devices) else "loss"
     records = [str(name) for device in devices if isinstance(device.get("records"), list) for name in device["records"]]
-    of = f", for {listing(records, most=MOST_RECORDS)}" if records else ""
+    of = f", in the batch of {listing(records, most=MOST_RECORDS)}" if records else ""
     return (
         f"The run ended at optimiser step {facts.get('optimiser_step', 'unknown')!s:.20}, counted from 0, where its "
         f"training {what} was not finite{of} ({folders.NONFINITE})."

@@ -87,13 +87,20 @@ def score_rows(run: Run) -> list[ScoreRow]:
                 row = _row(split, metric, value, metric if speaks else "", scores, how)
                 found.append(row._replace(source=sources.of_scores(facts, called)))
         rows += [row for of in dict.fromkeys(row.of for row in found) for row in found if row.of == of]
-    curves = {name: points for name, points in run.curves.items() if name.startswith("val/")}
+    names = sorted((name for name in run.curves if name.startswith("val/")), key=_place)
+    curves = {name: run.curves[name] for name in names}
     best = _best_step(run)
     for name, points in curves.items():
         there = [value for step, value in points if step == best]
         rows += [_row("best validation", name, value, f"best {name}", curves) for value in there[-1:]]
     rows += [_row("last validation", name, points[-1][1], name, curves) for name, points in curves.items()]
     return [row if row.source else row._replace(source=sources.of_validation(run)) for row in rows]
+
+
+def _place(metric: str) -> tuple[str, int]:
+    """Return what sorts metrics of validation as a file of scores has them: by set, then in the order of the scores."""
+    called, name = set_and_score(metric)
+    return called, list(SCORES).index(name) if name in SCORES else len(SCORES)
 
 
 def outdated(run: Run) -> list[str]:
