@@ -90,7 +90,7 @@ def test_a_score_that_is_no_number_is_said(make_run, name, again, value, said):
     run = collect(folder)
     (note,) = run.notes
     assert note.startswith(f"{folder / name}: test/top1 is {said}") and again.format(folder=folder) in note
-    assert "and no number; it is left out; " in note
+    assert "which is no number; it is left out; " in note
     assert run.scores[name.removesuffix(".json")]["scores"]["test/loss"] == 0.5
     assert all("top-1" not in row.name for row in wording.score_rows(run) if f"({name})" in row.of)
 

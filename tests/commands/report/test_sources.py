@@ -185,3 +185,11 @@ def test_scores_of_validation_stand_in_the_order_of_those_of_a_test(make_run):
     run.curves = {f"val/{name}": [(19, 0.5)] for name in ("ece", "loss", "macro_f1", "own", "top1")}
     names = [row.name for row in wording.score_rows(run) if row.of == "last validation"]
     assert names == ["loss", "top-1 accuracy", "macro F1", "expected calibration error", "own"]
+
+
+def test_of_a_run_without_its_checkpoint_nothing_is_said(make_run):
+    own, copy = make_run("pets/0"), make_run("copies/0")
+    path = checkpoint(own, 1.0)
+    for facts in ({}, {"fingerprint": fingerprint(path)}):
+        scored(copy, 0.8, checkpoint=str(path), **facts)
+        assert wording.outdated(collect(copy)) == []

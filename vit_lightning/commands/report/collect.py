@@ -230,7 +230,7 @@ def _read_scores(run: Run) -> None:
             run.notes.append(f"{near(path)} holds no scores by name; it is left out{_anew(run, path)}.")
         for metric, value in as_dict(facts.get("scores")).items():
             if number_of(value) is None:
-                said = f"{metric:.60} is {json.dumps(value):.60}, and no number; it is left out"
+                said = f"{metric:.60} is {json.dumps(value):.60}, which is no number; it is left out"
                 run.notes.append(f"{near(path)}: {said}{_anew(run, path)}.")
 
 

@@ -87,6 +87,6 @@ def other_checkpoint(run: Run, facts: Mapping[str, Any]) -> str:
     now = fingerprint(run.folder / folders.CHECKPOINTS / path.name)
     if path.parent.name != folders.CHECKPOINTS or (then and then == now):
         return ""
-    if path.parent.parent != run.folder and (there := fingerprint(path)) and there != now:
+    if now and path.parent.parent != run.folder and fingerprint(path) not in (None, now):
         return str(near(path))
     return f"another {path.name}" if then and now else ""
