@@ -286,3 +286,10 @@ def test_a_run_that_clips_is_not_told_to(tmp_path, clips, advised):
     with pytest.raises(InputError, match=r"lower --model\.optim\.lr, or lengthen the warm-up") as told:
         step(guard, trainer, model, 0, float("nan"))
     assert ("or clip with --trainer.gradient_clip_val 1" in str(told.value)) == advised
+
+
+@pytest.mark.parametrize("main", [True, False])
+def test_a_run_that_goes_on_keeps_the_file_of_its_earlier_end_under_another_name(tmp_path, main):
+    (tmp_path / "nonfinite.json").write_text("{}")
+    guarded(tmp_path, is_global_zero=main)
+    assert [path.name for path in tmp_path.iterdir()] == [f"nonfinite{'.earlier-1' * main}.json"]

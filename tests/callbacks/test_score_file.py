@@ -42,6 +42,7 @@ def test_scores_stand_with_what_they_are_of(tmp_path, monkeypatch, verb, images)
         "images": images,
         "checkpoint": str(tmp_path / "some/net.ckpt"),
         "data": "datamodules.synthetic.Synthetic",
+        "sets": {},
     }
     assert date.utcoffset() == timedelta(0) and abs(datetime.now(UTC) - date) < timedelta(days=1)
 
@@ -71,16 +72,18 @@ def test_several_nets_stand_with_the_scores_of_each(tmp_path, monkeypatch):
     expected = [
         {"checkpoint": path, "scores": {"test/top1": number / 4}} for path, number in zip(paths, (1, 2, 3), strict=True)
     ]
-    assert facts["members"] == expected and "checkpoint" not in facts and facts["source"] == {"root": "pets"}
+    assert facts["members"] == expected and facts["source"] == {"root": "pets"}
+    assert not {"flip", "checkpoint"} & facts.keys()
 
 
 def test_a_mirrored_view_stands_beside_the_net_without_it(tmp_path):
     trainer, model = scored("validate")
+    model.hparams["flip"] = True
     model.answering.alone = {"val": {"member1": Alone("without flip", {"top1": 0.25, "loss": 2.0})}}
     ScoreFile(tmp_path, "a.ckpt").on_validation_end(trainer, model)
     facts = json.loads((tmp_path / "validate.json").read_text())
     assert facts["without flip"] == {"val/top1": 0.25, "val/loss": 2.0}
-    assert facts["checkpoint"].endswith("/a.ckpt") and "source" not in facts
+    assert facts["checkpoint"].endswith("/a.ckpt") and "source" not in facts and facts["flip"] is True
 
 
 def test_files_of_other_data_and_other_nets_have_numbers(tmp_path):

@@ -103,6 +103,9 @@ def test_data_are_known_by_their_root_tables_and_split(tmp_path, monkeypatch):
     assert source_of(data) == {"root": str(tmp_path / "pets"), "test": "t.csv", "split_file": "s.csv"}
     assert source_of(SimpleNamespace(init_args={"root": "s3://pets"})) == {"root": "s3://pets"}
     assert source_of(None) == {}
+    further = SimpleNamespace(init_args={"also": {"night": "night", "dusk": "/dusk"}})
+    assert source_of(further) == {"also.night": str(tmp_path / "night"), "also.dusk": "/dusk"}
+    assert source_of(SimpleNamespace(init_args={"also": ("real", "v2")})) == {}
 
 
 @pytest.mark.parametrize(
@@ -119,6 +122,7 @@ def test_data_are_known_by_their_root_tables_and_split(tmp_path, monkeypatch):
 def test_the_runs_own_data_are_known_whichever_way_they_are_named(run, tmp_path, kind, told, own):
     told = {name: value.format(there=tmp_path / "there") for name, value in told.items()}
     assert is_own(SimpleNamespace(class_path=kind, init_args=told), run) == own
+    assert is_own(SimpleNamespace(class_path=kind, init_args=told | {"also": {"night": "x"}}), run) == own
 
 
 def test_where_nobody_knows_or_the_data_were_moved_they_are_the_runs_own(run, tmp_path):

@@ -22,6 +22,7 @@ from vit_lightning.errors import InputError
 from vit_lightning.evaluation.confusion import Confusion, Mistakes
 from vit_lightning.evaluation.scores import TABLES
 from vit_lightning.files import spreadsheet_cell, write_atomically
+from vit_lightning.inspection.drawing.style import printable
 from vit_lightning.training.scoring import Summed
 
 FILES = ("classes.csv", "confusion.csv", "confusion.png", "mistakes.csv")
@@ -30,6 +31,8 @@ MOST_IN_A_SQUARE = 1_000
 """Classes whose confusion matrix is written and drawn whole; of more, only its entries that are not 0 are written."""
 MOST_NAMED = 40
 """Classes whose names have room beside the picture."""
+LONGEST = 24
+"""Letters of such a name."""
 
 
 class ClassTables(Callback):
@@ -171,7 +174,7 @@ def confusion_picture(confusion: Confusion, names: Sequence[str]) -> bytes:
     canvas.colorbar(drawn, ax=axes, format=PercentFormatter(1), label="share of the true class")
     axes.set(xlabel="predicted class", ylabel="true class")
     if len(names) <= MOST_NAMED:
-        shown = [_short(name) for name in names]
+        shown = [printable(name, LONGEST) for name in names]
         axes.set_xticks(range(len(names)), shown, rotation=90, fontsize=7, parse_math=False)
         axes.set_yticks(range(len(names)), shown, fontsize=7, parse_math=False)
     picture = io.BytesIO()
@@ -179,11 +182,6 @@ def confusion_picture(confusion: Confusion, names: Sequence[str]) -> bytes:
         warnings.simplefilter("ignore", UserWarning)  # of letters that the font lacks
         canvas.savefig(picture, format="png", dpi=150)
     return picture.getvalue()
-
-
-def _short(name: str) -> str:
-    shown = name.encode(errors="surrogateescape").decode(errors="replace")
-    return shown if len(shown) <= 24 else f"{shown[:21]}..."
 
 
 def _csv(rows: list[list[Any]]) -> bytes:

@@ -9,17 +9,18 @@ from typing import Any, NamedTuple, SupportsIndex
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 from torch.utils.data import DataLoader
 
+from vit_lightning.callbacks.score_names import put_aside
 from vit_lightning.contracts import RecipeTrained
 from vit_lightning.data.image_set import keys_of
 from vit_lightning.data.sampling import TrainSampler
 from vit_lightning.errors import InputError
 from vit_lightning.files import write_atomically
-
-FILE = "nonfinite.json"
+from vit_lightning.runs.folders import NONFINITE
 
 
 class UncheckedBatch(NamedTuple):
@@ -58,6 +59,9 @@ class FiniteGuard(Callback):
         self._sharded = any(isinstance(parameter, DTensor) for parameter in self._parameters.values())
         self._clips_by_norms = isinstance(pl_module, RecipeTrained) and not self._sharded
         self._step = trainer.global_step
+        if self.folder is not None and trainer.is_global_zero:  # a run that goes on has not ended there
+            for said in put_aside([self.folder / NONFINITE]):
+                rank_zero_info(said)
 
     def on_before_optimizer_step(
         self, trainer: Trainer, pl_module: LightningModule, optimizer: torch.optim.Optimizer
@@ -105,10 +109,10 @@ class FiniteGuard(Callback):
             "gradient_norms": self._named(trainer, batch),
         }
         if self.folder is not None and trainer.is_global_zero:
-            write_atomically(self.folder / FILE, json.dumps(report, indent=2) + "\n")
+            write_atomically(self.folder / NONFINITE, json.dumps(report, indent=2) + "\n")
         losses = [device["loss"] for device in report["devices"]]
         what = "gradient" if all(isinstance(loss, float) for loss in losses) else "training loss"
-        where = "" if self.folder is None else f" ({self.folder / FILE} names the records and gradients)"
+        where = "" if self.folder is None else f" ({self.folder / NONFINITE} names the records and gradients)"
         clip = "" if trainer.gradient_clip_val else ", or clip with --trainer.gradient_clip_val 1"
         raise InputError(
             f"the {what} is not finite at optimiser step {batch.step}: the run ends here{where}; "

@@ -10,9 +10,11 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities import rank_zero_warn
 
 from vit_lightning.callbacks.score_names import put_aside, stem
+from vit_lightning.callbacks.scored_sets import scored_sets
 from vit_lightning.classifier import Classifier
 from vit_lightning.errors import InputError
 from vit_lightning.files import write_atomically
+from vit_lightning.runs.checkpoint_names import fingerprint
 from vit_lightning.training.recipe import RecipeModel
 
 
@@ -21,7 +23,8 @@ class ScoreFile(Callback):
 
     One with scores that the later call lacks is kept as test.earlier-1.json and so on.
 
-    Of further sets, `further_images` has the number of images by name.
+    Of further sets, `further_images` has the number of images by name. `sets` says of each set which images these
+    are, as `scored_sets` does; `flip` is there where mirror images have answered too.
 
     Several nets together have test.mean.json, with the checkpoint and the scores of each. Another group of nets has
     test.mean-2.json. Data that are not the run's own have test-2.json, test-3.json, ...
@@ -60,11 +63,14 @@ class ScoreFile(Callback):
         data = type(trainer.datamodule)  # type: ignore[attr-defined]  # set by Lightning from outside
         members = members_of(model)
         if not members:
-            facts["checkpoint"] = str(self.checkpoint and Path(self.checkpoint).resolve())
+            facts |= _checkpoint(str(self.checkpoint and Path(self.checkpoint).resolve()))
+        if isinstance(model, Classifier) and model.hparams.flip:
+            facts["flip"] = True
         facts |= _alone(model, split, members)
         facts["data"] = f"{data.__module__}.{data.__qualname__}"
         if self.source:
             facts["source"] = self.source
+        facts["sets"] = scored_sets(trainer.datamodule, split)  # type: ignore[attr-defined]
         facts["date"] = datetime.now(UTC).isoformat(timespec="seconds")
         path = self.folder / f"{stem(self.folder, verb, members, self.source, self.is_own)}.json"
         try:
@@ -94,8 +100,14 @@ def _alone(model: LightningModule, split: str, members: list[str]) -> dict[str, 
     scores = [{f"{split}/{name}": value for name, value in one.scores.items()} for one in alone]
     if members:
         paired = zip(members, scores, strict=True)
-        return {"members": [{"checkpoint": path, "scores": each} for path, each in paired]}
+        return {"members": [_checkpoint(path) | {"scores": each} for path, each in paired]}
     return {"without flip": scores[0]} if scores else {}
+
+
+def _checkpoint(path: str) -> dict[str, str]:
+    """Return where a checkpoint lies, and which state it is, as far as that can be told."""
+    found = None if "://" in path else fingerprint(Path(path))
+    return {"checkpoint": path} | ({"fingerprint": found} if found else {})
 
 
 def _images(model: LightningModule, split: str) -> int | None:

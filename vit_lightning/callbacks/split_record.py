@@ -12,8 +12,7 @@ from lightning.pytorch.utilities import rank_zero_only
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.image_set import ImageSet, keys_of, labels_of
 from vit_lightning.files import write_atomically
-
-FILE = "splits.json"
+from vit_lightning.runs.folders import SPLITS
 
 
 class SplitRecord(Callback):
@@ -26,7 +25,7 @@ class SplitRecord(Callback):
     """
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / FILE
+        self.path = folder / SPLITS
         self.written = False
 
     @rank_zero_only

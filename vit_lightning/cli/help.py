@@ -36,7 +36,10 @@ OUR_SENTENCES = {
     ),
     "data": ("Data set: the name of a datamodule, or the path of a class", "Digits"),
     "model": ("Model: Classifier, MaskedPatch, or the path of a class", "Classifier"),
-    "checkpoint.monitor": ("Metric that chooses the best checkpoint; unset: the model's, such as val/top1", None),
+    "checkpoint.monitor": (
+        "Metric that chooses the best checkpoint, of equal scores the first; unset: the model's, such as val/top1",
+        None,
+    ),
     "checkpoint.mode": ("Whether max or min of the metric is best; auto: what its name tells", "auto"),
     "trainer.default_root_dir": ("Folder that holds all runs; unset: runs", None),
     "trainer.max_epochs": ("Epochs after which the run ends, -1: never; unset: 1, if no other limit is given", None),

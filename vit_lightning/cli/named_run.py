@@ -57,7 +57,8 @@ def named_run(line: CommandLine) -> NamedRun | None:
             raise InputError(f"{word} and --ckpt_path {wanted} both name a checkpoint; give one of them")
         return NamedRun(folders.folder_of(path), path, is_folder=False)
     if not folders.is_run(path):
-        raise InputError(f"{line.verb} {word}: {folders.not_a_run(path)}, or a checkpoint")
+        said = folders.not_a_run(path)
+        raise InputError(f"{line.verb} {word}: {said}{'' if said.endswith('?') else ', or a checkpoint'}")
     if wanted not in (None, *WORDS):
         if line.verb == "fit":
             raise InputError(
@@ -80,7 +81,7 @@ def no_such_run(line: CommandLine, root: Path, flags: Iterable[str]) -> str | No
     if line.verb not in NAMING or word is None or word in flags or Path(word).expanduser().exists():
         return None
     newest = folders.newest_runs(root, "last") or folders.newest_runs(root, "best")
-    named = f", such as the newest, {newest[0]}" if newest else ", such as runs/digits/0"
+    named = f", such as the newest, {newest[0]}" if newest else ""
     return f"{line.verb} {word:.200}: there is no such run or file; give a run folder{named}, or a checkpoint"
 
 

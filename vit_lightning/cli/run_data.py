@@ -25,6 +25,8 @@ PLACES = ("root", "class_map", "split_file")
 """Fields of --data that are paths from where a run was started."""
 SOURCE = ("root", "train", "val", "test", "files", "task")
 """Fields of --data that say which data they are."""
+ALSO = "also."
+"""How the names of further folders begin among these."""
 
 
 def place(data: dict[str, Any], folder: Path | None, line: CommandLine) -> None:
@@ -105,11 +107,14 @@ def take_image_size(line: CommandLine, configs: Sequence[dict[str, Any]], image_
 
 
 def source_of(data: Any) -> dict[str, str]:
-    """Return which data a config names: their root as a whole path, tables, and the files of split and classes."""
+    """Return which data a config names: root and further folders as whole paths, tables, files of split and classes."""
     told = getattr(data, "init_args", None) or {}
     found = {name: str(told[name]) for name in (*SOURCE, "split_file", "class_map") if told.get(name) is not None}
     if "root" in found and "://" not in found["root"]:
         found["root"] = str(Path(found["root"]).expanduser().absolute())
+    also = told.get("also")
+    for name, folder in also.items() if isinstance(also, dict) else ():
+        found[f"{ALSO}{name}"] = str(Path(folder).expanduser().absolute())
     return found
 
 
@@ -126,7 +131,8 @@ def is_own(data: Any, folder: Path | None) -> bool:
         return True
     if str(run.get("class_path")).rpartition(".")[2] != str(getattr(data, "class_path", "")).rpartition(".")[2]:
         return False
-    told, now = run.get("init_args") or {}, source_of(data)
+    told = run.get("init_args") or {}
+    now = {name: value for name, value in source_of(data).items() if not name.startswith(ALSO)}
     then = {name: str(told[name]) for name in SOURCE if told.get(name) is not None}
     now.pop("split_file", None)
     root, here = _root(_started_in(folder), then.pop("root", None)), _root(None, now.pop("root", None))

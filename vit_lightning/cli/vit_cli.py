@@ -197,7 +197,7 @@ class ViTCLI(LightningCLI):
         if self.subcommand in SCORING and not self.trained and not has_net:
             raise InputError(
                 f"{self.subcommand} needs a trained net; give --ckpt_path last, best or a file, --model.weights FILE, "
-                f"or a run: {self.subcommand} runs/digits/0"
+                f"or a run: {self.subcommand} RUN_FOLDER"
             )
         if self.subcommand == "fit" and config.report:
             check_installed()

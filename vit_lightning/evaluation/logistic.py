@@ -87,6 +87,11 @@ class Regression:
         """Return the logits `(n, k)` of features `(n, d)`."""
         return torch.addmm(self.bias, self.standard(as_features(features)), self.weights)
 
+    def predict(self, features: Array) -> Tensor:
+        """Return the class of the best score of each image, int64 `(n,)`, for features `(n, d)`."""
+        features = as_features(features)
+        return torch.cat([self.scores(features[rows]).argmax(1) for rows in chunks(len(features), len(self.bias))])
+
     def top1(self, features: Array, labels: Array) -> float:
         """Return the share of images whose best score is that of their class."""
         return self.judged(features, labels)[0]

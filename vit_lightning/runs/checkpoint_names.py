@@ -1,5 +1,6 @@
 """Names of a run's checkpoints, and whether one was written to its end. Nothing here loads torch."""
 
+import hashlib
 import zipfile
 from pathlib import Path
 
@@ -26,6 +27,23 @@ def is_sharded(path: Path) -> bool:
 def is_complete(path: Path) -> bool:
     """Whether a checkpoint, a file or the folder of a sharded one, is there and whole."""
     return is_sharded(path) or is_whole(path)
+
+
+def fingerprint(path: Path) -> str | None:
+    """What tells a checkpoint from every other state of its run, without reading its tensors; None: it is not there.
+
+    Of a file these are the names, lengths and sums of its parts, which torch stores; of a sharded one, its facts.
+    """
+    try:
+        if is_sharded(path):
+            return hashlib.sha256((path / FACTS).read_bytes()).hexdigest()
+        if not path.is_file():
+            return None
+        with zipfile.ZipFile(path) as file:
+            parts = [(part.filename.partition("/")[2], part.file_size, part.CRC) for part in file.infolist()]
+    except Exception:  # as below
+        return None
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
 def is_whole(path: Path) -> bool:

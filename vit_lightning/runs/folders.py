@@ -32,6 +32,7 @@ import subprocess
 import sys
 import warnings
 from contextlib import suppress
+from difflib import SequenceMatcher
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from itertools import count, takewhile
 from pathlib import Path
@@ -41,15 +42,20 @@ from vit_lightning.errors import InputError, listing
 from vit_lightning.files import special_kind
 from vit_lightning.runs.checkpoint_names import LAST, NEW, PREVIOUS, is_complete, is_sharded
 from vit_lightning.runs.slurm import slurm_job, was_requeued
+from vit_lightning.terminal import near
 
 CHECKPOINTS = "checkpoints"
 ENVIRONMENT = "env.json"
 PLAN = "plan.txt"
+NONFINITE = "nonfinite.json"
 SPLIT_TABLE = "split.csv"
+SPLITS = "splits.json"
 DATAMODULES = "vit_lightning.datamodules"
 """Group of entry points by which packages offer datamodules."""
 REMOVED = "the run folder {folder} was removed or moved while the run went on; start it again"
 RUN_ENV = "VIT_LIGHTNING_RUN"
+ALIKE = 0.6
+"""Likeness, from 0 to 1, from which a path that is not there may be meant as a run's."""
 RANKS = (("RANK",), ("SLURM_PROCID",), ("LOCAL_RANK", "NODE_RANK"))
 """Variables that say which process of a run this is; the first that is set counts, with that beside it."""
 
@@ -130,14 +136,14 @@ def newest_checkpoint(root: Path, experiment: str, name: str, verb: str = "test"
     without: list[Path] = []
     for number in sorted(_numbers(root / experiment), reverse=True):
         folder = root / experiment / str(number)
-        if path := checkpoint_of(folder, name):
+        if path := _whole(folder, name):
             if without:
                 raise InputError(
                     f"--ckpt_path {name}: the newest run, {without[0]}, has no whole {name}.ckpt"
                     f"{_damaged(without[0])}{_other(without[0], name)}; start anew without --ckpt_path, or give "
                     f"--ckpt_path {path} to take the run before it"
                 )
-            return path
+            return _taken(path, name)
         without.append(folder)
     if without:
         raise InputError(
@@ -159,13 +165,22 @@ def checkpoint_of(folder: Path, name: str) -> Path | None:
     A last.ckpt that is missing or damaged gives way to new.ckpt, which a killed run had not yet given its name, or to
     previous.ckpt, with a warning.
     """
+    path = _whole(folder, name)
+    return _taken(path, name) if path else None
+
+
+def _whole(folder: Path, name: str) -> Path | None:
+    """Whole checkpoint that `checkpoint_of` would take, without a word."""
     names = (LAST, NEW, PREVIOUS) if name == "last" else (f"{name}.ckpt",)
-    for path in (folder / CHECKPOINTS / name for name in names):
-        if is_complete(path):
-            if name == "last" and path.name != LAST:
-                warnings.warn(f"{path.with_name(LAST)} is missing or damaged: going on from {path}", stacklevel=2)
-            return path
-    return None
+    return next((path for path in (folder / CHECKPOINTS / one for one in names) if is_complete(path)), None)
+
+
+def _taken(path: Path, name: str) -> Path:
+    """Return a checkpoint, and warn where it stands in for a last.ckpt."""
+    if name == "last" and path.name != LAST:
+        last = path.with_name(LAST)
+        warnings.warn(f"{last} is {'damaged' if last.exists() else 'missing'}: {path} is taken", stacklevel=3)
+    return path
 
 
 def is_run(folder: Path) -> bool:
@@ -184,7 +199,24 @@ def not_a_run(path: Path) -> str:
         return f"{what}, whose newest run is {runs[-1]}; give a run folder, such as that one"
     else:
         said = "a folder without config.yaml and checkpoints"
-    return f"{said}; give a run folder, such as runs/digits/0"
+    return f"{said}; {run_meant(path)}"
+
+
+def run_meant(path: Path) -> str:
+    """Return which run to give where a path names none: one that is called so, else the newest beside it, if any.
+
+    A path that is not there may lack the folder of all runs, as `digits/0` does.
+    """
+    beside = [folder for folder in path.absolute().parents if folder.is_dir()][:1]
+    runs = next((found for folder in (*beside, Path("runs").absolute()) if (found := _runs_below(folder))), [])
+    if not runs:
+        return "give a run folder"
+    likeness = {run: SequenceMatcher(None, str(near(path.absolute())), str(near(run))).ratio() for run in runs}
+    alike = max(reversed(runs), key=likeness.__getitem__)
+    is_of_another_number = runs[-1].parent == path.absolute().parent
+    if likeness[alike] >= ALIKE and not path.exists() and not is_of_another_number:
+        return f"did you mean {near(alike)}?"
+    return f"give a run folder, such as {near(runs[-1])}, the newest there"
 
 
 def _runs_below(folder: Path) -> list[Path]:
@@ -208,8 +240,10 @@ def trained_checkpoint(folder: Path, name: str | None = None) -> Path:
     best = folder / CHECKPOINTS / "best.ckpt"
     if (kind := special_kind(best)) or (best.is_dir() and not is_sharded(best)):
         raise InputError(f"{best} is a {kind or 'folder'}, not a checkpoint; remove it, or give last.ckpt beside it")
-    if name is None and best.exists() and checkpoint_of(folder, "last"):
-        raise InputError(f"{best} is damaged: it does not hold what was written; give last.ckpt beside it in its place")
+    if name is None and best.exists() and (whole := _whole(folder, "last")):
+        raise InputError(
+            f"{best} is damaged: it does not hold what was written; give {whole.name} beside it in its place"
+        )
     if name is None and (path := checkpoint_of(folder, "last")):
         warnings.warn(f"{folder} has no best.ckpt, which only validation makes: {path} is taken", stacklevel=2)
         return path
@@ -229,7 +263,7 @@ def _damaged(folder: Path) -> str:
 def _other(folder: Path, name: str) -> str:
     """Name the whole checkpoint of a run that stands in for `name` (last or best), or nothing."""
     other = "best" if name == "last" else "last"
-    found = checkpoint_of(folder, other)
+    found = _whole(folder, other)
     return f"; give --ckpt_path {other} to take {found}" if found else ""
 
 

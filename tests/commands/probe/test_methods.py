@@ -6,6 +6,7 @@ import torch
 
 from vit_lightning.commands.probe.methods import Probes, Probing
 from vit_lightning.errors import InputError
+from vit_lightning.evaluation.accuracy import Accuracy
 from vit_lightning.evaluation.features import FeatureSet
 
 ONE = FeatureSet(torch.zeros(1, 2), torch.zeros(1, dtype=torch.int64))
@@ -20,12 +21,12 @@ ONE = FeatureSet(torch.zeros(1, 2), torch.zeros(1, dtype=torch.int64))
     ],
 )
 def test_the_penalty_of_the_best_mean_serves_every_draw(monkeypatch, scores, place):
-    drawn = dict(enumerate(scores))
+    drawn = {seed: [Accuracy(value, 0.0) for value in row] for seed, row in enumerate(scores)}
     monkeypatch.setattr(Probing, "_few_shot_scores", lambda self, shots, seed: drawn[seed])
     probes = Probes(("fewshot",), (5,), list(drawn), (2.0, 8.0), (1,), 0.07, False)
     (kind, setting, values, said, _), *others = Probing(probes, ONE, ONE, 2).rows(print)
     assert not others and (kind, setting) == ("few-shot", "5 per class")
-    np.testing.assert_allclose(values, [row[place] for row in scores])
+    np.testing.assert_allclose([value.top1 for value in values], [row[place] for row in scores])
     assert said == f"l2 {(2, 8)[place]}, the best of 2 on the test images"
 
 
@@ -92,5 +93,6 @@ def test_every_setting_has_its_row_in_the_order_of_the_table():
         ("k-NN", "k 1"),
         ("k-NN", "k 3"),
     ]
-    assert [values for _, _, values, _ in rows] == [[0.75, 0.75], [0.75, 0.75], [0.75], [0.75]]
+    both = Accuracy(0.75, 0.75)  # of class 0 one image of two, of class 1 both: of 4 and in the mean of classes alike
+    assert [values for _, _, values, _ in rows] == [[both, both], [both, both], [both], [both]]
     assert [said for *_, said in rows] == ["l2 0.001", "l2 0.001", "", ""]

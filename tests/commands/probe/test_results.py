@@ -9,14 +9,15 @@ import pytest
 import torch
 
 from vit_lightning.commands.probe import methods
-from vit_lightning.commands.probe.methods import Probes, Probing, _counts, _possible, _share
+from vit_lightning.commands.probe.methods import Probes, Probing, _counts, _possible
 from vit_lightning.commands.probe.results import ProbeRow, table, write
 from vit_lightning.errors import InputError
+from vit_lightning.evaluation.accuracy import Accuracy
 from vit_lightning.evaluation.features import FeatureSet
 
 ROWS = [
-    ProbeRow("few-shot", "5 per class", [0.5, 0.7], "l2 1024", 61.0),
-    ProbeRow("k-NN", "k 10", [0.25], "", 0.5),
+    ProbeRow("few-shot", "5 per class", [Accuracy(0.5, 0.25), Accuracy(0.7, 0.75)], "l2 1024", 61.0),
+    ProbeRow("k-NN", "k 10", [Accuracy(0.25, 0.125)], "", 0.5),
 ]
 
 
@@ -26,14 +27,15 @@ def test_files_hold_every_figure(tmp_path):
     assert paths == (tmp_path / "probe.csv", tmp_path / "probe.json")
     with paths[0].open() as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0]) == ["probe", "setting", "top1", "deviation", "runs", "regularisation", "seconds"]
+    assert list(rows[0]) == ["probe", "setting", "top1", "mean_class", "deviation", "runs", "regularisation", "seconds"]
     assert float(rows[0].pop("deviation")) == pytest.approx(0.02**0.5)
-    assert list(rows[0].values()) == ["few-shot", "5 per class", "0.6", "2", "l2 1024", "61.0"]
-    assert list(rows[1].values()) == ["k-NN", "k 10", "0.25", "", "1", "", "0.5"]
+    assert list(rows[0].values()) == ["few-shot", "5 per class", "0.6", "0.5", "2", "l2 1024", "61.0"]
+    assert list(rows[1].values()) == ["k-NN", "k 10", "0.25", "0.125", "", "1", "", "0.5"]
     content = json.loads(paths[1].read_text())
     assert (content["net"], content["features"]) == ("x.ckpt", 4) and paths[1].read_text().endswith("}\n")
     assert content["rows"][0] == {
-        **{"probe": "few-shot", "setting": "5 per class", "top1": 0.6, "deviation": pytest.approx(0.02**0.5)},
+        **{"probe": "few-shot", "setting": "5 per class", "top1": 0.6, "mean_class": 0.5},
+        **{"deviation": pytest.approx(0.02**0.5), "mean_class_values": [0.25, 0.75]},
         **{"runs": 2, "regularisation": "l2 1024", "seconds": 61.0, "values": [0.5, 0.7]},
     }
     assert content["rows"][1]["deviation"] is None and content["rows"][1]["values"] == [0.25]
@@ -42,10 +44,11 @@ def test_files_hold_every_figure(tmp_path):
 def test_the_table_shows_percent_and_times():
     shown = table(ROWS)
     cells = [list(column.cells) for column in shown.columns]
-    assert [column.header for column in shown.columns][:4] == ["probe", "setting", "top-1", "deviation"]
-    assert cells[2] == ["60.00 %", "25.00 %"] and cells[3] == ["14.14 %", ""] and cells[4] == ["2", "1"]
-    assert cells[6] == ["l2 1024", ""]
-    assert [column.justify for column in shown.columns] == ["left", "left", *["right"] * 4, "left"]
+    assert [column.header for column in shown.columns][:4] == ["probe", "setting", "top-1", "per-class"]
+    assert cells[2:4] == [["60.00 %", "25.00 %"], ["50.00 %", "12.50 %"]]
+    assert cells[4] == ["14.14 %", ""] and cells[5] == ["2", "1"]
+    assert cells[7] == ["l2 1024", ""]
+    assert [column.justify for column in shown.columns] == ["left", "left", *["right"] * 5, "left"]
 
 
 def probes(**facts) -> Probes:
@@ -128,10 +131,9 @@ def test_numbers_that_are_stated_and_those_of_which_none_is_left_are_refused(usu
         none_left.check(TRAIN, TEST, "test", NAMES)
 
 
-def test_counts_and_shares():
+def test_counts_of_classes():
     assert _counts(np.array([0, 2, 2, -100, 3]), 3).tolist() == [1, 0, 2]
     assert _possible("x", [3, 1, 9], 3) == "give --x [3,1]," and _possible("x", [9], 3) == "give --x of 3 or less,"
-    assert _share(torch.tensor([0, 1, 1, 2]), torch.tensor([0, 1, 2, 2])) == 0.75
 
 
 def test_rows_come_kind_by_kind_with_what_each_took(monkeypatch):
@@ -162,5 +164,8 @@ def test_neighbours_vote_with_the_temperature_and_the_ks_that_are_given():
     test = FeatureSet(torch.tensor([[1.0, 0.1], [0.1, 1.0]]), torch.tensor([1, 1]))
     for temperature, scores in ((0.07, [0.5, 0.5]), (1e6, [0.5, 0.0])):
         chosen = probes(chosen=("knn",), temperature=temperature)
-        rows = [(setting, values) for _, setting, values, _, _ in Probing(chosen, train, test, 2).rows(print)]
+        rows = [
+            (setting, [one.top1 for one in found])
+            for _, setting, found, _, _ in Probing(chosen, train, test, 2).rows(print)
+        ]
         assert rows == [("k 3", scores[:1]), ("k 10", scores[1:])]

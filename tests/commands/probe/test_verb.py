@@ -123,6 +123,7 @@ def test_every_score_is_that_of_the_nets_features(app):
     )
     assert rows[0]["deviation"] == pytest.approx(np.std(rows[0]["values"], ddof=1))
     assert found()["images"] == {"training": 1248, "test": 364} and found()["features"] == made.config.width
+    assert all(0.0 < row["mean_class"] <= 1.0 and f"{100 * row['mean_class']:.2f} %" in done.out for row in rows)
     table = list(csv.DictReader(Path("probe.csv").read_text().splitlines()))
     assert [float(row["top1"]) for row in table] == [row["top1"] for row in rows]
 

@@ -75,7 +75,11 @@ def test_two_classes_may_be_called_as_the_columns_are(make_run):
         ("test.confusion.csv", "", "test.confusion.csv is damaged"),
         ("test.mistakes.csv", "image,label\nx,y\n", "test.mistakes.csv is damaged"),
         ("metrics.csv", "", "metrics.csv holds no row yet"),
-        ("metrics.csv", "lr,step\n0.1,0\n0.1,x\n0.1\n0.1,1,2\n", "3 rows of metrics.csv could not be read"),
+        (
+            "metrics.csv",
+            "lr,step\n0.1,0\n0.1,x\n0.1\n0.1,1,2\n",
+            "metrics.csv is damaged: 3 rows could not be read, and are left out.",
+        ),
     ],
 )
 def test_what_is_damaged_is_left_out_in_one_line(make_run, name, content, said):
@@ -137,13 +141,16 @@ def test_a_checkpoint_names_its_run(make_run):
 @pytest.mark.parametrize(
     ("word", "said"),
     [
-        ("nowhere", "no such file or folder.*; give a run folder, such as runs/digits/0"),
+        ("nowhere", "no such file or folder.*; give a run folder, such as runs/pets/0, the newest there"),
         (
             "runs/pets",
             "the folder of an experiment, whose newest run is runs/pets/0; .*, such as that one",
         ),
-        ("empty", "a folder without config.yaml and checkpoints.*; give a run folder, such as runs/digits/0"),
-        ("file", "neither a folder nor a regular file.*; give a run folder, such as runs/digits/0"),
+        (
+            "empty",
+            "a folder without config.yaml and checkpoints.*; give a run folder, such as runs/pets/0, the newest there",
+        ),
+        ("file", "neither a folder nor a regular file.*; give a run folder, such as runs/pets/0, the newest there"),
     ],
 )
 def test_what_is_no_run_is_refused(make_run, tmp_path, monkeypatch, word, said):
@@ -174,15 +181,19 @@ def test_a_run_that_went_on_began_with_its_first_parts_weights(make_run):
     [
         ((), None),
         (("last",), "last.ckpt is damaged: it does not hold what was written."),
-        (("last", "best"), "best.ckpt, last.ckpt are damaged: they do not hold what was written."),
+        (("best",), "best.ckpt is damaged: it does not hold what was written."),
+        (
+            ("last", "previous"),
+            "last.ckpt is damaged: it does not hold what was written, and previous.ckpt is taken in its place.",
+        ),
     ],
 )
 def test_checkpoints_that_are_cut_are_named_in_one_line(make_run, cut, said):
     folder = make_run()
-    for name in ("best", "last"):
+    for name in ("best", "last", *(["previous"] if "previous" in cut else [])):
         path = folder / "checkpoints" / f"{name}.ckpt"
         torch.save({"state_dict": {"a": torch.ones(1000)}}, path)
-        if name in cut:
+        if name in cut and name != "previous":
             path.write_bytes(path.read_bytes()[:900])
     assert [note for note in collect(folder).notes if ".ckpt" in note] == ([said] if said else [])
 
@@ -193,6 +204,6 @@ def test_a_row_that_may_lack_digits_is_left_out(make_run):
     path = folder / "metrics.csv"
     path.write_bytes(path.read_bytes().rstrip()[:-1])
     found = collect(folder)
-    assert "1 row of metrics.csv could not be read, and is left out." in found.notes
+    assert f"{path} is damaged: 1 row could not be read, and is left out." in found.notes
     assert found.curves.get("val/top1", []) in (whole, whole[:-1])
     assert all(points[-1][0] < 20 for points in found.curves.values())

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from vit_lightning.errors import InputError, at_most, listing
 from vit_lightning.evaluation import fewshot, knn, logistic
+from vit_lightning.evaluation.accuracy import Accuracy, accuracy
 from vit_lightning.evaluation.arrays import Array, as_labels, whole_products
 from vit_lightning.evaluation.features import FeatureSet
 from vit_lightning.terminal import counted
@@ -130,7 +131,7 @@ class Probing:
     test: FeatureSet
     num_classes: int
 
-    def rows(self, say: Callable[[str], None]) -> Iterator[tuple[str, str, list, str, float]]:
+    def rows(self, say: Callable[[str], None]) -> Iterator[tuple[str, str, list[Accuracy], str, float]]:
         """Yield probe, setting, scores, regularisation and seconds of each classifier; `say` takes progress."""
         kinds = {"fewshot": self._few_shot, "knn": self._knn, "logistic": lambda: self._logistic(say)}
         with whole_products():
@@ -144,7 +145,7 @@ class Probing:
                     yield *row, time.monotonic() - began
                     began = time.monotonic()
 
-    def _few_shot(self) -> Iterator[tuple[str, str, list[float], str]]:
+    def _few_shot(self) -> Iterator[tuple[str, str, list[Accuracy], str]]:
         for shots in self.probes.shots:
             scores = [self._few_shot_scores(shots, seed) for seed in self.probes.seeds]
             place = fewshot.choose_l2([_means(scores)])
@@ -153,27 +154,30 @@ class Probing:
                 said += f", the best of {len(self.probes.penalties)} on the test images"
             yield "few-shot", f"{shots} per class", [row[place] for row in scores], said
 
-    def _few_shot_scores(self, shots: int, seed: int | None) -> list[float]:
-        """Return the score with each penalty."""
+    def _few_shot_scores(self, shots: int, seed: int | None) -> list[Accuracy]:
+        """Return the scores with each penalty."""
         train = self.train
         numbers = torch.from_numpy(fewshot.select(train.labels, self.num_classes, shots, seed))
         numbers = numbers.to(train.features.device)
         chosen = train.features[numbers], train.labels.to(numbers.device)[numbers]
         found = fewshot.solutions(*chosen, self.num_classes, self.probes.penalties)
-        return [solution.top1(self.test.features, self.test.labels) for solution in found]
+        return [self._scored(solution.predict(self.test.features)) for solution in found]
 
-    def _knn(self) -> Iterator[tuple[str, str, list[float], str]]:
+    def _knn(self) -> Iterator[tuple[str, str, list[Accuracy], str]]:
         train, test, probes = self.train, self.test, self.probes
         votes = probes.neighbours, probes.temperature
         classes = knn.predict(train.features, train.labels, test.features, self.num_classes, *votes)
         for k, predicted in zip(probes.neighbours, classes, strict=True):
-            yield "k-NN", f"k {k}", [_share(predicted, test.labels)], ""
+            yield "k-NN", f"k {k}", [self._scored(predicted)], ""
 
-    def _logistic(self, say: Callable[[str], None]) -> Iterator[tuple[str, str, list[float], str]]:
+    def _logistic(self, say: Callable[[str], None]) -> Iterator[tuple[str, str, list[Accuracy], str]]:
         train = self.train
         found = logistic.fit_chosen(train.features, train.labels, self.num_classes, report=say)
         said = f"C {found.strength:.3g}, {found.chosen_by}"
-        yield "logistic", "all images", [found.top1(self.test.features, self.test.labels)], said
+        yield "logistic", "all images", [self._scored(found.predict(self.test.features))], said
+
+    def _scored(self, predicted: Tensor) -> Accuracy:
+        return accuracy(predicted, self.test.labels, self.num_classes)
 
 
 def _counts(labels: Array, num_classes: int) -> np.ndarray:
@@ -188,10 +192,6 @@ def _possible(flag: str, values: Sequence[int], most: int) -> str:
     return f"give --{flag} [{','.join(fine)}]," if fine else f"give --{flag} of {at_most(most)},"
 
 
-def _means(scores: list[list[float]]) -> list[float]:
-    """Return the mean over the seeds for each penalty."""
-    return [sum(column) / len(column) for column in zip(*scores, strict=True)]
-
-
-def _share(predicted: Tensor, labels: Tensor) -> float:
-    return int((predicted == labels.to(predicted.device)).sum()) / len(labels)
+def _means(scores: list[list[Accuracy]]) -> list[float]:
+    """Return the mean top-1 accuracy over the seeds for each penalty."""
+    return [sum(one.top1 for one in column) / len(column) for column in zip(*scores, strict=True)]

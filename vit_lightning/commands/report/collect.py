@@ -2,16 +2,19 @@
 
 import csv
 import json
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from zipfile import is_zipfile
 
-from vit_lightning.errors import InputError
-from vit_lightning.files import check_regular, typed_cell
+from vit_lightning.commands.report import tables
+from vit_lightning.commands.report.tables import ClassRow, Matrix, Mistake, Point
+from vit_lightning.errors import InputError, listing
+from vit_lightning.files import check_regular
 from vit_lightning.runs import folders
-from vit_lightning.runs.checkpoint_names import is_sharded
+from vit_lightning.runs.checkpoint_names import LAST, NEW, PREVIOUS, is_sharded
 from vit_lightning.runs.lock import is_held
 from vit_lightning.terminal import counted, near
 from vit_lightning.yaml_files import read_mapping
@@ -19,35 +22,10 @@ from vit_lightning.yaml_files import read_mapping
 METRICS = "metrics.csv"
 SCORED = ("test", "test.mean", "validate", "validate.mean")
 """How files of scores are called, those that say most of a run first."""
-LARGEST = 1e100
-"""Of a metric; what is larger, and what is no number, is no point of a curve that could be drawn."""
-Point = tuple[int, float]
+VERBS = ("test", "validate")
+MOST_RECORDS = 3
+"""Records of a batch that are named."""
 Read = TypeVar("Read")
-
-
-class ClassRow(NamedTuple):
-    """Scores of a class; a share of no image is None."""
-
-    name: str
-    support: int
-    shares: dict[str, float | None]
-
-
-class Mistake(NamedTuple):
-    """An image that is predicted wrongly."""
-
-    image: str
-    label: str
-    predicted: str
-    probability: float
-
-
-class Matrix(NamedTuple):
-    """Which classes are taken for which."""
-
-    names: list[str]
-    entries: list[tuple[int, int, int]]
-    """Number of the true class, of the predicted one, and how many images; those of none are left out."""
 
 
 @dataclass
@@ -62,6 +40,8 @@ class Run:
     """What was said before the first step of its last part: a word, and the rest of the line."""
     curves: dict[str, list[Point]] = field(default_factory=dict)
     """Values by optimiser step, of each metric."""
+    splits: dict[str, Any] = field(default_factory=dict)
+    """Which images trained and were held out, by split, where these are published."""
     scores: dict[str, dict[str, Any]] = field(default_factory=dict)
     """What each file of scores holds, by the beginning of its name."""
     classes: list[ClassRow] = field(default_factory=list)
@@ -69,6 +49,8 @@ class Run:
     mistakes: list[Mistake] = field(default_factory=list)
     tables_of: str = ""
     """Beginning of the names of the files that classes, confusion and mistakes come from; empty: there are none."""
+    ended: str = ""
+    """Where and why it ended before its time; empty: nothing says so."""
     notes: list[str] = field(default_factory=list)
     """What could not be read, and what is still to come."""
 
@@ -143,30 +125,30 @@ def collect(folder: Path) -> Run:
     if not run.configs:
         run.notes.append("There is no config.yaml that could be read, so the settings of the run are not known.")
     run.environment = _read(run, folder / folders.ENVIRONMENT, _json) or {}
+    run.splits = _read(run, folder / folders.SPLITS, _json) or {}
     run.plan = _read(run, folder / folders.PLAN, _plan) or []
     run.notes += _damaged_checkpoints(folder)
     _read_curves(run)
-    for path in sorted([*folder.glob("test*.json"), *folder.glob("validate*.json")]):
-        if facts := _read(run, path, _json):
-            run.scores[path.stem] = facts
+    _read_scores(run)
     _read_tables(run)
+    if facts := _read(run, folder / folders.NONFINITE, _json):
+        run.ended = _ended(facts)
     return run
 
 
 def _damaged_checkpoints(folder: Path) -> list[str]:
-    """Return a sentence that names the checkpoints of a run that are cut; of whole ones nothing.
+    """Return a sentence about each checkpoint of a run that is cut, which names what is taken in place of the last one.
 
     Their contents are not read, which would take long; what opens the net does.
     """
     paths = sorted((folder / folders.CHECKPOINTS).glob("*.ckpt"))
-    names = [path.name for path in paths if not (is_sharded(path) or (path.is_file() and is_zipfile(path)))]
-    if not names:
-        return []
-    many = len(names) > 1
-    return [
-        f"{', '.join(names)} {'are' if many else 'is'} damaged: {'they do' if many else 'it does'} not hold what "
-        "was written."
-    ]
+    whole = [path.name for path in paths if is_sharded(path) or (path.is_file() and is_zipfile(path))]
+    cut = [path.name for path in paths if path.name not in whole]
+    instead = next((name for name in (NEW, PREVIOUS) if name in whole), None)
+    said = dict.fromkeys(cut, "is damaged: it does not hold what was written")
+    if instead and LAST not in whole:
+        said[LAST] = f"{said.get(LAST, 'is missing')}, and {instead} is taken in its place"
+    return [f"{name} {what}." for name, what in said.items()]
 
 
 def _read(run: Run, path: Path, reader: Callable[[Path], Read]) -> Read | None:
@@ -178,7 +160,7 @@ def _read(run: Run, path: Path, reader: Callable[[Path], Read]) -> Read | None:
         return reader(path)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, csv.Error) as error:
         said = str(error).strip() if isinstance(error, InputError) else f"{near(path)} is damaged ({error})"
-        run.notes.append(f"{said}; it is left out.")
+        run.notes.append(f"{said}; it is left out{_anew(run, path)}.")
         return None
 
 
@@ -204,58 +186,59 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def _plan(path: Path) -> list[tuple[str, str]]:
-    last = _text(path).strip().split("\n\n")[-1]
+    last = tables.text_of(path).strip().split("\n\n")[-1]
     return [(word, said.strip()) for word, _, said in (line.partition(" ") for line in last.splitlines())]
 
 
 def _read_curves(run: Run) -> None:
     path = run.folder / METRICS
-    found = _read(run, path, _curves)
-    if found is None:
-        if not path.exists():
-            run.notes.append("There is no metrics.csv, so there are no curves.")
+    if not path.exists():
+        run.notes.append("There is no metrics.csv, so there are no curves.")
         return
-    run.curves, damaged = found
-    if damaged:
-        run.notes.append(f"{counted(damaged, 'row')} of metrics.csv could not be read, and {_is(damaged)} left out.")
-    if not run.curves:
+    found = _read_table(run, path, tables.curves)
+    run.curves = found or {}
+    if found == {}:
         run.notes.append("metrics.csv holds no row yet, so there are no curves.")
 
 
-def _is(count: int) -> str:
-    return "is" if count == 1 else "are"
+def _read_table(run: Run, path: Path, reader: Callable[[Path], tuple[Read, int]]) -> Read | None:
+    """Return what a reader makes of a table, with a note on the rows that it leaves out."""
+    found, damaged = _read(run, path, reader) or (None, 0)
+    if damaged:
+        left = f"{counted(damaged, 'row')} could not be read, and {'is' if damaged == 1 else 'are'} left out"
+        run.notes.append(f"{near(path)} is damaged: {left}{_anew(run, path)}.")
+    return found
 
 
-def _curves(path: Path) -> tuple[dict[str, list[Point]], int]:
-    """Return the values of each metric by step, and how many rows are none."""
-    curves: dict[str, list[Point]] = {}
-    text = _text(path)
-    rows = _rows(text)
-    damaged = int(bool(rows) and not text.endswith("\n"))  # its last number may lack digits
-    for row in rows[:-1] if damaged else rows:
-        try:
-            step = int(row["step"])
-            values = {name: float(text) for name, text in row.items() if text and name not in ("step", "epoch")}
-        except (KeyError, ValueError, TypeError, AttributeError):  # a row that is cut, or too long
-            damaged += 1
+def _anew(run: Run, path: Path) -> str:
+    """Say what writes a file anew, if anything but a whole run does."""
+    stem, _, rest = path.name.partition(".")
+    if stem in VERBS and not rest.startswith(("mean", "earlier")):
+        return f"; {shlex.join(['python', '-m', 'vit_lightning', stem, str(near(run.folder))])} writes it anew"
+    verb = stem.partition("-")[0]
+    return f"; the call of {verb} that wrote it writes it anew" if verb in VERBS else ""
+
+
+def _read_scores(run: Run) -> None:
+    """Read the files of scores; what of them is no score becomes a note."""
+    for path in sorted([*run.folder.glob("test*.json"), *run.folder.glob("validate*.json")]):
+        facts = _read(run, path, _json)
+        if facts is None:
             continue
-        for name, value in values.items():
-            if abs(value) < LARGEST:
-                curves.setdefault(name, []).append((step, value))
-    for points in curves.values():
-        points.sort(key=lambda point: point[0])
-    return curves, damaged
+        run.scores[path.stem] = facts
+        if not isinstance(facts.get("scores"), dict):
+            run.notes.append(f"{near(path)} holds no scores by name; it is left out{_anew(run, path)}.")
+        for metric, value in as_dict(facts.get("scores")).items():
+            if number_of(value) is None:
+                said = f"{metric:.60} is {json.dumps(value):.60}, which is no number; it is left out"
+                run.notes.append(f"{near(path)}: {said}{_anew(run, path)}.")
 
 
-def _rows(text: str) -> list[dict[str, Any]]:
-    """Return the rows of a table."""
-    return list(csv.DictReader(text.splitlines(keepends=True)))
-
-
-def _text(path: Path) -> str:
-    """Return a file's text; the names of a folder's files, which a table holds, need not be UTF-8."""
-    csv.field_size_limit(2**27)
-    return path.read_text(encoding="utf-8", errors="surrogateescape").replace("\0", "")
+def number_of(value: Any) -> float | None:
+    """Return a score as a number; None for text, a truth value, and what is not finite."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if abs(value) < tables.LARGEST else None
 
 
 def _read_tables(run: Run) -> None:
@@ -264,41 +247,19 @@ def _read_tables(run: Run) -> None:
         paths = {kind: run.folder / f"{stem}.{kind}.csv" for kind in ("classes", "confusion", "mistakes")}
         if any(path.exists() for path in paths.values()):
             run.tables_of = stem
-            run.classes = _read(run, paths["classes"], _classes) or []
-            run.confusion = _read(run, paths["confusion"], _matrix)
-            run.mistakes = _read(run, paths["mistakes"], _mistakes) or []
+            run.classes = _read_table(run, paths["classes"], tables.classes) or []
+            run.confusion = _read_table(run, paths["confusion"], tables.matrix)
+            run.mistakes = _read_table(run, paths["mistakes"], tables.mistakes) or []
             return
 
 
-def _classes(path: Path) -> list[ClassRow]:
-    return [
-        ClassRow(
-            typed_cell(row["class"]),
-            int(row["support"]),
-            {name: float(text) if text else None for name, text in row.items() if name not in ("class", "support")},
-        )
-        for row in _rows(_text(path))
-    ]
-
-
-def _mistakes(path: Path) -> list[Mistake]:
-    return [
-        Mistake(*(typed_cell(row[name]) for name in ("image", "label", "predicted")), float(row["probability"]))
-        for row in _rows(_text(path))
-    ]
-
-
-def _matrix(path: Path) -> Matrix:
-    """Return a confusion matrix from its square, or from a row per entry that is not 0."""
-    header, *rows = csv.reader(_text(path).splitlines(keepends=True))
-    if header == ["true", "predicted", "images"] and [row[0] for row in rows] != header[1:]:
-        known = dict.fromkeys(typed_cell(row[place]) for row in rows for place in (0, 1))
-        numbers = {name: number for number, name in enumerate(known)}
-        pairs = ((numbers[typed_cell(row[0])], numbers[typed_cell(row[1])], int(row[2])) for row in rows)
-        return Matrix(list(numbers), list(pairs))
-    names = [typed_cell(name) for name in header[1:]]  # by place: two classes may have one name
-    if [len(row) for row in rows] != [len(header)] * len(names):
-        raise ValueError(f"it is no square of {len(names)} classes")
-    counts = [[int(cell) for cell in row[1:]] for row in rows]
-    places = ((true, predicted) for true in range(len(names)) for predicted in range(len(names)))
-    return Matrix(names, [(true, predicted, n) for true, predicted in places if (n := counts[true][predicted])])
+def _ended(facts: dict[str, Any]) -> str:
+    """Say at which step what was not finite, with the records of that batch."""
+    devices = [as_dict(device) for device in (facts.get("devices") if isinstance(facts.get("devices"), list) else [])]
+    what = "gradient" if devices and all(number_of(device.get("loss")) is not None for device in devices) else "loss"
+    records = [str(name) for device in devices if isinstance(device.get("records"), list) for name in device["records"]]
+    of = f", in the batch of {listing(records, most=MOST_RECORDS)}" if records else ""
+    return (
+        f"The run ended at optimiser step {facts.get('optimiser_step', 'unknown')!s:.20}, counted from 0, where its "
+        f"training {what} was not finite{of} ({folders.NONFINITE})."
+    )

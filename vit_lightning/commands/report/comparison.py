@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from vit_lightning.commands.report import wording
+from vit_lightning.commands.report import sources, wording
 from vit_lightning.commands.report.collect import Run
+from vit_lightning.errors import listing
 from vit_lightning.evaluation.scores import best_value
 from vit_lightning.runs.loggers import flat
 from vit_lightning.terminal import near
@@ -26,6 +27,8 @@ class Row(NamedTuple):
 
     name: str
     cells: list[Cell]
+    unlike: str = ""
+    """In what the images differ that the cells are of; empty: in nothing that is known."""
 
 
 def names_of(runs: Sequence[Run]) -> list[str]:
@@ -35,16 +38,28 @@ def names_of(runs: Sequence[Run]) -> list[str]:
 
 
 def scores(runs: Sequence[Run]) -> list[Row]:
-    """Return a row for each score that a run has; the best of several is marked."""
+    """Return a row for each score that a run has; the best of several on the same images is marked."""
     found = [{(row.of.partition(",")[0], row.name): row for row in wording.score_rows(run)} for run in runs]
-    rows = []
+    names, rows = names_of(runs), []
     for key in dict.fromkeys(key for one in found for key in one):
         have = [one[key] for one in found if key in one]
         values = [row.value for row in have]
-        best = best_value(have[0].metric, values) if have[0].metric and len(set(values)) > 1 else None
+        called = [name for one, name in zip(found, names, strict=True) if key in one]
+        unlike = "; ".join(sources.differences([row.source for row in have], called))
+        has_best = not unlike and bool(have[0].metric) and len(set(values)) > 1
+        best = best_value(have[0].metric, values) if has_best else None
         cells = [Cell(one[key].said, one[key].value == best) if key in one else Cell("") for one in found]
-        rows.append(Row(f"{key[0]} {key[1]}", cells))
+        rows.append(Row(f"{key[0]} {key[1]}", cells, unlike))
     return rows
+
+
+def without_best(rows: Sequence[Row]) -> list[str]:
+    """Return a sentence for each reason for which rows have no best, since their cells are of different images."""
+    names: dict[str, list[str]] = {}
+    for row in rows:
+        if row.unlike:
+            names.setdefault(row.unlike, []).append(row.name)
+    return [f"No best is marked of {listing(of)}, which are of different images: {why}." for why, of in names.items()]
 
 
 def beside(runs: Sequence[Run], rows_of: Callable[[Run], wording.Rows]) -> list[Row]:

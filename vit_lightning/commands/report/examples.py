@@ -7,8 +7,9 @@ import numpy as np
 from jsonargparse import ArgumentParser
 
 from vit_lightning.commands.report import images
-from vit_lightning.commands.report.collect import Mistake, Run, as_dict
+from vit_lightning.commands.report.collect import Run, as_dict
 from vit_lightning.commands.report.curves import Picture
+from vit_lightning.commands.report.tables import Mistake
 from vit_lightning.contracts import KnowsRun
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.image_set import ImageSet, keys_of, record_of

@@ -9,9 +9,10 @@ from typing import Any
 
 from vit_lightning import __version__
 from vit_lightning.commands.report import comparison, wording
-from vit_lightning.commands.report.collect import ClassRow, Matrix, Run
+from vit_lightning.commands.report.collect import Run
 from vit_lightning.commands.report.curves import draw_run, draw_runs
 from vit_lightning.commands.report.pictures import Pictures, pictures_of
+from vit_lightning.commands.report.tables import ClassRow, Matrix
 from vit_lightning.inspection.drawing import style
 from vit_lightning.terminal import percentage
 
@@ -38,6 +39,7 @@ def page_of_run(run: Run, with_images: bool) -> str:
         "title": f"Run {run.name}",
         "run": run,
         "summary": wording.sentence(run),
+        "ended": run.ended,
         "recipe": wording.recipe(run),
         "cost": wording.cost(run),
         "scores": wording.score_rows(run),
@@ -59,16 +61,18 @@ def page_of_run(run: Run, with_images: bool) -> str:
 
 def page_of_runs(runs: Sequence[Run]) -> str:
     """Return a page that compares runs."""
-    names = comparison.names_of(runs)
+    names, scores = comparison.names_of(runs), comparison.scores(runs)
     facts = {
         "title": f"Comparison of {len(runs)} runs",
         "names": names,
-        "summaries": [(name, wording.sentence(run)) for name, run in zip(names, runs, strict=True)],
+        "summaries": [
+            (name, f"{wording.sentence(run)} {run.ended}".strip()) for name, run in zip(names, runs, strict=True)
+        ],
         "tables": [
-            ("scores", "Scores", comparison.scores(runs)),
-            ("differs", "What differs", comparison.different_settings(runs)),
-            ("cost", "Cost", comparison.beside(runs, wording.cost)),
-            ("environment", "Environment", comparison.beside(runs, wording.environment)),
+            ("scores", "Scores", scores, comparison.without_best(scores)),
+            ("differs", "What differs", comparison.different_settings(runs), []),
+            ("cost", "Cost", comparison.beside(runs, wording.cost), []),
+            ("environment", "Environment", comparison.beside(runs, wording.environment), []),
         ],
         "curves": draw_runs(runs, names),
     }

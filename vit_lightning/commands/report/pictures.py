@@ -1,7 +1,9 @@
 """The pictures of a page: of training, of the net, and of its mistakes; one that is missing becomes a sentence."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from vit_lightning.commands.report import images
@@ -79,13 +81,17 @@ def _open(run: Run, found: Pictures) -> None:
     """Open the net and the data of a run."""
     from vit_lightning.commands.report import examples  # it imports torch
 
-    predictor = _tried(found, "net", lambda: examples.net_of(run))
-    if predictor is not None and not found.net:
-        found.net = _tried(found, "net", lambda: examples.learned(predictor.net)) or []
-        if not found.net:
-            found.notes.setdefault("net", "The net is no ViT: it has no patches to look at.")
-    if run.mistakes:
-        found.examples = _tried(found, "examples", lambda: examples.examples(run, predictor)) or []
+    with warnings.catch_warnings(record=True) as said:
+        predictor = _tried(found, "net", lambda: examples.net_of(run))
+        if predictor is not None and not found.net:
+            found.net = _tried(found, "net", lambda: examples.learned(predictor.net)) or []
+            if not found.net:
+                found.notes.setdefault("net", "The net is no ViT: it has no patches to look at.")
+        if run.mistakes:
+            found.examples = _tried(found, "examples", lambda: examples.examples(run, predictor)) or []
+    noted = {note.partition(" ")[0] for note in run.notes}  # files of which a note says the same already
+    lines = dict.fromkeys(" ".join(str(warning.message).split())[:LINE].rstrip(".") for warning in said)
+    run.notes += [f"{line}." for line in lines if Path(line.partition(" ")[0]).name not in noted]
 
 
 def _tried(found: Pictures, name: str, make: Callable[[], Any]) -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from vit_lightning.errors import InputError
 from vit_lightning.files import check_place, write_atomically
+from vit_lightning.runs.folders import run_meant
 from vit_lightning.terminal import near
 from vit_lightning.terminal import report as say
 
@@ -62,20 +63,23 @@ def write_report(runs: Sequence[Path], out: Path | None = None, images: bool = T
     """
     from vit_lightning.commands.report.collect import collect, run_folder
     from vit_lightning.commands.report.page import page_of_run, page_of_runs
+    from vit_lightning.commands.report.wording import outdated
 
     began = time.monotonic()
     check_installed()
     folders = list(dict.fromkeys(run_folder(str(run)) for run in runs))
     if not folders:
-        raise InputError("report needs a run; give a run folder, such as runs/digits/0")
+        raise InputError(f"report needs a run; {run_meant(Path('runs'))}")
     path = out or (folders[0] if len(folders) == 1 else Path()) / FILE
     check_place(path, "--out")
     read = [collect(folder) for folder in folders]
+    for run in read:
+        run.notes += outdated(run)
     text = page_of_run(read[0], images) if len(read) == 1 else page_of_runs(read)
     content = text.encode()
     write_atomically(path, content)
     for run in read:
-        for note in run.notes:
+        for note in filter(None, (run.ended, *run.notes)):
             say(f"note     {near(run.folder)}: {note}")
     say(f"report   {near(path)}, {len(content) / 1e6:.2g} MB, written in {time.monotonic() - began:.1f} s")
     return path

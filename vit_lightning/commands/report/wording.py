@@ -1,11 +1,13 @@
 """What a report says of a run in words and rows: what it is, its recipe, its cost, its scores, its parent."""
 
+import shlex
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from vit_lightning.commands.report.collect import Run, as_dict
+from vit_lightning.commands.report import sources
+from vit_lightning.commands.report.collect import Run, as_dict, number_of
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation.scores import MAIN_METRICS, SCORES, best_value, set_and_score
 from vit_lightning.models.variants import described
@@ -28,6 +30,8 @@ class ScoreRow(NamedTuple):
     said: str
     value: float
     metric: str
+    source: sources.Source = ()
+    """What these images are known by."""
 
 
 def sentence(run: Run) -> str:
@@ -70,31 +74,60 @@ def score_rows(run: Run) -> list[ScoreRow]:
     rows = []
     for stem, facts in run.scores.items():
         scores, further = as_dict(facts.get("scores")), as_dict(facts.get("further_images"))
-        is_own, found = stem in ("test", "validate"), []
+        other, found = sources.other_checkpoint(run, facts), []
+        speaks = stem in ("test", "validate") and not other
         for metric, value in scores.items():
-            if isinstance(value, int | float) and not isinstance(value, bool):
+            if (value := number_of(value)) is not None:
                 split = SETS.get(metric.partition("/")[0], metric.partition("/")[0])
                 called = set_and_score(metric, scores)[0]
                 images = further.get(called) if called else facts.get("images")
                 beside = f", {counted(images, 'image', grouped=True)}" if isinstance(images, int) else ""
-                file = "" if is_own else f" ({stem}.json)"
-                how = f"{file}{_how_scored(run, facts)}{beside}"
-                found.append(_row(split, metric, value, metric if is_own else "", scores, how))
+                file = "" if stem in ("test", "validate") else f" ({stem}.json)"
+                how = f"{file}{_how_scored(run, facts, other)}{beside}"
+                row = _row(split, metric, value, metric if speaks else "", scores, how)
+                found.append(row._replace(source=sources.of_scores(facts, called)))
         rows += [row for of in dict.fromkeys(row.of for row in found) for row in found if row.of == of]
-    curves = {name: points for name, points in run.curves.items() if name.startswith("val/")}
+    names = sorted((name for name in run.curves if name.startswith("val/")), key=_place)
+    curves = {name: run.curves[name] for name in names}
     best = _best_step(run)
     for name, points in curves.items():
         there = [value for step, value in points if step == best]
         rows += [_row("best validation", name, value, f"best {name}", curves) for value in there[-1:]]
-    return rows + [_row("last validation", name, points[-1][1], name, curves) for name, points in curves.items()]
+    rows += [_row("last validation", name, points[-1][1], name, curves) for name, points in curves.items()]
+    return [row if row.source else row._replace(source=sources.of_validation(run)) for row in rows]
 
 
-def _how_scored(run: Run, facts: Mapping[str, Any]) -> str:
+def _place(metric: str) -> tuple[str, int]:
+    """Return what sorts metrics of validation as a file of scores has them: by set, then in the order of the scores."""
+    called, name = set_and_score(metric)
+    return called, list(SCORES).index(name) if name in SCORES else len(SCORES)
+
+
+def outdated(run: Run) -> list[str]:
+    """Return a sentence about each file of scores of a checkpoint that is another one now, or another run's."""
+    said = []
+    for stem, facts in run.scores.items():
+        if other := sources.other_checkpoint(run, facts):
+            verb = stem.partition(".")[0].partition("-")[0]
+            again = shlex.join(["python", "-m", "vit_lightning", verb, str(near(run.folder))])
+            said.append(
+                f"{stem}.json is of {other} than the run has now, and so are the tables beside it; {again} scores what "
+                "it has."
+                if other.startswith("another ")
+                else f"{stem}.json is of {other}, which is no checkpoint of this run; {again} scores what it has."
+            )
+    return said
+
+
+def _how_scored(run: Run, facts: Mapping[str, Any], other: str) -> str:
     """Say what else than the best checkpoint, as it is, has answered."""
+    flipped = " (flipped too)" * bool(facts.get("flip") or "without flip" in facts)
+    if other:
+        return f" (of {other})" + flipped
     name = Path(str(facts.get("checkpoint") or "")).name
     has_best = (run.folder / folders.CHECKPOINTS / "best.ckpt").exists()
     another = f" (of {name})" if has_best and name.endswith(".ckpt") and name != "best.ckpt" else ""
-    return another + " (flipped too)" * ("without flip" in facts)
+    return another + flipped
 
 
 def _best_step(run: Run) -> int | None:

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unicodedata import category
 
 import numpy as np
 from PIL import Image
@@ -67,9 +68,17 @@ def new_figure(width: float, height: float, title: str, note: str = "") -> "Figu
 
 
 def printable(text: str, longest: int = 200) -> str:
-    """Returns a name as a figure can show it: without control signs and bytes that are no UTF-8, and not too long."""
-    shown = "".join(sign if sign.isprintable() else "?" for sign in text.encode(errors="replace").decode())
+    r"""Returns a name as a page or a figure can show it, not too long.
+
+    Control signs, signs that turn the direction of letters, and bytes that are no UTF-8 are escaped, as \x1b or \u202e.
+    """
+    shown = "".join(sign if sign.isprintable() or category(sign) == "Zs" else _escaped(sign) for sign in text)
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
+
+
+def _escaped(sign: str) -> str:
+    byte = ord(sign) - 0xDC00  # of bytes that are no UTF-8, as Python keeps them
+    return f"\\x{byte:02x}" if 0x80 <= byte <= 0xFF else sign.encode("unicode_escape").decode()
 
 
 def save(figure: "Figure", place: Path, formats: Iterable[str]) -> list[Path]:
