@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.cli.checked_values import check_brackets, spell_nulls
 from vit_lightning.cli.config_files import chooses_data, config_files, nested_files, refuse_data_facts, stated
+from vit_lightning.cli.logger_places import place_loggers
 from vit_lightning.cli.named_run import (
     SCORING,
     NamedRun,
@@ -70,6 +71,7 @@ def read_words(line: CommandLine) -> RunWords:
         import_class(flag, line.value(flag))
     check_help(line)
     spell_nulls(line)
+    place_loggers(line, configs)
     refuse_data_facts(line, contents)
     if file := next((path for path, content in configs.items() if line.verb in content), None):
         raise InputError(f"-c {file} has the key {line.verb!r}; write model, data and trainer without it")

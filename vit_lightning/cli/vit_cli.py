@@ -10,6 +10,7 @@ from jsonargparse import set_parsing_settings
 from lightning.pytorch import Callback, LightningDataModule, LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
+from lightning.pytorch.loggers import Logger
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 
 from vit_lightning.callbacks.defaults import Setting, default_callbacks
@@ -25,6 +26,7 @@ from vit_lightning.cli.config_files import DATA_FACTS, data_named, models_named,
 from vit_lightning.cli.exceptions import input_error, trainer_error
 from vit_lightning.cli.garbage_collection import resume_after_building
 from vit_lightning.cli.help import OUR_SENTENCES
+from vit_lightning.cli.logger_places import made, take_unplaced
 from vit_lightning.cli.named_run import SCORING, check_name, config_of, no_such_run
 from vit_lightning.cli.named_weights import PROGRAM, probabilities_of
 from vit_lightning.cli.parser import ViTParser
@@ -182,6 +184,9 @@ class ViTCLI(LightningCLI):
 
     def instantiate_classes(self) -> None:
         """Leave the net to the Trainer, which builds it on its device once all facts of the data are known."""
+        trainer = self.config[self.subcommand].trainer
+        self.chosen_loggers = trainer.get("logger")
+        self.unplaced = take_unplaced(trainer)
         try:
             with nets_built_by_trainers():
                 super().instantiate_classes()
@@ -221,6 +226,7 @@ class ViTCLI(LightningCLI):
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """Add the run folder, the loggers and the default callbacks."""
         config = self._get(self.config_init, "trainer")
+        self.config[self.subcommand].trainer.logger = self.chosen_loggers
         if config.get("max_epochs") is None and config.get("max_steps") == -1 and config.get("max_time") is None:
             kwargs["max_epochs"] = 1
         kwargs |= launched.settings(self.subcommand, config)
@@ -228,6 +234,8 @@ class ViTCLI(LightningCLI):
         self.folder = folders.folder_of(Path(checkpoint)) if checkpoint else self.named.lender
         if self.subcommand != "fit":
             kwargs["logger"] = config.get("logger") or False
+            if self.unplaced:
+                kwargs["logger"] = [*_as_list(config.get("logger")), *self._placed(self.folder or self.named.root)]
         elif not config.get("fast_dev_run"):
             if self.folder is None:
                 self.stood = folders.standing(self.named.root)
@@ -296,7 +304,11 @@ class ViTCLI(LightningCLI):
             return False
         step = self.trained.get("global_step", 0)
         own = [] if chosen is True else _as_list(chosen)
+        own += self._placed(self.folder)
         return [MetricsCSV(self.folder, resume_step=step), *tensorboards(self.folder, step), *own]
+
+    def _placed(self, folder: Path) -> list[Logger]:
+        return [made(waiting, folder) for waiting in self.unplaced]
 
     def after_fit(self) -> None:
         """A run that made no step has failed; any other is reported on, if that is asked for."""
