@@ -36,6 +36,14 @@ OUR_SENTENCES = {
     ),
     "data": ("Data set: the name of a datamodule, or the path of a class", "Digits"),
     "model": ("Model: Classifier, MaskedPatch, or the path of a class", "Classifier"),
+    "model.scores": (
+        "Scores and tables beside loss, top-1 and top-5, such as [macro_f1,confusion]; unset: all that suit the images, "
+        "those with * neither in a fit nor for one label. For one label: mean_class_accuracy, macro_f1, ece, "
+        "mean_auroc*. For several: macro_f1, micro_f1, exact_match, map_macro*, map_micro*, mean_auroc*. Tables of "
+        "validate and test: classes; for one label confusion, whose picture needs pip install '.[figures]', and "
+        "mistakes. The others cost nothing; * keeps five bytes per image and class in memory",
+        None,
+    ),
     "checkpoint.monitor": ("Metric that chooses the best checkpoint; unset: the model's, such as val/top1", None),
     "checkpoint.mode": ("Whether max or min of the metric is best; auto: what its name tells", "auto"),
     "trainer.default_root_dir": ("Folder that holds all runs; unset: runs", None),

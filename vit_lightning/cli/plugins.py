@@ -129,13 +129,23 @@ def data_flags(name: str | None) -> list[str]:
     """Flags of a datamodule by its plug-in's name or its path; of one that is not there, those that all have."""
     from vit_lightning.data import ImageDataModule
 
-    offered = (plugin.load() for plugin in plugins() if name in (plugin.name, _class_path(plugin)))
-    chosen = next(offered, None) or _by_path(name)
-    if not isinstance(chosen, type):
-        chosen = ImageDataModule
+    chosen = data_class(name) or ImageDataModule
     many = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
     names = [name for name, one in constructor_parameters(chosen).items() if name != "self" and one.kind not in many]
     return [f"data.{name}" for name in [*names, *(f"augment.{field.name}" for field in fields(Augment))]]
+
+
+def data_class(name: str | None) -> type | None:
+    """Return a datamodule by its plug-in's name or its path; None: it is not there."""
+    offered = (plugin.load() for plugin in plugins() if name in (plugin.name, _class_path(plugin)))
+    chosen = next(offered, None) or _by_path(name)
+    return chosen if isinstance(chosen, type) else None
+
+
+def model_class(name: str | None) -> type | None:
+    """Return a model by its short name or its path; None: it is not there."""
+    chosen = _by_path(f"{MODELS[name]}.{name}" if name in MODELS else name)
+    return chosen if isinstance(chosen, type) else None
 
 
 def _by_path(name: str | None) -> object:

@@ -6,7 +6,15 @@ from typing import Any, NamedTuple
 
 from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.cli.checked_values import check_brackets, spell_nulls
-from vit_lightning.cli.config_files import chooses_data, config_files, nested_files, refuse_data_facts, stated
+from vit_lightning.cli.config_files import (
+    chooses_data,
+    config_files,
+    data_named,
+    models_named,
+    nested_files,
+    refuse_data_facts,
+    stated,
+)
 from vit_lightning.cli.logger_places import place_loggers
 from vit_lightning.cli.named_run import (
     SCORING,
@@ -20,7 +28,16 @@ from vit_lightning.cli.named_run import (
     take_members,
 )
 from vit_lightning.cli.named_weights import take_weights
-from vit_lightning.cli.plugins import check_help, check_plugin, import_class, load_plugins, take_class_of_plugin
+from vit_lightning.cli.plugins import (
+    check_help,
+    check_plugin,
+    data_class,
+    import_class,
+    load_plugins,
+    model_class,
+    take_class_of_plugin,
+)
+from vit_lightning.cli.precedence import DEFAULT_MODEL
 from vit_lightning.cli.run_data import check_brought_to_size, take_image_size
 from vit_lightning.errors import InputError
 
@@ -103,3 +120,10 @@ def take_settings(line: CommandLine, named: RunWords, checkpoint: Path | None, t
         line.set("--ckpt_path", "null")  # a run's own config names the one that it went on from
     if own:
         line.set_first("--config", json.dumps(own, ensure_ascii=False))
+
+
+def chosen_classes(line: CommandLine, contents: list[dict[str, Any]]) -> dict[str, type]:
+    """Return the classes of model and data that the words name, else the default ones, for the complete help."""
+    named = {"model": [DEFAULT_MODEL, *models_named(line, contents)], "data": data_named(line, contents)}
+    found = {"model": model_class(named["model"][-1]), "data": data_class((named["data"] or [DEFAULT_DATA])[-1])}
+    return {part: chosen for part, chosen in found.items() if chosen}

@@ -43,7 +43,7 @@ from vit_lightning.cli.precedence import (
     take_published,
 )
 from vit_lightning.cli.run_data import is_own, source_of
-from vit_lightning.cli.run_words import read_words, take_settings
+from vit_lightning.cli.run_words import chosen_classes, read_words, take_settings
 from vit_lightning.cli.verb_trainer import OWN_VERBS, VerbTrainer
 from vit_lightning.cli.warnings_filter import silence
 from vit_lightning.commands.report.verb import check_installed, report_on
@@ -144,6 +144,8 @@ class ViTCLI(LightningCLI):
         elif loss := probabilities_of(line):
             self._parser(verb).set_defaults(as_defaults({"model": DEFAULT_MODEL, "hyper_parameters": {"loss": loss}}))
         take_settings(line, named, checkpoint, self.trained)
+        if line.has("--help"):
+            self._parser(verb).chosen = chosen_classes(line, named.contents)
         try:
             self.config = parser.parse_args(line.words())
         except InputError as error:
