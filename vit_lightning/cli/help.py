@@ -51,6 +51,7 @@ OUR_SENTENCES = {
     "trainer.max_steps": ("Optimiser steps after which the run ends, -1: no limit", "-1"),
     "trainer.max_time": ("Time after which the run ends, as DD:HH:MM:SS", None),
     "trainer.logger": ("Loggers beside metrics.csv and TensorBoard; those that need a save_dir write in the run folder; false: none at all", None),
+    "trainer.enable_progress_bar": ("Draw a bar in a terminal; false: lines, as in a log file", "true"),
     "trainer.accelerator": ("Kind of device: cpu, gpu, mps, tpu, or auto", "auto"),
     "trainer.devices": ("Number of devices, a list of their indices such as [0,2], -1 for all, or auto", "auto"),
     "trainer.num_nodes": ("Number of hosts", "1"),

@@ -16,6 +16,7 @@ from lightning.pytorch.plugins.io import TorchCheckpointIO
 from vit_lightning.callbacks.defaults import Setting, default_callbacks
 from vit_lightning.callbacks.early_stopping import EarlyStopping
 from vit_lightning.callbacks.monitors import MONITORING, resolve
+from vit_lightning.callbacks.progress import RunProgress
 from vit_lightning.callbacks.require import Require, required
 from vit_lightning.cli import launched
 from vit_lightning.cli.arguments import CommandLine
@@ -258,6 +259,8 @@ class ViTCLI(LightningCLI):
         given = [callback for callback in given if callback not in bounds]
         # What a bound ends has printed and written its scores before.
         callbacks = [*given, *default_callbacks(self._setting(config, given, bool(kwargs.get("logger")))), *bounds]
+        if any(isinstance(callback, RunProgress) for callback in callbacks):
+            kwargs["enable_progress_bar"] = True  # false has made lines of the bar; Lightning would take it for none
         try:
             trainer = super().instantiate_trainer(callbacks=callbacks, **kwargs)
         except (ValueError, TypeError, ImportError) as error:
