@@ -1,4 +1,4 @@
-"""The complete help shows every flag, also those of the data and the model that are chosen; scores say what they need."""
+"""The complete help shows every flag, also those of the data and model that are chosen; scores say what they need."""
 
 from pathlib import Path
 

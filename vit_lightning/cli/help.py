@@ -37,8 +37,8 @@ OUR_SENTENCES = {
     "data": ("Data set: the name of a datamodule, or the path of a class", "Digits"),
     "model": ("Model: Classifier, MaskedPatch, or the path of a class", "Classifier"),
     "model.scores": (
-        "Scores and tables beside loss, top-1 and top-5, such as [macro_f1,confusion]; unset: all that suit the images, "
-        "those with * neither in a fit nor for one label. For one label: mean_class_accuracy, macro_f1, ece, "
+        "Scores and tables beside loss, top-1 and top-5, such as [macro_f1,confusion]; unset: all that suit the "
+        "images, those with * neither in a fit nor for one label. For one label: mean_class_accuracy, macro_f1, ece, "
         "mean_auroc*. For several: macro_f1, micro_f1, exact_match, map_macro*, map_micro*, mean_auroc*. Tables of "
         "validate and test: classes; for one label confusion, whose picture needs pip install '.[figures]', and "
         "mistakes. The others cost nothing; * keeps five bytes per image and class in memory",
@@ -50,7 +50,10 @@ OUR_SENTENCES = {
     "trainer.max_epochs": ("Epochs after which the run ends, -1: never; unset: 1, if no other limit is given", None),
     "trainer.max_steps": ("Optimiser steps after which the run ends, -1: no limit", "-1"),
     "trainer.max_time": ("Time after which the run ends, as DD:HH:MM:SS", None),
-    "trainer.logger": ("Loggers beside metrics.csv and TensorBoard; those that need a save_dir write in the run folder; false: none at all", None),
+    "trainer.logger": (
+        "Loggers beside metrics.csv and TensorBoard; those that need a save_dir write in the run folder; false: none",
+        None,
+    ),
     "trainer.enable_progress_bar": ("Draw a bar in a terminal; false: lines, as in a log file", "true"),
     "trainer.accelerator": ("Kind of device: cpu, gpu, mps, tpu, or auto", "auto"),
     "trainer.devices": ("Number of devices, a list of their indices such as [0,2], -1 for all, or auto", "auto"),

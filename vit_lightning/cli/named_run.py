@@ -10,6 +10,7 @@ from vit_lightning.cli.config_files import data_named, is_of_a_run, read_config,
 from vit_lightning.cli.run_data import leave_split, place
 from vit_lightning.commands import LIGHTNING_VERBS
 from vit_lightning.errors import InputError, listing
+from vit_lightning.files import meant
 from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoint_names import WORDS, is_sharded
 
@@ -57,7 +58,7 @@ def named_run(line: CommandLine) -> NamedRun | None:
             raise InputError(f"{word} and --ckpt_path {wanted} both name a checkpoint; give one of them")
         return NamedRun(folders.folder_of(path), path, is_folder=False)
     if not folders.is_run(path):
-        raise InputError(f"{line.verb} {word}: {folders.not_a_run(path)}, or a checkpoint")
+        raise InputError(f"{line.verb} {word}: {folders.not_a_run(path)}, or a checkpoint{meant(path)}")
     if wanted not in (None, *WORDS):
         if line.verb == "fit":
             raise InputError(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from zipfile import is_zipfile
 
 from vit_lightning.errors import InputError
-from vit_lightning.files import check_regular, typed_cell
+from vit_lightning.files import check_regular, meant, typed_cell
 from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoint_names import is_sharded
 from vit_lightning.runs.lock import is_held
@@ -125,7 +125,7 @@ def run_folder(word: str) -> Path:
     around = folders.folder_of(path) if path.exists() else None
     if around is not None and folders.is_run(around):
         return around
-    raise InputError(f"report {word:.200}: {folders.not_a_run(path)}")
+    raise InputError(f"report {word:.200}: {folders.not_a_run(path)}{meant(path)}")
 
 
 def collect(folder: Path) -> Run:
