@@ -28,11 +28,11 @@ from vit_lightning.cli.named_run import (
     take_members,
 )
 from vit_lightning.cli.named_weights import take_weights
+from vit_lightning.cli.own_code import import_classes
 from vit_lightning.cli.plugins import (
     check_help,
     check_plugin,
     data_class,
-    import_class,
     load_plugins,
     model_class,
     take_class_of_plugin,
@@ -80,12 +80,12 @@ def read_words(line: CommandLine) -> RunWords:
     if run is not None or has_weights:
         take_files(line)
     contents = [*configs.values(), *nested_files(line)]
-    check_plugin(line)
+    check_plugin(line, data_named(line, contents))
     take_class_of_plugin(line)
     load_plugins(" ".join(line.words()) + "\n".join(map(str, contents)))
     for flag in ("--data", "--model"):
         line.move_behind_class(flag)
-        import_class(flag, line.value(flag))
+    import_classes(line, configs)
     check_help(line)
     spell_nulls(line)
     place_loggers(line, configs)
