@@ -135,6 +135,8 @@ USUAL = {
 """Groups of usual flags by run verb, beside its own."""
 SCORING_VERBS = ("validate", "test", "predict", "probe", "inspect", "average")
 """Verbs that take a trained net as their first word."""
+BEGINNING_VERBS = ("doctor", "plan", "benchmark", "prepare")
+"""Verbs that take the settings of a run as their first word."""
 COLUMN = 34
 
 
@@ -182,6 +184,7 @@ def usage(verb: str) -> str:
     needed = [_metavar(verb, flag) for flag in _own(verb)[1].values() if flag.required]
     run = ["[RUN_FOLDER | CHECKPOINT]"] if verb == "fit" else []
     run = ["[RUN_FOLDER | CHECKPOINT | WEIGHTS]"] if verb in SCORING_VERBS else run
+    run = ["[RUN_FOLDER]"] if verb in BEGINNING_VERBS else run
     images = {"predict": ["[IMAGE ...]"], "inspect": ["[IMAGE ...]"], "average": ["[CHECKPOINT ...]"]}.get(verb, [])
     experiment = [*run, *images, "[-c EXPERIMENT.yaml ...]"] if verb in named("run") else []
     return " ".join([f"usage: {PROGRAM} {verb}", *experiment, *needed, "[--flag value ...]"])

@@ -76,7 +76,7 @@ def read_words(line: CommandLine) -> RunWords:
     take_checkpoint(line, configs)
     has_weights = take_weights(line)
     run = None if has_weights else named_run(line)
-    lender = run.folder if run and lends_data(line, run) else None
+    lender = run.folder if run and (run.checkpoint is None or lends_data(line, run)) else None
     if run is not None or has_weights:
         take_files(line)
     contents = [*configs.values(), *nested_files(line)]

@@ -28,7 +28,7 @@ from vit_lightning.cli.exceptions import input_error, trainer_error
 from vit_lightning.cli.garbage_collection import resume_after_building
 from vit_lightning.cli.help import OUR_SENTENCES
 from vit_lightning.cli.logger_places import made, take_unplaced
-from vit_lightning.cli.named_run import SCORING, check_name, config_of, no_such_run
+from vit_lightning.cli.named_run import BEGINNING, SCORING, check_name, config_of, no_such_run
 from vit_lightning.cli.named_weights import PROGRAM, probabilities_of
 from vit_lightning.cli.parser import ViTParser
 from vit_lightning.cli.parser_errors import bare_flag, shorten
@@ -235,6 +235,8 @@ class ViTCLI(LightningCLI):
         kwargs |= launched.settings(self.subcommand, config)
         checkpoint = self._get(self.config, "ckpt_path")
         self.folder = folders.folder_of(Path(checkpoint)) if checkpoint else self.named.lender
+        if self.subcommand in BEGINNING:
+            self.folder = None  # nothing is to be written into the run whose settings they take
         if self.subcommand != "fit":
             kwargs["logger"] = config.get("logger") or False
             if self.unplaced:
