@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+from torch import nn
 
 from vit_lightning.errors import InputError
 from vit_lightning.models import Net, NetConfig, build
@@ -74,7 +75,8 @@ def _holds(given: dict[str, Any], to: str, save: Saves) -> bool:
     try:
         with torch.random.fork_rng(devices=[]), TemporaryDirectory() as folder:
             net = build(replace(SMALL, **given), SIDE, 2)
-            torch.nn.init.normal_(net.head.weight)
+            assert isinstance(net.head, nn.Linear)
+            nn.init.normal_(net.head.weight)
             save(net, Report("", ""), Path(folder) / f"small{'.npz' * (to == 'npz')}", to)
     except (InputError, TypeError, ValueError):
         return False
