@@ -21,7 +21,7 @@ from vit_lightning.data.images import is_hidden
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation.scores import SCORES
-from vit_lightning.files import check_data_root, looked_for_in
+from vit_lightning.files import check_data_root, looked_for_in, meant
 from vit_lightning.terminal import counted
 
 TABLES = ("metadata.csv", "metadata.jsonl", "metadata.parquet", "_classes.csv", "labels.csv", "train.csv")
@@ -134,7 +134,10 @@ class ImageFolder(DividedData):
             drawn = [split for split, lacks in zip(("val", "test"), lacking, strict=True) if lacks]
             if said := unread_splits.said_of_lists(self.root, drawn):
                 self.notice(said)
-        if self.train_set is not None and (self._is_flat or self.wants_divided(lacking)):
+        draws = self._is_flat or self.wants_divided(lacking)
+        if self.train_set is not None:
+            self.name_idle_shares(lacking, draws)
+        if self.train_set is not None and draws:
             classes = self.train_set.labels.tolist()
             names = [self.class_names[label] for label in classes]
             self.divide(classes, names, lacking=lacking, is_whole=self._is_flat)
@@ -189,7 +192,7 @@ class ImageFolder(DividedData):
     def _further(self, name: str, folder: Path) -> ImageFiles:
         """Return the images of a further folder, scored on the classes that it has."""
         if not folder.is_dir():
-            raise InputError(f"--data.also {name}: there is no folder {folder}{looked_for_in(folder)}")
+            raise InputError(f"--data.also {name}: there is no folder {folder}{looked_for_in(folder)}{meant(folder)}")
         folder_links.check_other(name, folder, self._folders.get("train"))
         classes = self._class_folders(folder, with_images=True)
         folder_layouts.check(folder, classes, is_flat=True, known=self._listed)

@@ -14,6 +14,7 @@ from vit_lightning.data import ImageDataModule
 from vit_lightning.data.records import OnError
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
+from vit_lightning.files import meant
 
 
 class Unlabelled:
@@ -99,5 +100,5 @@ def _matches(root: Path, given: str, may_list: bool = True) -> list[str]:
     images = [path for path in found if is_image(path)]
     if not images:
         what = "holds no images" if (root / given).is_dir() else "is no file or folder, and no image matches it"
-        raise InputError(f"--data.files {given}: it {what} in {root.resolve()}")
+        raise InputError(f"--data.files {given}: it {what} in {root.resolve()}{meant(root / given)}")
     return images

@@ -32,6 +32,7 @@ from datamodules.reading.table_paths import Paths
 from vit_lightning.data.image_set import ImageSet
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
+from vit_lightning.files import meant
 
 VERSION = "manifest 13"
 TRAIN_TABLE = Path("train.csv")
@@ -241,7 +242,7 @@ class Manifest(DividedTable):
         file = array_cache.cache_file(self.cache, table, f"{VERSION} {form}")
         state = array_cache.content_state(table)
         if not any(state):
-            raise InputError(f"{table} is missing; give --data.root and --data.{split}")
+            raise InputError(f"{table} is missing; give --data.root and --data.{split}{meant(table)}")
         if not file.exists() or tuple(array_cache.load(file)["stamp"]) != state:
             rank_zero_info(f"reading {table}, once")
             array_cache.save(file, {**content(table, form), "stamp": np.array(state)})

@@ -12,6 +12,7 @@ from datamodules.reading import arrow_folders, parquet_paths, parquet_splits, sp
 from datamodules.reading.class_map import check_meaning
 from datamodules.reading.class_map_file import ClassMap
 from datamodules.reading.drawn_split import TEST, TRAIN
+from datamodules.reading.idle_flags import name_idle_fraction
 from datamodules.reading.kept_splits import hold_to_run
 from datamodules.reading.label_text import check_told, is_whole
 from datamodules.reading.multihot import MultiHot
@@ -162,6 +163,7 @@ class Parquet(ImageDataModule):
             groups = None if groups is None else groups[rows]
         if self._listed:
             parquet_paths.check(list(self._listed.values()))
+        name_idle_fraction(self, self.root)
         if self.val_set is None and self.train_set is not None:  # an image that stands in two rows stays in one split
             self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction, groups=groups)
         self._listed.clear()

@@ -16,6 +16,7 @@ from datamodules.reading.chunk_records import ChunkRecords
 from datamodules.reading.class_map import check_order
 from datamodules.reading.class_map_file import read_class_map
 from datamodules.reading.damaged_files import reading, reason
+from datamodules.reading.idle_flags import name_idle_fraction
 from datamodules.reading.remote_files import RemoteFile, RemoteFiles, cache_folder, content, is_remote, sha256
 from datamodules.reading.shared_sequences import Ragged
 from datamodules.reading.split_copies import check_shards
@@ -130,6 +131,7 @@ class Shards(ImageDataModule):
             self._check_whole()
             self._check_layout()
             raise InputError(f"{self.address} holds no train, val or test with an index.json; give --data.root")
+        name_idle_fraction(self, self.address)
         if self.val_set is None and self.train_set is not None:
             self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction)
         made = self._manifest.get("splits", {}).get("train", {})

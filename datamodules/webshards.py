@@ -23,6 +23,7 @@ from datamodules.reading.class_map import (
 )
 from datamodules.reading.class_map_file import ClassMap
 from datamodules.reading.downloads import file_system
+from datamodules.reading.idle_flags import name_idle_fraction
 from datamodules.reading.joined_words import doubtful
 from datamodules.reading.label_text import check_told, is_whole, look_alike
 from datamodules.reading.remote_files import (
@@ -162,6 +163,7 @@ class WebShards(ImageDataModule):
         if self.train_set is None:
             return
         self._check_apart()
+        name_idle_fraction(self, self.address)
         if self.val_set is None:
             self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction)
 

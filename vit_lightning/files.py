@@ -1,5 +1,6 @@
 """Files and folders: written whole or not at all, replaced, removed; and the sentence where they cannot be written."""
 
+import difflib
 import errno
 import glob
 import os
@@ -13,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from vit_lightning.errors import InputError
+from vit_lightning.errors import InputError, listing, one_line
 from vit_lightning.processes import exists
 
 KINDS = {stat.S_ISFIFO: "FIFO", stat.S_ISSOCK: "socket", stat.S_ISCHR: "device", stat.S_ISBLK: "device"}
@@ -22,6 +23,8 @@ TOO_LARGE = "it would exceed the size that a file may have here; ulimit -f unlim
 """What the system's word for that leaves open."""
 FORMULA = re.compile(r"'*[=+\-@\t\r]")
 """How a cell begins that a spreadsheet computes, or one that was kept from it."""
+FEW = 5
+"""Names of a folder that are told where none of them is alike the one that is looked for."""
 NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?", re.IGNORECASE)
 """What is a number in a spreadsheet too."""
 
@@ -93,10 +96,36 @@ def looked_for_in(path: str | Path) -> str:
     return "" if Path(path).expanduser().is_absolute() else f" in {Path.cwd()}"
 
 
+def meant(path: str | Path) -> str:
+    """Say which path may be meant by one that is not there, or what the innermost folder of it holds, after a sentence.
+
+    Nothing is said where that folder is empty, cannot be read, or holds many names of which none is alike.
+    """
+    if Path(path).expanduser().exists():
+        return ""
+    missing = Path(path).expanduser()
+    rest: list[str] = []
+    while not missing.parent.is_dir() and missing.parent != missing:
+        rest.insert(0, missing.name)
+        missing = missing.parent
+    try:
+        names = sorted(name for name in os.listdir(missing.parent) if not name.startswith("."))
+    except OSError:
+        return ""
+    by_letters = {name.lower(): name for name in names}
+    if near := difflib.get_close_matches(missing.name.lower(), by_letters, n=1, cutoff=0.6):
+        found = missing.parent.joinpath(by_letters[near[0]])
+        return f"; did you mean {one_line(str(found.joinpath(*rest) if found.joinpath(*rest).exists() else found))}?"
+    if not names or len(names) > FEW or (not Path(path).expanduser().is_absolute() and missing.parent == Path()):
+        return ""
+    return f"; {one_line(str(missing.parent))} holds {listing(names)}"
+
+
 def check_data_root(root: Path) -> None:
     """Refuse a place of data that is not there, before anything is said of what it lacks."""
     if not root.exists():
-        raise InputError(f"--data.root {root}: no such folder; give the folder of the images")
+        where = looked_for_in(root)
+        raise InputError(f"--data.root {root}: no such folder{where}; give the folder of the images{meant(root)}")
 
 
 def check_place(path: Path, flag: str) -> None:
@@ -194,6 +223,12 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def check_new(path: Path) -> None:
+    """Refuse a file or folder to be made that is there already, before long work for it."""
+    if path.exists():
+        raise InputError(f"{path} exists already: choose another name, or remove it first.")
+
+
 @contextmanager
 def written(path: Path) -> Iterator[Path]:
     """Yields a path of the same name in a new folder beside it; what is there at the end takes the place of `path`.
@@ -204,8 +239,7 @@ def written(path: Path) -> Iterator[Path]:
     Raises:
         InputError: something is there already, or the system does not let it be written.
     """
-    if path.exists():
-        raise InputError(f"{path} exists already: choose another name, or remove it first.")
+    check_new(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_abandoned(path)

@@ -10,11 +10,13 @@ from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import drawn_split
 from datamodules.reading.drawn_split import LEFT_OUT, NAMES, TEST, TRAIN, VAL
+from datamodules.reading.idle_flags import name_idle
 from datamodules.reading.kept_splits import run_that_begins
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.image_set import ImageSet, keys_of, label_of
 from vit_lightning.data.subsets import Subset, check_share, hold_out
 from vit_lightning.errors import InputError, one_line
+from vit_lightning.files import meant
 from vit_lightning.runs.folders import SPLIT_TABLE
 
 HELD_OUT = 0.1
@@ -269,7 +271,9 @@ class DividedData(ImageDataModule):
             return None
         if self.split_file is not None:
             if not self.split_file.exists():
-                raise InputError(f"--data.split_file {self.split_file} is missing (no such file)")
+                raise InputError(
+                    f"--data.split_file {self.split_file} is missing (no such file){meant(self.split_file)}"
+                )
             return self.split_file
         own = None if self.run_folder is None else self.run_folder / SPLIT_TABLE
         return own if own is not None and own.exists() else None
@@ -324,9 +328,24 @@ class DividedData(ImageDataModule):
 
     def _name_ignored(self, table: Path) -> None:
         """Say which settings of a drawn split are of no account, since a table of the user's states it."""
-        given = [f"--data.{name} {getattr(self, name)}" for name in SETTINGS if getattr(self, name) is not None]
-        if self.split_file is not None and given:
-            self.notice(f"ignored: {' and '.join(given)}, since --data.split_file {table} states the split")
+        if self.split_file is not None:
+            name_idle(self, SETTINGS, f"--data.split_file {table} states the split")
+
+    def name_idle_shares(self, lacking: tuple[bool, bool], draws: bool) -> None:
+        """Say which settings of a drawn split are of no account, since the data have images of their own for it.
+
+        Args:
+            lacking: whether there are no validation and no test images.
+            draws: whether `divide` follows; `hold_out` knows no seed.
+        """
+        if self.split_file is not None:
+            return
+        for name, what, lacks in zip(SETTINGS, ("validation", "test"), lacking, strict=False):
+            if not lacks:
+                name_idle(self, (name,), f"{self.root} has {what} images of its own")
+        if not (draws and any(lacking)):
+            held_out = "the validation images are held out in a fixed order" if lacking[0] else "no split is drawn"
+            name_idle(self, ("split_seed",), held_out)
 
     def _say_classes(self, images: ImageSet, classes: np.ndarray, splits: np.ndarray) -> None:
         """Say how many images of each class a split of groups has come to, which cannot be chosen at will."""

@@ -11,6 +11,7 @@ from datamodules.reading import table_repeats
 from datamodules.reading.array_cache import MappedStrings
 from datamodules.reading.divided_data import DividedData, Stated
 from datamodules.reading.drawn_split import TEST, TRAIN, VAL
+from datamodules.reading.idle_flags import name_idle
 from datamodules.reading.splits import SPLITS
 from datamodules.reading.stated_split import Use
 from vit_lightning.data.subsets import Subset
@@ -74,7 +75,11 @@ class DividedTable(DividedData):
         """
         lacking = self.val_set is None, self.test_set is None
         is_drawn = (lacking[1] and bool(self.test_fraction)) or (self.group_column is not None and lacking[0])
-        if is_drawn or (stated is None and self.wants_divided(lacking)):
+        draws = is_drawn or (stated is None and self.wants_divided(lacking))
+        self.name_idle_shares(lacking, draws)
+        if not draws and self.split_file is not None:
+            name_idle(self, ("split_file",), f"the column {self._divides} states the split")
+        if draws:
             self._divide(rows, lacking, stated, found)
         elif lacking[0]:
             kept = None if found is None or TEST in found[rows] else found[rows]

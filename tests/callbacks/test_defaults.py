@@ -52,7 +52,6 @@ def test_predict_writes_predictions():
 
 
 def test_flags_turn_some_off():
-    assert names("fit", enable_progress_bar=False) == FIT[1:]
     assert names("fit", given=(RichProgressBar(),)) == FIT[1:]
     assert names("fit", pictures=False) == [name for name in FIT if name != "TrainingPictures"]
     assert names("fit", logs=False) == [name for name in FIT if name not in LOGGING]
@@ -62,3 +61,9 @@ def test_flags_turn_some_off():
 
 def test_each_says_why_it_is_on():
     assert all(default.why for default in DEFAULTS)
+
+
+def test_without_a_bar_a_terminal_has_the_lines_of_a_log(monkeypatch):
+    monkeypatch.setattr("vit_lightning.callbacks.defaults.is_live", lambda: True)
+    assert names("fit")[0] == "RunBar"
+    assert names("fit", enable_progress_bar=False) == FIT

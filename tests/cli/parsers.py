@@ -42,7 +42,7 @@ def run_parser(verb: str) -> LightningArgumentParser:
 def flags_of(verb: str) -> list[str]:
     """Every flag of a verb, as the real parser knows them."""
     if verb in named("run"):
-        parsers = [_run_parsers(verb)[1], chosen_parser()]
+        parsers = [_run_parsers(verb)[1], chosen_parser({})]
     else:
         parsers = [auto_parser(_function(verb), parser_class=FileVerbParser)]
     found = {flag for parser in parsers for action in parser._actions for flag in action.option_strings}

@@ -107,11 +107,6 @@ KEY = 'Parser key "{}":\n'
             "--a top1=0.9: expected names and values in braces, such as '{top1: 0.9}'",
         ),
         (
-            KEY.format("trainer.logger") + "following arguments are required: save_dir",
-            "--trainer.logger.save_dir FOLDER is missing, where this logger writes; without a logger, the run folder "
-            "has metrics.csv and tensorboard/",
-        ),
-        (
             KEY.format("a") + "Expected a <class 'dict'>. Got value: night",
             "--a night: expected names and values in braces, such as '{NAME: VALUE}'",
         ),

@@ -96,7 +96,7 @@ def test_all_of_it_is_the_complete_list_without_internals(app):
     ):
         assert sentence in said
     assert "__main__" not in text
-    assert text.splitlines()[-1].startswith("fit --data.help NAME shows the flags of a data set")
+    assert text.splitlines()[-1].startswith("The flags of data are those of Digits; fit --data NAME --help all shows")
 
 
 def test_all_of_a_file_verbs_flags(app):

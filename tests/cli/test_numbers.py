@@ -19,7 +19,7 @@ LONG = "1" + "0" * 400
 
 def numeric() -> list[str]:
     """Flags of fit whose type has numbers."""
-    actions = [action for parser in (run_parser("fit"), chosen_parser()) for action in parser._actions]
+    actions = [action for parser in (run_parser("fit"), chosen_parser({})) for action in parser._actions]
     for part in list(actions):
         actions += getattr(getattr(part, "_name_parser_map", {}).get("fit"), "_actions", [])
     hints = {flag: str(getattr(a, "_typehint", a.type)) for a in actions for flag in a.option_strings}

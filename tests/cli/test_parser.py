@@ -80,7 +80,7 @@ def test_a_list_is_named_as_a_reader_types_it():
 
 
 def test_the_default_model_s_and_the_data_s_flags_are_shown_and_none_that_the_data_fill_in():
-    chosen = chosen_parser()
+    chosen = chosen_parser({})
     flags = {flag for action in chosen._actions for flag in action.option_strings}
     assert {"--model.loss", "--model.net.variant", "--data.batch_size", "--data.augment.flip"} <= flags
     assert not {f"--model.{fact}" for fact in DATA_FACTS} & flags

@@ -5,7 +5,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from vit_lightning.cli import plugins
+from vit_lightning.cli import own_code, plugins
 from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.errors import InputError
 
@@ -66,7 +66,8 @@ def test_our_models_are_imported_by_their_names(monkeypatch, name, module):
 
 @pytest.mark.parametrize("name", [None, "", "Digits", "x.yaml", "a.b.yml", "x.json", "first_pkg.data.Birds"])
 def test_short_names_files_and_what_can_be_imported_pass(theirs, name):
-    plugins.import_class("--data", name)
+    for path in own_code.paths_in(name):
+        own_code.import_class("--data", path)
     assert ("first_pkg.data" in sys.modules) == (name == "first_pkg.data.Birds")
 
 
@@ -75,7 +76,7 @@ def test_short_names_files_and_what_can_be_imported_pass(theirs, name):
     [
         ("no_such.X", "there is no module no_such; install it, or see PYTHONPATH"),
         ("first_pkg.none.X", "there is no module first_pkg.none; install it"),
-        ("needy.X", "importing it fails: No module named 'no_such_lib'"),
+        ("needy.X", "importing it fails: ModuleNotFoundError: No module named 'no_such_lib'"),
         ("second_pkg.data.Bees", "importing it fails: OSError: no disk"),
         ("abstract.Both", "lacks one and two, which every class of its kind defines"),
     ],
@@ -87,7 +88,7 @@ def test_why_a_class_cannot_be_had_is_said(theirs, tmp_path, name, said):
         "    one = abstractmethod(lambda self: 1)\n"
     )
     with pytest.raises(InputError) as told:
-        plugins.import_class("--model", name)
+        own_code.import_class("--model", name)
     assert str(told.value).startswith(f"--model {name}") and said in str(told.value)
 
 

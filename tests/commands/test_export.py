@@ -246,3 +246,12 @@ def test_a_file_that_may_not_grow_leaves_nothing_behind(random_checkpoint, tmp_p
 def test_a_name_that_is_too_long_is_one_sentence(random_checkpoint, app, verb):
     done = app(verb, str(random_checkpoint), "x" * 300)
     assert done.code == 1 and done.err.endswith(f"error: {'x' * 80}...: File name too long; give a shorter one\n")
+
+
+@pytest.mark.parametrize("verb", ["export", "convert"])
+def test_what_stands_in_the_way_is_said_before_the_weights_are_opened(app, verb):
+    Path("taken").mkdir()
+    Path("net.ckpt").write_bytes(b"no weights")
+    done = app(verb, "net.ckpt", "taken", *(["--to", "timm"] if verb == "convert" else []))
+    assert done.code == 1
+    assert done.err.splitlines()[-1] == "error: taken exists already: choose another name, or remove it first."

@@ -78,9 +78,14 @@ class Setting:
         return self.trains and not self.trainer.get("fast_dev_run")
 
     @property
-    def wants_progress(self) -> bool:
-        own = any(isinstance(callback, ProgressBar) for callback in self.given)
-        return self.trainer.get("enable_progress_bar") is not False and not own
+    def shows_own_progress(self) -> bool:
+        """Whether a bar of the user's shows how far a run is."""
+        return any(isinstance(callback, ProgressBar) for callback in self.given)
+
+    @property
+    def wants_bar(self) -> bool:
+        """Whether a bar may be drawn: without one, the lines of a log stand in a terminal too."""
+        return self.trainer.get("enable_progress_bar") is not False
 
 
 class Default(NamedTuple):
@@ -92,7 +97,7 @@ class Default(NamedTuple):
 
 
 def _progress(setting: Setting) -> Callback:
-    return RunBar() if is_live() else PlainProgress()
+    return RunBar() if is_live() and setting.wants_bar else PlainProgress()
 
 
 def _summary(setting: Setting) -> Callback:
@@ -106,7 +111,9 @@ def _splits(setting: Setting) -> Callback:
 
 
 DEFAULTS = (
-    Default(_progress, lambda s: s.wants_progress, "shows how far a run is: a bar in a terminal, lines in a log"),
+    Default(
+        _progress, lambda s: not s.shows_own_progress, "shows how far a run is: a bar in a terminal, lines in a log"
+    ),
     Default(lambda s: TimelyEnd(), lambda s: True, "ends a failed run within seconds, whatever its workers do"),
     Default(lambda s: SkippedImages(), lambda s: True, "says how many images could not be read"),
     Default(

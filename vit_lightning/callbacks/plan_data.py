@@ -21,6 +21,11 @@ ONE_CLASS = (
 )
 
 
+MIRRORED = (
+    "every second training image, at random, so that left and right change places; --data.augment.flip false stops it"
+)
+
+
 def data_facts(trainer: Trainer, model: LightningModule) -> list[str]:
     """Return the lines about the data of a run, as far as they are known."""
     data, lines = trainer.datamodule, []  # type: ignore[attr-defined]  # set by Lightning from outside
@@ -30,6 +35,8 @@ def data_facts(trainer: Trainer, model: LightningModule) -> list[str]:
         lines.append(f"images   {', '.join(counts)}")
         if names := data.class_names:
             lines.append(f"classes  {len(names):,}: {listing(names, most=8, longest=30)}")
+        if _mirrors(data):
+            lines.append(f"mirrored {MIRRORED}")
     if isinstance(model, RecipeModel):
         lines += _pixel_lines(model, data)
         given = isinstance(data, ImageDataModule) and not (data.mean is None and data.std is None)
@@ -39,6 +46,12 @@ def data_facts(trainer: Trainer, model: LightningModule) -> list[str]:
         said = [_few_images(trainer, model), _one_class(model, data), _recoloured(data)]
         lines += [f"warning  {each}" for each in said if each]
     return lines
+
+
+def _mirrors(data: ImageDataModule) -> bool:
+    """Whether training images are mirrored, as far as the transform is ours."""
+    is_ours = type(data).train_transform is ImageDataModule.train_transform
+    return data.train_set is not None and data.augment.flip and is_ours
 
 
 def _pixel_lines(model: RecipeModel, data: object) -> list[str]:

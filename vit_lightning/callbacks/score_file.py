@@ -45,6 +45,8 @@ class ScoreFile(Callback):
         self.is_own = is_own
         self.kept: list[str] = []
         """What is to be said of a file that was put aside, which ScoreTable prints."""
+        self.written: list[Path] = []
+        """The file, which ScoreTable names."""
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.state.fn == "validate":
@@ -72,10 +74,12 @@ class ScoreFile(Callback):
             facts["source"] = self.source
         facts["sets"] = scored_sets(trainer.datamodule, split)  # type: ignore[attr-defined]
         facts["date"] = datetime.now(UTC).isoformat(timespec="seconds")
+        self.written = []
         path = self.folder / f"{stem(self.folder, verb, members, self.source, self.is_own)}.json"
         try:
             self.kept = put_aside([path] if _scores_of(path) - scores.keys() else [])
             write_atomically(path, json.dumps(facts, indent=2) + "\n")
+            self.written = [path]
         except InputError as error:  # the scores are printed all the same
             rank_zero_warn(str(error))
 

@@ -107,6 +107,8 @@ class ScoreTable(Callback):
         writers = [callback for callback in trainer.callbacks if isinstance(callback, ScoreFile | ClassTables)]
         for line in (line for writer in writers for line in writer.kept):
             report(line)
+        for path in (path for writer in writers if isinstance(writer, ScoreFile) for path in writer.written):
+            report(f"wrote    {near(path)}")
         files = [path for writer in writers if isinstance(writer, ClassTables) for path in writer.written]
         if files:
             report(f"tables   {', '.join([str(near(files[0])), *(path.name for path in files[1:])])}")

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from vit_lightning.cli.arguments import CommandLine
-from vit_lightning.errors import InputError, did_you_mean
-from vit_lightning.files import check_regular, looked_for_in
+from vit_lightning.errors import InputError
+from vit_lightning.files import check_regular, looked_for_in, meant
 from vit_lightning.runs import folders
 from vit_lightning.yaml_files import kind, read_mapping
 
@@ -27,8 +27,7 @@ def config_files(line: CommandLine) -> dict[Path, dict[str, Any]]:
         if path.is_dir():
             raise InputError(f"-c {path} is a folder; name a file in it")
         if not path.is_file():
-            meant = did_you_mean(str(path), map(str, path.parent.glob("*.yaml")))
-            raise InputError(f"-c {path}: no such file{looked_for_in(path)}{meant}")
+            raise InputError(f"-c {path}: no such file{looked_for_in(path)}{meant(path)}")
     return {path: read_config(path) for path in paths}
 
 

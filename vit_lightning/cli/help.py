@@ -36,6 +36,14 @@ OUR_SENTENCES = {
     ),
     "data": ("Data set: the name of a datamodule, or the path of a class", "Digits"),
     "model": ("Model: Classifier, MaskedPatch, or the path of a class", "Classifier"),
+    "model.scores": (
+        "Scores and tables beside loss, top-1 and top-5, such as [macro_f1,confusion]; unset: all that suit the "
+        "images, those with * neither in a fit nor for one label. For one label: mean_class_accuracy, macro_f1, ece, "
+        "mean_auroc*. For several: macro_f1, micro_f1, exact_match, map_macro*, map_micro*, mean_auroc*. Tables of "
+        "validate and test: classes; for one label confusion, whose picture needs pip install '.[figures]', and "
+        "mistakes. The others cost nothing; * keeps five bytes per image and class in memory",
+        None,
+    ),
     "checkpoint.monitor": (
         "Metric that chooses the best checkpoint, of equal scores the first; unset: the model's, such as val/top1",
         None,
@@ -45,7 +53,11 @@ OUR_SENTENCES = {
     "trainer.max_epochs": ("Epochs after which the run ends, -1: never; unset: 1, if no other limit is given", None),
     "trainer.max_steps": ("Optimiser steps after which the run ends, -1: no limit", "-1"),
     "trainer.max_time": ("Time after which the run ends, as DD:HH:MM:SS", None),
-    "trainer.logger": ("Loggers; unset: metrics.csv and TensorBoard in the run folder; false: none", None),
+    "trainer.logger": (
+        "Loggers beside metrics.csv and TensorBoard; those that need a save_dir write in the run folder; false: none",
+        None,
+    ),
+    "trainer.enable_progress_bar": ("Draw a bar in a terminal; false: lines, as in a log file", "true"),
     "trainer.accelerator": ("Kind of device: cpu, gpu, mps, tpu, or auto", "auto"),
     "trainer.devices": ("Number of devices, a list of their indices such as [0,2], -1 for all, or auto", "auto"),
     "trainer.num_nodes": ("Number of hosts", "1"),
@@ -126,6 +138,8 @@ USUAL = {
 """Groups of usual flags by run verb, beside its own."""
 SCORING_VERBS = ("validate", "test", "predict", "probe", "inspect", "average")
 """Verbs that take a trained net as their first word."""
+BEGINNING_VERBS = ("doctor", "plan", "benchmark", "prepare")
+"""Verbs that take the settings of a run as their first word."""
 COLUMN = 34
 
 
@@ -173,6 +187,7 @@ def usage(verb: str) -> str:
     needed = [_metavar(verb, flag) for flag in _own(verb)[1].values() if flag.required]
     run = ["[RUN_FOLDER | CHECKPOINT]"] if verb == "fit" else []
     run = ["[RUN_FOLDER | CHECKPOINT | WEIGHTS]"] if verb in SCORING_VERBS else run
+    run = ["[RUN_FOLDER]"] if verb in BEGINNING_VERBS else run
     images = {"predict": ["[IMAGE ...]"], "inspect": ["[IMAGE ...]"], "average": ["[CHECKPOINT ...]"]}.get(verb, [])
     experiment = [*run, *images, "[-c EXPERIMENT.yaml ...]"] if verb in named("run") else []
     return " ".join([f"usage: {PROGRAM} {verb}", *experiment, *needed, "[--flag value ...]"])

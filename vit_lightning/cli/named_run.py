@@ -7,14 +7,17 @@ from typing import Any, NamedTuple
 
 from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.cli.config_files import data_named, is_of_a_run, read_config, stated
-from vit_lightning.cli.run_data import leave_split, place
+from vit_lightning.cli.run_data import leave_split, place, place_weights
 from vit_lightning.commands import LIGHTNING_VERBS
 from vit_lightning.errors import InputError, listing
+from vit_lightning.files import meant
 from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoint_names import WORDS, is_sharded
 
 SCORING = ("validate", "test", "predict", "probe", "inspect", "average")
-NAMING = ("fit", *SCORING)
+BEGINNING = ("doctor", "plan", "benchmark", "prepare")
+"""Verbs that take a run's settings and data, and not its net: what they look at is a fit that begins."""
+NAMING = ("fit", *SCORING, *BEGINNING)
 """Verbs that take a run or a checkpoint as their first word."""
 OF_IMAGES = ("predict", "inspect")
 """Verbs that take images as further words."""
@@ -28,14 +31,15 @@ class NamedRun(NamedTuple):
     """A run or checkpoint that stands behind a verb: its folder if it has one, and its checkpoint."""
 
     folder: Path | None
-    checkpoint: Path
+    checkpoint: Path | None
+    """None: its settings alone are wanted."""
     is_folder: bool
     """Whether the run folder itself was named, whose config may then name a model's code."""
 
     @property
     def lends(self) -> bool:
         """Whether the run gives its data and settings to a checkpoint from elsewhere, such as a soup."""
-        return self.is_folder and folders.folder_of(self.checkpoint) != self.folder
+        return self.checkpoint is None or (self.is_folder and folders.folder_of(self.checkpoint) != self.folder)
 
 
 def named_run(line: CommandLine) -> NamedRun | None:
@@ -52,13 +56,21 @@ def named_run(line: CommandLine) -> NamedRun | None:
     if not path.exists() and path.suffix != ".ckpt" and len(path.parts) == 1:
         return None  # the parser knows what to say of a stray word
     del line.arguments[place]
+    if line.verb in BEGINNING:
+        held = path.parent if is_of_a_run(path) else folders.folder_of(path)
+        folder = held if is_sharded(path) or path.is_file() else path
+        if folder is None:
+            raise InputError(f"{line.verb} {word}: a file in no run folder; give a run folder, such as runs/digits/0")
+        if not folders.configs(folder):
+            raise InputError(f"{line.verb} {word}: {folders.not_a_run(path)}{meant(path)}")
+        return NamedRun(folder.resolve(), None, is_folder=True)
     if is_sharded(path) or path.is_file():
         if wanted:
             raise InputError(f"{word} and --ckpt_path {wanted} both name a checkpoint; give one of them")
         return NamedRun(folders.folder_of(path), path, is_folder=False)
     if not folders.is_run(path):
         said = folders.not_a_run(path)
-        raise InputError(f"{line.verb} {word}: {said}{'' if said.endswith('?') else ', or a checkpoint'}")
+        raise InputError(f"{line.verb} {word}: {said}{'' if said.endswith('?') else f', or a checkpoint{meant(path)}'}")
     if wanted not in (None, *WORDS):
         if line.verb == "fit":
             raise InputError(
@@ -156,8 +168,10 @@ def settings_of(
     if run and run.lends:
         folder = run.folder
     config = config_of(folder, verb)
-    if lent:
+    if lent and verb in SCORING:
         config.pop("model", None)
+    elif lent:
+        place_weights(config, lent)
     elif run and run.lends:
         (config.get("model", {}).get("init_args") or {}).pop("net", None)  # the checkpoint says it
     if run is None:
@@ -182,7 +196,7 @@ def config_of(folder: Path | None, verb: str) -> dict[str, Any]:
     config = read_config(configs[-1], "the run's")
     for name in ("ckpt_path", "at_least", *(["weights_only"] if verb not in LIGHTNING_VERBS else [])):
         config.pop(name, None)
-    if verb in SCORING:
+    if verb in (*SCORING, "prepare"):
         trainer = config.get("trainer") or {}
         config["trainer"] = {name: value for name, value in trainer.items() if name not in OF_THE_MACHINE}
     return config

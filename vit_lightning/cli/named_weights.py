@@ -5,7 +5,7 @@ from pathlib import Path
 from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.cli.named_run import SCORING
 from vit_lightning.errors import InputError
-from vit_lightning.files import looked_for_in
+from vit_lightning.files import looked_for_in, meant
 from vit_lightning.runs import folders
 from vit_lightning.weights import open_weights
 from vit_lightning.weights.archive import FOLDER_FILES
@@ -67,7 +67,10 @@ def _take_program(line: CommandLine, program: Path) -> None:
     if line.verb != "predict":
         raise InputError(f"{line.verb} {program}: an ONNX program only predicts; give the checkpoint it was made from")
     if not program.is_file():
-        raise InputError(f"predict {program}: no such file{looked_for_in(program)}; give a program of the verb export")
+        raise InputError(
+            f"predict {program}: no such file{looked_for_in(program)}; give a program of the verb export"
+            f"{meant(program)}"
+        )
     evaluation = ExportedProgram(program).evaluation
     for name in ("evaluation", "zoom"):
         value = getattr(evaluation, name)

@@ -2,6 +2,7 @@
 
 import re
 from argparse import SUPPRESS, Action, RawDescriptionHelpFormatter
+from collections.abc import Mapping
 from typing import Any
 
 from jsonargparse import ArgumentParser, DefaultHelpFormatter
@@ -72,12 +73,14 @@ class ViTParser(LightningArgumentParser):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"prog": PROGRAM, "formatter_class": CompleteFormatter} | kwargs)
+        self.chosen: dict[str, type] = {}
+        """Classes of the model and the data, by these names, whose flags the complete help shows."""
 
     def error(self, message: str, ex: Exception | None = None) -> None:
         raise InputError(message) from ex
 
     def format_help(self) -> str:
-        """The complete list of flags; those of the default model and of every datamodule first."""
+        """The complete list of flags; those of the model and of the data that are chosen first."""
         if "trainer" not in self.groups:  # that of --data.help NAME, which does not know the verb
             self.prog += " VERB"
             return super().format_help()
@@ -87,18 +90,23 @@ class ViTParser(LightningArgumentParser):
             self.groups[name].title = title
         self.usage, self.description = SUPPRESS, None
         verb = self.prog.replace(" [options]", "").rpartition(" ")[2]
-        more = f"{verb} --data.help NAME shows the flags of a data set, {verb} --model.help NAME those of a model."
-        return f"{usage(verb)}\n\n{chosen_parser().format_help()}\n{super().format_help()}\n{more}\n"
+        data = self.chosen["data"].__name__ if self.chosen else "every data set"
+        more = f"The flags of data are those of {data}; {verb} --data NAME --help all shows those of another data set."
+        return f"{usage(verb)}\n\n{chosen_parser(self.chosen).format_help()}\n{super().format_help()}\n{more}\n"
 
 
-def chosen_parser() -> LightningArgumentParser:
-    """Parser of the flags that a class chosen at run time would hide: the default model's and every datamodule's."""
+def chosen_parser(chosen: Mapping[str, type]) -> LightningArgumentParser:
+    """Parser of the flags that a class chosen at run time would hide.
+
+    Args:
+        chosen: Classes of the model and the data; unset: the default model's, and what every datamodule has.
+    """
     from vit_lightning.classifier import Classifier
     from vit_lightning.data import ImageDataModule
 
     parser = LightningArgumentParser(usage=SUPPRESS, add_help=False, description="", formatter_class=CompleteFormatter)
-    parser.add_class_arguments(Classifier, "model", skip=set(DATA_FACTS))
-    parser.add_class_arguments(ImageDataModule, "data", instantiate=False)
+    parser.add_class_arguments(chosen.get("model", Classifier), "model", skip=set(DATA_FACTS))
+    parser.add_class_arguments(chosen.get("data", ImageDataModule), "data", instantiate=False)
     return parser
 
 

@@ -59,11 +59,6 @@ def shorten(message: str, flags: Iterable[str], plugins: Iterable[str], models: 
         return f"--{found[1]} is missing; --help says what it is"
     if found := REQUIRED.search(message):
         flag, teacher = (f"--{key}.{found[1]}", f"--{key}.help NAME") if key else (found[1], "--help")
-        if flag == "--trainer.logger.save_dir":
-            return (
-                f"{flag} FOLDER is missing, where this logger writes; without a logger, the run folder has metrics.csv "
-                "and tensorboard/"
-            )
         return f"{flag} is missing; {teacher} says what it is"
     given = [text for text in GIVEN.findall(message) if "NestedArg" not in text and len(text) < 200]
     given = ["null" if text == "None" else text for text in given]

@@ -1,10 +1,9 @@
 """Datamodules and models that --data and --model know by a short name, and classes given by their path."""
 
 import re
-import sys
 import tomllib
-import traceback
 import warnings
+from collections.abc import Collection
 from dataclasses import fields
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -14,6 +13,7 @@ from pkgutil import resolve_name
 
 from vit_lightning.augment import Augment
 from vit_lightning.cli.arguments import CommandLine
+from vit_lightning.cli.own_code import import_error
 from vit_lightning.cli.parser_errors import unknown_class
 from vit_lightning.errors import InputError
 from vit_lightning.runs.folders import DATAMODULES
@@ -59,24 +59,22 @@ def load_plugins(text: str) -> None:
 
 def _failure(plugin: EntryPoint, error: Exception) -> str:
     """Say why a plug-in cannot be imported, and in which line of which file."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
-    if isinstance(error, SyntaxError):
-        place = f"{error.filename}, line {error.lineno}"
-    else:
-        place = f"{frames[-1].filename}, line {frames[-1].lineno}" if frames[1:] else ""
-    text = error.msg if isinstance(error, SyntaxError) else error
-    where = f", in {place}" if place else ""
-    return f"plug-in {plugin.name} ({plugin.value}) fails to import: {type(error).__name__}: {text}{where}"
+    return f"plug-in {plugin.name} ({plugin.value}) fails to import: {import_error(error)}"
 
 
-def check_plugin(line: CommandLine) -> None:
+def check_plugin(line: CommandLine, in_files: Collection[str] = ()) -> None:
     """Refuse the plug-in of a datamodule that cannot be imported, and the help of a name that two have.
+
+    Args:
+        line: The command line.
+        in_files: Names of datamodules in files.
 
     Raises:
         InputError: saying why, or which two.
     """
     for flag in ("--data", "--data.help"):
-        named = [plugin for plugin in plugins() if plugin.name == line.value(flag)]
+        names = [line.value(flag), *(in_files if flag == "--data" else ())]
+        named = [plugin for plugin in plugins() if plugin.name in names]
         for plugin in named:
             try:
                 plugin.load()
@@ -100,23 +98,6 @@ def _class_path(plugin: EntryPoint) -> str:
     return f"{plugin.module}.{plugin.attr}"
 
 
-def import_class(flag: str, name: str | None) -> None:
-    """Import the module of a class given by its path with --data or --model, so that its own failure is reported."""
-    module, _, _ = (name or "").rpartition(".")
-    if not name or not module or name.endswith((".yaml", ".yml", ".json")):
-        return
-    try:
-        import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is None or not module.startswith(error.name):
-            raise InputError(f"{flag} {name}: importing it fails: {error}") from error
-        raise InputError(f"{flag} {name}: there is no module {error.name}; install it, or see PYTHONPATH") from error
-    except Exception as error:
-        raise InputError(f"{flag} {name}: importing it fails: {type(error).__name__}: {error}") from error
-    if lacking := getattr(getattr(sys.modules[module], name.rpartition(".")[2], None), "__abstractmethods__", ()):
-        raise InputError(f"{flag} {name} lacks {' and '.join(sorted(lacking))}, which every class of its kind defines")
-
-
 def check_help(line: CommandLine) -> None:
     """Refuse the help of a class that is not known by its short name; the parser names neither flag nor classes."""
     for flag, known in (("--data", datamodule_names()), ("--model", MODELS)):
@@ -129,13 +110,23 @@ def data_flags(name: str | None) -> list[str]:
     """Flags of a datamodule by its plug-in's name or its path; of one that is not there, those that all have."""
     from vit_lightning.data import ImageDataModule
 
-    offered = (plugin.load() for plugin in plugins() if name in (plugin.name, _class_path(plugin)))
-    chosen = next(offered, None) or _by_path(name)
-    if not isinstance(chosen, type):
-        chosen = ImageDataModule
+    chosen = data_class(name) or ImageDataModule
     many = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
     names = [name for name, one in constructor_parameters(chosen).items() if name != "self" and one.kind not in many]
     return [f"data.{name}" for name in [*names, *(f"augment.{field.name}" for field in fields(Augment))]]
+
+
+def data_class(name: str | None) -> type | None:
+    """Return a datamodule by its plug-in's name or its path; None: it is not there."""
+    offered = (plugin.load() for plugin in plugins() if name in (plugin.name, _class_path(plugin)))
+    chosen = next(offered, None) or _by_path(name)
+    return chosen if isinstance(chosen, type) else None
+
+
+def model_class(name: str | None) -> type | None:
+    """Return a model by its short name or its path; None: it is not there."""
+    chosen = _by_path(f"{MODELS[name]}.{name}" if name in MODELS else name)
+    return chosen if isinstance(chosen, type) else None
 
 
 def _by_path(name: str | None) -> object:

@@ -13,7 +13,7 @@ import torch
 from vit_lightning.cli.config_files import DATA_FACTS
 from vit_lightning.cli.plugins import MODELS, plugin_packages
 from vit_lightning.errors import InputError
-from vit_lightning.files import check_regular, in_utf8, looked_for_in
+from vit_lightning.files import check_regular, in_utf8, looked_for_in, meant
 from vit_lightning.models.timm_net import published_weights
 from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoint_names import WORDS, is_sharded, is_whole
@@ -36,7 +36,7 @@ def find_checkpoint(verb: str, typed: str | None, root: Path, experiment: str) -
     check_regular(path, f"--ckpt_path {typed}")
     if not path.is_file() and not is_sharded(path):
         what = "a folder that holds no sharded checkpoint" if path.is_dir() else f"no such file{looked_for_in(path)}"
-        raise InputError(f"--ckpt_path {typed}: {what}; give a checkpoint's path, or last, or best")
+        raise InputError(f"--ckpt_path {typed}: {what}; give a checkpoint's path, or last, or best{meant(path)}")
     if zipfile.is_zipfile(path) and not is_whole(path):
         raise InputError(f"--ckpt_path {typed} is damaged: it does not hold what was written; give another one")
     return path

@@ -58,6 +58,14 @@ def place(data: dict[str, Any], folder: Path | None, line: CommandLine) -> None:
             )
 
 
+def place_weights(config: dict[str, Any], folder: Path) -> None:
+    """Make the path of the weights whole with which a run began, in its config, which is changed."""
+    told = (config.get("model") or {}).get("init_args") or {}
+    given, start = told.get("weights"), _started_in(folder)
+    if start and isinstance(given, str) and (start / Path(given).expanduser()).exists():
+        told["weights"] = str(start / Path(given).expanduser())
+
+
 def _started_in(folder: Path | None) -> Path | None:
     """The folder in which the newest part of a run was started; None: nobody has kept it."""
     configs = folders.configs(folder) if folder else []

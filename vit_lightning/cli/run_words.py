@@ -6,7 +6,16 @@ from typing import Any, NamedTuple
 
 from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.cli.checked_values import check_brackets, spell_nulls
-from vit_lightning.cli.config_files import chooses_data, config_files, nested_files, refuse_data_facts, stated
+from vit_lightning.cli.config_files import (
+    chooses_data,
+    config_files,
+    data_named,
+    models_named,
+    nested_files,
+    refuse_data_facts,
+    stated,
+)
+from vit_lightning.cli.logger_places import place_loggers
 from vit_lightning.cli.named_run import (
     SCORING,
     NamedRun,
@@ -19,7 +28,16 @@ from vit_lightning.cli.named_run import (
     take_members,
 )
 from vit_lightning.cli.named_weights import take_weights
-from vit_lightning.cli.plugins import check_help, check_plugin, import_class, load_plugins, take_class_of_plugin
+from vit_lightning.cli.own_code import import_classes
+from vit_lightning.cli.plugins import (
+    check_help,
+    check_plugin,
+    data_class,
+    load_plugins,
+    model_class,
+    take_class_of_plugin,
+)
+from vit_lightning.cli.precedence import DEFAULT_MODEL
 from vit_lightning.cli.run_data import check_brought_to_size, take_image_size
 from vit_lightning.errors import InputError
 
@@ -58,18 +76,19 @@ def read_words(line: CommandLine) -> RunWords:
     take_checkpoint(line, configs)
     has_weights = take_weights(line)
     run = None if has_weights else named_run(line)
-    lender = run.folder if run and lends_data(line, run) else None
+    lender = run.folder if run and (run.checkpoint is None or lends_data(line, run)) else None
     if run is not None or has_weights:
         take_files(line)
     contents = [*configs.values(), *nested_files(line)]
-    check_plugin(line)
+    check_plugin(line, data_named(line, contents))
     take_class_of_plugin(line)
     load_plugins(" ".join(line.words()) + "\n".join(map(str, contents)))
     for flag in ("--data", "--model"):
         line.move_behind_class(flag)
-        import_class(flag, line.value(flag))
+    import_classes(line, configs)
     check_help(line)
     spell_nulls(line)
+    place_loggers(line, configs)
     refuse_data_facts(line, contents)
     if file := next((path for path, content in configs.items() if line.verb in content), None):
         raise InputError(f"-c {file} has the key {line.verb!r}; write model, data and trainer without it")
@@ -101,3 +120,10 @@ def take_settings(line: CommandLine, named: RunWords, checkpoint: Path | None, t
         line.set("--ckpt_path", "null")  # a run's own config names the one that it went on from
     if own:
         line.set_first("--config", json.dumps(own, ensure_ascii=False))
+
+
+def chosen_classes(line: CommandLine, contents: list[dict[str, Any]]) -> dict[str, type]:
+    """Return the classes of model and data that the words name, else the default ones, for the complete help."""
+    named = {"model": [DEFAULT_MODEL, *models_named(line, contents)], "data": data_named(line, contents)}
+    found = {"model": model_class(named["model"][-1]), "data": data_class((named["data"] or [DEFAULT_DATA])[-1])}
+    return {part: chosen for part, chosen in found.items() if chosen}

@@ -10,11 +10,13 @@ from jsonargparse import set_parsing_settings
 from lightning.pytorch import Callback, LightningDataModule, LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
+from lightning.pytorch.loggers import Logger
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 
 from vit_lightning.callbacks.defaults import Setting, default_callbacks
 from vit_lightning.callbacks.early_stopping import EarlyStopping
 from vit_lightning.callbacks.monitors import MONITORING, resolve
+from vit_lightning.callbacks.progress import RunProgress
 from vit_lightning.callbacks.require import Require, required
 from vit_lightning.cli import launched
 from vit_lightning.cli.arguments import CommandLine
@@ -25,7 +27,8 @@ from vit_lightning.cli.config_files import DATA_FACTS, data_named, models_named,
 from vit_lightning.cli.exceptions import input_error, trainer_error
 from vit_lightning.cli.garbage_collection import resume_after_building
 from vit_lightning.cli.help import OUR_SENTENCES
-from vit_lightning.cli.named_run import SCORING, check_name, config_of, no_such_run
+from vit_lightning.cli.logger_places import made, take_unplaced
+from vit_lightning.cli.named_run import BEGINNING, SCORING, check_name, config_of, no_such_run
 from vit_lightning.cli.named_weights import PROGRAM, probabilities_of
 from vit_lightning.cli.parser import ViTParser
 from vit_lightning.cli.parser_errors import bare_flag, shorten
@@ -41,7 +44,7 @@ from vit_lightning.cli.precedence import (
     take_published,
 )
 from vit_lightning.cli.run_data import is_own, source_of
-from vit_lightning.cli.run_words import read_words, take_settings
+from vit_lightning.cli.run_words import chosen_classes, read_words, take_settings
 from vit_lightning.cli.verb_trainer import OWN_VERBS, VerbTrainer
 from vit_lightning.cli.warnings_filter import silence
 from vit_lightning.commands.report.verb import check_installed, report_on
@@ -142,6 +145,8 @@ class ViTCLI(LightningCLI):
         elif loss := probabilities_of(line):
             self._parser(verb).set_defaults(as_defaults({"model": DEFAULT_MODEL, "hyper_parameters": {"loss": loss}}))
         take_settings(line, named, checkpoint, self.trained)
+        if line.has("--help"):
+            self._parser(verb).chosen = chosen_classes(line, named.contents)
         try:
             self.config = parser.parse_args(line.words())
         except InputError as error:
@@ -182,6 +187,9 @@ class ViTCLI(LightningCLI):
 
     def instantiate_classes(self) -> None:
         """Leave the net to the Trainer, which builds it on its device once all facts of the data are known."""
+        trainer = self.config[self.subcommand].trainer
+        self.chosen_loggers = trainer.get("logger")
+        self.unplaced = take_unplaced(trainer)
         try:
             with nets_built_by_trainers():
                 super().instantiate_classes()
@@ -221,13 +229,18 @@ class ViTCLI(LightningCLI):
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """Add the run folder, the loggers and the default callbacks."""
         config = self._get(self.config_init, "trainer")
+        self.config[self.subcommand].trainer.logger = self.chosen_loggers
         if config.get("max_epochs") is None and config.get("max_steps") == -1 and config.get("max_time") is None:
             kwargs["max_epochs"] = 1
         kwargs |= launched.settings(self.subcommand, config)
         checkpoint = self._get(self.config, "ckpt_path")
         self.folder = folders.folder_of(Path(checkpoint)) if checkpoint else self.named.lender
+        if self.subcommand in BEGINNING:
+            self.folder = None  # nothing is to be written into the run whose settings they take
         if self.subcommand != "fit":
             kwargs["logger"] = config.get("logger") or False
+            if self.unplaced:
+                kwargs["logger"] = [*_as_list(config.get("logger")), *self._placed(self.folder or self.named.root)]
         elif not config.get("fast_dev_run"):
             if self.folder is None:
                 self.stood = folders.standing(self.named.root)
@@ -248,6 +261,8 @@ class ViTCLI(LightningCLI):
         given = [callback for callback in given if callback not in bounds]
         # What a bound ends has printed and written its scores before.
         callbacks = [*given, *default_callbacks(self._setting(config, given, bool(kwargs.get("logger")))), *bounds]
+        if any(isinstance(callback, RunProgress) for callback in callbacks):
+            kwargs["enable_progress_bar"] = True  # false has made lines of the bar; Lightning would take it for none
         try:
             trainer = super().instantiate_trainer(callbacks=callbacks, **kwargs)
         except (ValueError, TypeError, ImportError) as error:
@@ -296,7 +311,11 @@ class ViTCLI(LightningCLI):
             return False
         step = self.trained.get("global_step", 0)
         own = [] if chosen is True else _as_list(chosen)
+        own += self._placed(self.folder)
         return [MetricsCSV(self.folder, resume_step=step), *tensorboards(self.folder, step), *own]
+
+    def _placed(self, folder: Path) -> list[Logger]:
+        return [made(waiting, folder) for waiting in self.unplaced]
 
     def after_fit(self) -> None:
         """A run that made no step has failed; any other is reported on, if that is asked for."""

@@ -44,6 +44,7 @@ def convert(
         norm_after_pool: Whether the last LayerNorm comes after the pooling, likewise.
         resnet_code: Whose epsilons and padding a ResNet or a hybrid's stem has, likewise.
     """
+    from vit_lightning.files import check_new
     from vit_lightning.models import NetConfig
     from vit_lightning.models.finite import check_finite
     from vit_lightning.runs.folders import checkpoint_behind, folder_of
@@ -52,6 +53,7 @@ def convert(
     from vit_lightning.weights.save import check_ending, save
 
     check_ending(dst, to, ENDINGS)
+    check_new(dst)
     stated = NetConfig(
         gelu=gelu, norm_eps=norm_eps, pool=pool, norm_after_pool=norm_after_pool, resnet_code=resnet_code
     )
@@ -59,7 +61,7 @@ def convert(
     net, report = load_net(src, heads=heads, image_size=image_size, raw=raw, stated=stated)
     check_finite(net.state_dict(), src)
     report.state_normalisation(mean, std, net.config.channels)
-    if to == "timm":  # the one layout that says how images are brought to size
+    if to in ("timm", "huggingface"):  # the layouts that say how images are brought to size
         report.evaluation = evaluation_of(None if "://" in src else folder_of(Path(src)))
     print(report)
     figure = save(net, report, dst, to)

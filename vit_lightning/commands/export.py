@@ -40,7 +40,7 @@ def export(
         resnet_code: Whose epsilons and padding a ResNet or a hybrid's stem has, likewise.
         licence: Identifier for the model card.
     """
-    from vit_lightning.files import written
+    from vit_lightning.files import check_new, written
     from vit_lightning.models import NetConfig
     from vit_lightning.models.finite import check_finite
     from vit_lightning.runs.folders import checkpoint_behind, folder_of
@@ -52,6 +52,7 @@ def export(
 
     check_licence(licence)
     check_ending(dst, to, ENDINGS)
+    check_new(dst)
     stated = NetConfig(
         gelu=gelu, norm_eps=norm_eps, pool=pool, norm_after_pool=norm_after_pool, resnet_code=resnet_code
     )
@@ -67,6 +68,7 @@ def export(
         elif to == "torch_export":
             figure = to_torch_export(net, report, place, evaluation)
         else:
+            report.evaluation = evaluation
             figure = save(net, report, place, to)
         write_card(net, report, to, licence, figure, place / "README.md", evaluation)
     print(f"wrote    {dst}: {to}, outputs differ by {figure:.1e}")

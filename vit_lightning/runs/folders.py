@@ -39,7 +39,7 @@ from pathlib import Path
 from typing import Any
 
 from vit_lightning.errors import InputError, listing
-from vit_lightning.files import special_kind
+from vit_lightning.files import meant, special_kind
 from vit_lightning.runs.checkpoint_names import LAST, NEW, PREVIOUS, is_complete, is_sharded
 from vit_lightning.runs.slurm import slurm_job, was_requeued
 from vit_lightning.terminal import near
@@ -279,7 +279,7 @@ def checkpoint_behind(source: str) -> str:
     if is_run(path):
         return str(trained_checkpoint(path))
     if _runs_below(path) and not any(entry.is_file() for entry in path.iterdir()):  # else these may be weights
-        raise InputError(f"{source}: {not_a_run(path)}")
+        raise InputError(f"{source}: {not_a_run(path)}{meant(path)}")
     return source
 
 

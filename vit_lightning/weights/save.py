@@ -13,6 +13,7 @@ from vit_lightning.weights.heads import is_empty
 from vit_lightning.weights.layouts import LAYOUTS
 from vit_lightning.weights.load import load_net
 from vit_lightning.weights.report import Report
+from vit_lightning.weights.unheld import unheld
 
 TOLERANCE = 1e-5
 # Fields that say how a net is named and trained, not what it computes.
@@ -35,16 +36,23 @@ def save(net: Net, report: Report, path: Path, to: str) -> float:
         InputError: the layout cannot hold this net, or something is at `path` already.
     """
     with written(path) as place:
-        LAYOUTS[to].write(net, report, place)
-        heads = None if isinstance(net, TimmNet) else net.config.heads or None
         try:
-            stated = NetConfig(net.config.variant) if isinstance(net, TimmNet) else None
-            copy, _ = load_net(place, heads=heads, image_size=net.image_size, stated=stated)
+            return _proven(net, report, place, to)
         except InputError as error:
-            raise InputError(
-                f"The layout of {to} cannot hold this net: convert to checkpoint, which holds any."
-            ) from error
-        return compare(net, copy, to)
+            names_field = "net." in str(error) or isinstance(net, TimmNet)
+            said = None if names_field else unheld(net, to, _proven)
+            raise InputError(said or str(error)) from error
+
+
+def _proven(net: Net, report: Report, place: Path, to: str) -> float:
+    LAYOUTS[to].write(net, report, place)
+    heads = None if isinstance(net, TimmNet) else net.config.heads or None
+    stated = NetConfig(net.config.variant) if isinstance(net, TimmNet) else None
+    try:
+        copy, _ = load_net(place, heads=heads, image_size=net.image_size, stated=stated)
+    except InputError as error:
+        raise InputError(f"The layout of {to} cannot hold this net: convert to checkpoint, which holds any.") from error
+    return compare(net, copy, to)
 
 
 def check_ending(path: Path, to: str, endings: dict[str, tuple[str, ...]]) -> None:

@@ -14,7 +14,7 @@ import torch.distributed
 from filelock import FileLock
 
 from vit_lightning.errors import InputError
-from vit_lightning.files import check_regular, looked_for_in, written
+from vit_lightning.files import check_regular, looked_for_in, meant, written
 
 # What a net needs from a repository; a pickled file is fetched only where there are no safetensors.
 HUB_FILES = ["config.json", "preprocessor_config.json", "*.safetensors", "*.safetensors.index.json"]
@@ -50,7 +50,7 @@ def fetch(source: str | Path) -> Path:
     if not path.exists():
         raise InputError(
             f"There are no weights at {text!r}{looked_for_in(path)}: give an existing file or folder, https://... or "
-            "hf://..."
+            f"hf://...{meant(path)}"
         )
     check_regular(path, text)
     return path

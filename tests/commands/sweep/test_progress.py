@@ -34,10 +34,10 @@ def test_each_run_is_told_as_it_begins_and_ends(lines):
             progress.warn(sentence)
     assert lines == [
         *(f"start    rates/s={number}  log /runs/rates/s={number}/log.txt" for number in range(4)),
-        "done     rates/s=2  13 s  test/top1 0.5",
-        "failed   rates/s=0  3 s  too bold",
-        "stopped  rates/s=1",
-        "skipped  rates/s=3  another sweep began it",
+        "done     /runs/rates/s=2  13 s  test/top1 0.5",
+        "failed   /runs/rates/s=0  3 s  too bold",
+        "stopped  /runs/rates/s=1",
+        "skipped  /runs/rates/s=3  another sweep began it",
         "warning  a",
         "warning  b",
     ]
@@ -63,3 +63,12 @@ def test_only_the_end_of_a_long_log_is_read(tmp_path, monkeypatch):
     assert newest_progress(log) == ""
     log.write_text("-" * 50 + "\nepoch 1/9 done\n")
     assert newest_progress(log) == "epoch 1/9 done"
+
+
+def test_what_is_done_is_named_by_the_folder_that_other_verbs_take(lines, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs/rates/s=0/digits/0").mkdir(parents=True)
+    with SweepProgress(1, Path("runs")) as progress:
+        progress.began(cell(0))
+        progress.ended(Outcome(cell(0), "finished", 2.0), "")
+    assert lines[-1] == "done     runs/rates/s=0/digits/0  2 s"

@@ -17,6 +17,7 @@ from vit_lightning.commands.sweep.results import (
     main_metric,
     mean_deviation,
     read_row,
+    said,
     table,
     write_results,
 )
@@ -181,8 +182,8 @@ def test_the_table_has_a_row_per_label_with_mean_and_deviation_over_the_seeds():
     shown = table(plan(Figure("net", "test/top1", spread="seed")), rows)
     assert [column.header for column in shown.columns] == ["net", "runs", "test/top1", "perf/images_per_s", "seconds"]
     assert list(zip(*(list(column.cells) for column in shown.columns), strict=True)) == [
-        ("b", "2", "0.6 ± 0.14", "130 ± 42", "20"),
-        ("a", "1", "0.25", "50", "7"),
+        ("b", "2", "60.00 ± 14.14 %", "130 ± 42", "20"),
+        ("a", "1", "25.00 %", "50", "7"),
     ]
 
 
@@ -202,3 +203,19 @@ def test_files_have_a_column_per_axis_then_scores_of_the_test_first(tmp_path):
         "a,1,10,,0.25",
         "a,1,20,1e-07,",
     ]
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "text"),
+    [
+        ("test/top1", 0.9875, "98.75 %"),
+        ("best val/macro_f1", 0.5, "50.00 %"),
+        ("test/night/ece", 0.015, "1.50 %"),
+        ("test/real", 0.875, "87.50 %"),
+        ("val/loss", 0.9875, "0.9875"),
+        ("perf/images_per_s", 130.25, "130.2"),
+        ("test/of_mine", 0.5, "0.5"),
+    ],
+)
+def test_shares_are_read_in_per_cent(metric, value, text):
+    assert said(metric, value) == text

@@ -23,7 +23,7 @@ from vit_lightning.commands.sweep.words import (
 from vit_lightning.errors import InputError, did_you_mean
 from vit_lightning.evaluation.published import PublishedLine, published_lines
 from vit_lightning.evaluation.scores import METRICS
-from vit_lightning.files import check_regular, looked_for_in
+from vit_lightning.files import check_regular, looked_for_in, meant
 from vit_lightning.yaml_files import AsWritten, kind, read_mapping
 
 KEYS = ("fit", "then", "over", "choose", "figure", "table")
@@ -124,8 +124,7 @@ def read_plan(path: Path, given: dict[str, str], runs: Path) -> SweepPlan:
     """
     check_regular(path, f"plan {path}")
     if not path.is_file():
-        meant = did_you_mean(str(path), map(str, path.parent.glob("*.yaml")))
-        raise InputError(f"{path}: no such plan{looked_for_in(path)}{meant}")
+        raise InputError(f"{path}: no such plan{looked_for_in(path)}{meant(path)}")
     content = read_mapping(path, "plan", AsWritten, example="fit")
     try:
         return _Reader(path.stem, content, given, runs).plan()

@@ -70,7 +70,9 @@ class SweepProgress:
         """A run ended; `score` is its main figure."""
         self._running.remove(outcome.cell.place)
         took = f"{outcome.seconds:.0f} s" if outcome.seconds else ""
-        parts = [f"{STATES[outcome.state]:<8} {outcome.cell.place}", took, score or outcome.reason]
+        folder = self._runs / outcome.cell.place
+        run = next(folder.glob("*/0"), folder) if outcome.state == "finished" else folder
+        parts = [f"{STATES[outcome.state]:<8} {near(run)}", took, score or outcome.reason]
         self._print("  ".join(part for part in parts if part))
         if self._bar:
             self._bar.update(self._task, advance=1, description=", ".join(self._running))

@@ -15,7 +15,7 @@ from rich.table import Table
 from vit_lightning.commands.sweep.plan import Cell, SweepPlan
 from vit_lightning.commands.sweep.run import LOG, check_unchanged, is_finished
 from vit_lightning.errors import InputError
-from vit_lightning.evaluation.scores import MAIN_METRICS, METRICS, best_value
+from vit_lightning.evaluation.scores import MAIN_METRICS, METRICS, SCORES, best_value, set_and_score
 from vit_lightning.files import check_regular, spreadsheet_cell, write_atomically
 
 POINTS = 50
@@ -168,8 +168,16 @@ def table(plan: SweepPlan, rows: list[SweepRow]) -> Table:
     return shown
 
 
+def said(metric: str, value: float) -> str:
+    """Return a metric as a person reads it: a share of images in per cent, which the CSV files keep as it is."""
+    score = SCORES.get(set_and_score(metric)[1])
+    return score.said(value) if score and score.is_share else f"{value:.4g}"
+
+
 def _cell(rows: list[SweepRow], metric: str) -> str:
     if (found := mean_deviation(rows, metric)) is None:
         return ""
     mean, deviation = found
+    if (text := said(metric, mean)).endswith("%"):
+        return f"{100 * mean:.2f} ± {said(metric, deviation)}" if len(rows) > 1 else text
     return f"{mean:.4g}" + f" ± {deviation:{'.0f' if deviation > 10 else '.2g'}}" * (len(rows) > 1)

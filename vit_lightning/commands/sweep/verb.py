@@ -11,7 +11,7 @@ from vit_lightning.commands.sweep.choice import doubted, settled, undecided, unl
 from vit_lightning.commands.sweep.figure import check_installed, draw, draw_groups, missing_metric
 from vit_lightning.commands.sweep.plan import Cell, SweepPlan, read_plan
 from vit_lightning.commands.sweep.progress import SweepProgress
-from vit_lightning.commands.sweep.results import SweepRow, main_metric, read_row, read_rows, table, write_results
+from vit_lightning.commands.sweep.results import SweepRow, main_metric, read_row, read_rows, said, table, write_results
 from vit_lightning.commands.sweep.run import Outcome, State, check_unchanged, check_words, command, is_finished, run
 from vit_lightning.commands.sweep.shards import dealt, picked, shard_of
 from vit_lightning.commands.sweep.task_files import shown_task_table, write_task_table
@@ -143,7 +143,7 @@ def _run(cells: list[Cell], plans: list[SweepPlan], runs: Path, children: Childr
                 row = read_row(cell, runs)
                 rows.append(row)
                 metric = main_metric(plan, [row])
-                score = f"{metric} {row.metrics[metric]:.4g}" if metric else ""
+                score = f"{metric} {said(metric, row.metrics[metric])}" if metric else ""
             progress.ended(outcome, score)
             for sentence in _doubts(plan, rows) if rows else []:
                 progress.warn(sentence)

@@ -231,9 +231,10 @@ def write(net: Net, report: Report, path: Path) -> None:
         tensors[HEAD[0]] = torch.cat([weight, torch.zeros_like(weight)], dim=1)
     if net.num_classes:
         tensors = {name if name in HEAD else f"{kind}.{name}": tensor for name, tensor in tensors.items()}
+    contents = {"config": _says(net, report, kind), "preprocessor_config": _prepares(net, report)}
     path.mkdir()
     save_file(tensors, path / "model.safetensors", {"format": "pt"})
-    for name, content in (("config", _says(net, report, kind)), ("preprocessor_config", _prepares(net, report))):
+    for name, content in contents.items():
         (path / f"{name}.json").write_text(json.dumps(content, indent=2, ensure_ascii=False), encoding="utf-8")
 
 
@@ -285,10 +286,11 @@ def _prepares(net: Net, report: Report) -> dict[str, Any]:
     """
     low, high = report.window or (0, 255)
     (y, x), (mean, std) = net.image_size, report.normalisation(net.config.channels)
+    sized = {"image_processor_type": "ViTImageProcessor", "do_resize": True, "size": {"height": y, "width": x}}
+    if report.evaluation.evaluation == "center":
+        sized = _cropped(y, x, report.evaluation.zoom) | {"do_convert_rgb": net.config.channels == 3}
     return {
-        "image_processor_type": "ViTImageProcessor",
-        "do_resize": True,
-        "size": {"height": y, "width": x},
+        **sized,
         "resample": 2,
         "do_rescale": low == 0,
         "rescale_factor": 1 / high if low == 0 else 1.0,
@@ -296,3 +298,22 @@ def _prepares(net: Net, report: Report) -> dict[str, Any]:
         "image_mean": list(mean),
         "image_std": list(std),
     } | ({WINDOW: list(report.window)} if report.window else {})
+
+
+def _cropped(y: int, x: int, zoom: float) -> dict[str, Any]:
+    """How an image is resized, its aspect kept, and cropped; transformers' own class for ViTs crops nothing.
+
+    transformers rounds the longer side down.
+    """
+    if y != x:
+        raise InputError(
+            f"transformers has no crop of {y}x{x} pixels after resizing with the aspect kept, as "
+            "--data.augment.evaluation center brings images to size: convert to timm or checkpoint."
+        )
+    return {
+        "image_processor_type": "BitImageProcessor",
+        "do_resize": True,
+        "size": {"shortest_edge": round(y * zoom)},
+        "do_center_crop": True,
+        "crop_size": {"height": y, "width": x},
+    }
