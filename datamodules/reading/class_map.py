@@ -29,22 +29,8 @@ HIDDEN = "-1"
 MANY = 2
 """Labels of an image that has several."""
 MAY_BE_MISSING = frozenset(
-    {
-        "?",
-        "??",
-        "-",
-        "--",
-        ".",
-        "missing",
-        "nil",
-        "undefined",
-        "unknown",
-        "unk",
-        "tbd",
-        "todo",
-        "not available",
-        *MISSING,
-    }
+    {*MISSING, "?", "??", "-", "--", ".", "missing", "nil", "undefined", "unknown", "unk", "tbd", "todo"}
+    | {"not available", "unsorted", "uncategorized", "uncategorised", "unclassified", "unspecified"}
 )
 """Labels that say in some tables that there is none, and are classes in others."""
 LONGEST = 10
