@@ -7,7 +7,7 @@ from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 
-from datamodules.reading.class_map import MANY, WrongLabelsError
+from datamodules.reading.class_map import MANY, WrongLabelsError, is_hidden
 from datamodules.reading.class_map_forms import (
     DELIMITERS,
     names_in_json,
@@ -80,16 +80,18 @@ class ClassMap:
         """Return the class that a label stands for.
 
         Raises:
-            WrongLabelsError: the file has the label in another spelling.
+            WrongLabelsError: the file has the label in another spelling, or other numbers.
         """
         known = self.renamed.get(whole_number(label))
+        if known is None and self._are_numbers and is_whole(label) and not is_hidden(label):
+            raise WrongLabelsError([label], f", which --data.class_map {self.path} lacks; it has {self._shown}")
         if known is None and label not in self._names and (other := self._spelled.get(likeness(label))):
             said = f"{difference(label, other)}; write both alike, or give each a line"
             raise WrongLabelsError([label], f", which --data.class_map {self.path} lacks; {said}")
         return self.by_number.get(label, label) if known is None else known
 
     def merged(self, counts: Mapping[str, int]) -> str | None:
-        """Say which labels the file makes one class of, and how many images each has; None: none.
+        """Say which labels the file makes one class of, and how many images each has, or that it renames nothing.
 
         Args:
             counts: images that train, by their label.
@@ -98,9 +100,15 @@ class ClassMap:
         for label in sorted(label for label, count in counts.items() if count):
             classes.setdefault(self.class_of(label), []).append(f"{label!r:.60} ({counts[label]})")
         said = [f"{name!r:.60} of {' and '.join(labels)}" for name, labels in classes.items() if labels[1:]]
-        return (
-            f"--data.class_map {self.path} makes one class of several labels: {listing(said, most=8)}" if said else None
-        )
+        if said:
+            shown = listing(said, most=8, longest=400)
+            return f"--data.class_map {self.path} makes one class of several labels: {shown}"
+        if self.renamed and counts and not any(whole_number(label) in self.renamed for label in counts):
+            return (
+                f"--data.class_map {self.path} renames nothing: no label is called as one of those that it has, "
+                f"{self._shown}; the data have {listing(counts, most=3)}"
+            )
+        return None
 
     def check_begins_at_0(self, training: Collection[str], place: str) -> None:
         """Refuse training labels 1, 2, ... up to fewer than a list has names, which may be counted from 1 or from 0.
@@ -128,6 +136,16 @@ class ClassMap:
     def _says_numbers(self) -> bool:
         """Whether the list says the number of each name."""
         return self.path is not None and says_numbers(_read_text(self.path), Path(self.path).suffix.lower())
+
+    @cached_property
+    def _are_numbers(self) -> bool:
+        """Whether all that are renamed are numbers."""
+        return bool(self.renamed) and all(map(is_whole, self.renamed))
+
+    @property
+    def _shown(self) -> str:
+        """The first of the labels that are renamed."""
+        return listing(self.renamed, most=3)
 
     @cached_property
     def _names(self) -> frozenset[str]:
@@ -205,7 +223,8 @@ def read_renaming(path: Path) -> dict[str, str]:
         pairs = [(whole_number(label), name) for label, name in renaming_in(_read_text(path), kind)]
         if twice := [folder for folder, count in Counter(folder for folder, _ in pairs).items() if count > 1]:
             raise ValueError(f"it has the folder {twice[0]!r:.60} twice; give each folder one class")
-        if pair := twins((name for _, name in pairs), numbers=False):
+        pair = twins(label for label, _ in pairs) or twins((name for _, name in pairs), numbers=False)
+        if pair:
             raise ValueError(f"{difference(*pair)}; write both alike, or give each class a name of its own")
         _check_numbers(pairs)
         return {_checked_name(folder): _checked_name(name) for folder, name in pairs}

@@ -178,3 +178,69 @@ def test_litdata_from_1_beside_a_background_class(tmp_path, file, text):
     data = Shards(root=str(tmp_path / "set"), class_map=tmp_path / "map.csv", image_size=8, val_fraction=0)
     data.setup("fit")
     assert [data.class_names[data.train_set[number][1]] for number in range(4)] == ["cat", "dog", "cat", "dog"]
+
+
+FROM_1 = {
+    "map.json": '{"2": "rose", "1": "pink", "3": "lily"}',
+    "map.csv": "label,name\n1,pink\n3.0,lily\n2,rose\n",
+    "map.tsv": "pink\t1\nrose\t2\nlily\t3\n",
+    "other.json": '{"pink": 1, "rose": 2, "lily": 3}',
+}
+"""Names by numbers from 1, as the 102 flowers have them."""
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("file", FROM_1)
+def test_names_of_numbers_from_1(root, reader, file):  # noqa: F811
+    (root / file).write_text(FROM_1[file])
+    number = int if reader in PLACES else str
+    labels = list(map(number, (3, 1, 2, 1)))
+    data = read(root, reader, train=labels, val=labels[:1], test=labels[1:2], class_map=root / file)
+    assert data.class_names == ["lily", "pink", "rose"]
+    assert shown(data, 4) == [{"lily"}, {"pink"}, {"rose"}, {"pink"}]
+    assert (data.val_set[0][1], data.test_set[0][1]) == (0, 1)
+    for wrong in (0, 4):
+        with pytest.raises(
+            InputError, match=rf"the label '{wrong}'.*, which --data\.class_map .* lacks; it has \d, \d, \d"
+        ):
+            read(root, reader, train=[*labels, number(wrong)], class_map=root / file)
+
+
+def test_folders_of_numbers_from_1(tmp_path):
+    (tmp_path / "map.json").write_text(FROM_1["map.json"])
+    data = folders(tmp_path / "set", "1", "2", "3", class_map=tmp_path / "map.json")
+    found = {data.class_names[label]: count for label, count in enumerate(np.bincount(data.train_set.labels).tolist())}
+    assert found == {"pink": 2, "rose": 3, "lily": 4}
+    said = r"other has the class folder '0', which --data\.class_map .*map\.json lacks; it has 2, 1, 3"
+    with pytest.raises(InputError, match=said):
+        folders(tmp_path / "other", "0", "1", "2", class_map=tmp_path / "map.json")
+
+
+def test_folders_of_padded_numbers(tmp_path):
+    (tmp_path / "map.csv").write_text("00,pink\n01,rose\n10,lily\n")
+    data = folders(tmp_path / "set", "00", "01", "10", class_map=tmp_path / "map.csv")
+    assert data.class_names == ["pink", "rose", "lily"] and np.bincount(data.train_set.labels).tolist() == [2, 3, 4]
+    (tmp_path / "map.csv").write_text("0,pink\n00,rose\n1,lily\n")
+    with pytest.raises(InputError, match=r"map\.csv cannot be read: '0' and '00' are one number in two spellings"):
+        folders(tmp_path / "set", class_map=tmp_path / "map.csv")
+
+
+@pytest.mark.parametrize("text", ["n01,tench\nn02,shark\n", "feline,cat\ncanine,dog\n"])
+@pytest.mark.parametrize("reader", READERS)
+def test_a_class_map_of_other_labels(root, reader, text):  # noqa: F811
+    """Its columns may be the wrong way round."""
+    (root / "map.csv").write_text(text)
+    data = read(root, reader, train=["dog", "cat"], class_map=root / "map.csv")
+    has = ", ".join(line.partition(",")[0] for line in text.split())
+    said = (
+        f"--data.class_map {root / 'map.csv'} renames nothing: no label is called as one of those that it has, {has}; "
+    )
+    assert any(notice.startswith(f"{said}the data have ") for notice in data.notices)
+    assert shown(data, 2) == [{"dog"}, {"cat"}]
+
+
+def test_a_class_map_of_other_folders(tmp_path):
+    (tmp_path / "map.csv").write_text("train/cat,feline\ntrain/dog,canine\n")
+    data = folders(tmp_path / "set", "cat", "dog", class_map=tmp_path / "map.csv")
+    assert len(data.notices) == 1 and "renames nothing: " in data.notices[0]
+    assert data.notices[0].endswith(", train/cat, train/dog; the data have cat, dog")
