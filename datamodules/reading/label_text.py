@@ -314,8 +314,6 @@ def difference(label: str, other: str) -> str:
         return f"{label!r:.60} and {other!r:.60} are one number in two spellings"
     if label.casefold() == other.casefold():
         return f"{label!r:.60} and {other!r:.60} differ in small and large letters alone"
-    if label.split() == other.split():
-        return f"{label!r:.60} and {other!r:.60} differ in blanks alone"
     if _visible(label) != _visible(other) and likeness(label) == likeness(other):
         return f"{label!r:.60} and {other!r:.60} differ in letters' sizes, blanks, underscores or hyphens alone"
     points = f"{_points(label, other)} and {_points(other, label)}"
