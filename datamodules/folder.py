@@ -11,7 +11,7 @@ from lightning.pytorch.utilities import rank_zero_info
 from torch import nn
 
 from datamodules.reading import folder_layouts, folder_links, folder_sides, unread_splits
-from datamodules.reading.class_map import one_or_two
+from datamodules.reading.class_map import WrongLabelsError, doubtful_label, one_or_two
 from datamodules.reading.class_map_file import ClassMap
 from datamodules.reading.divided_data import DividedData
 from datamodules.reading.image_files import ImageFiles, files_below, is_image, numbered_files_below
@@ -90,13 +90,22 @@ class ImageFolder(DividedData):
                 f"{_tables(train or self.root)}; give --data.root{self._beside()}"
                 f"{folder_layouts.classes_in_names(train or self.root)}"
             )
-        classes = list(dict.fromkeys(map(self._map.class_of, names)))
+        classes = list(dict.fromkeys(self._class_of(train, name) for name in names))
         if pair := spelled_twice(classes):
             raise InputError(
                 f"{train} has two class folders for what may be one: {difference(*pair)}; rename one, or "
                 f"{one_or_two(*pair)}"
             )
+        if said := doubtful_label(classes):
+            self.notice(f"{train}: {said}")
         return classes
+
+    def _class_of(self, folder: Path, name: str) -> str:
+        """Return the class that a folder in another shows."""
+        try:
+            return self._map.class_of(name)
+        except WrongLabelsError as error:
+            raise InputError(f"{folder} has the class folder {name!r:.60}{error.why}") from error
 
     @cached_property
     def _map(self) -> ClassMap:
@@ -212,7 +221,10 @@ class ImageFolder(DividedData):
         folders: dict[str, list[str]] = {name: [] for name in self.class_names}
         if found:
             self._name_strays(folder)
-        if unknown := sorted(each for each in found if self._map.class_of(each) not in folders):
+        shown = {each: self._class_of(folder, each) for each in found}
+        if split == "train" and self._map.by_number:
+            self._map.check_begins_at_0(found, str(folder))
+        if unknown := sorted(each for each, name in shown.items() if name not in folders):
             source = self.class_map or self._folders.get("train")
             if said := folder_layouts.listed_classes(folder, unknown):
                 raise InputError(said)
@@ -221,9 +233,9 @@ class ImageFolder(DividedData):
                 f"{folder} has the class folder {unknown[0]!r}, which {source} lacks "
                 f"({len(unknown)} such); add it there{meant}, or remove it{look_alike(unknown[0], self.class_names)}"
             )
-        for each in found:
-            folders[self._map.class_of(each)].append(each)
-        names, labels, others = [], [], []
+        for each, name in shown.items():
+            folders[name].append(each)
+        names, labels, others, counts = [], [], [], dict[str, int]()
         numbers = array("Q")
         for label, (name, of_class) in enumerate(folders.items()):
             files = {}
@@ -231,6 +243,7 @@ class ImageFolder(DividedData):
                 below = dict(numbered_files_below(folder, each))
                 self._check_inside(folder, each, list(filter(is_image, below)))
                 files |= below
+                counts[each] = sum(map(is_image, below))
             pictures = [file for file in files if is_image(file)]
             numbers.extend(files[file] for file in pictures)
             if not pictures and split == "train":
@@ -245,6 +258,8 @@ class ImageFolder(DividedData):
                 f"{folder} holds no <class>/<image>; images must lie in a folder named after their class"
                 f"{_tables(folder)}"
             )
+        if split == "train" and (said := self._map.merged(counts)):
+            self.notice(said)
         scored_on = np.unique(labels) if scored_on_found else None
         return self._kept(ImageFiles(folder, names, labels, scored_on), numbers, split)
 

@@ -10,7 +10,6 @@ from datamodules.reading import array_cache, stated_split, table_links, table_re
 from datamodules.reading.array_cache import MappedStrings
 from datamodules.reading.class_map import (
     WrongLabelsError,
-    check_begins_at_0,
     check_meaning,
     classes_in_text,
     doubtful_label,
@@ -196,6 +195,8 @@ class Manifest(DividedTable):
         self._check_apart()
         if self.lacks_train:
             return
+        if merged := self._map.merged(self._labels("train").counts):
+            self.notice(merged)
         kept = array_cache.load(self._file("train"))
         splits = kept["splits"] if self._divides is not None else None
         self._check_groups(splits)
@@ -314,7 +315,7 @@ class Manifest(DividedTable):
         if self.multi_label:
             source += f"; labels are split at --data.separator {self.separator!r}"
         if has_list and split == "train":
-            check_begins_at_0(self.class_map, self.class_names, train.training(), str(train.table))
+            self._map.check_begins_at_0(train.training(), str(train.table))
         training = None if has_list else [] if train.lists_classes else train.training()
         return self._labels(split).numbers(self.class_names, training, source, may_hide=split == "test")
 

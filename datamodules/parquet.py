@@ -1,15 +1,16 @@
 """Parquet files with encoded images and labels, as Hugging Face publishes data sets."""
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import arrow_folders, parquet_paths, parquet_splits, split_copies
-from datamodules.reading.class_map import check_meaning
+from datamodules.reading.class_map import check_meaning, doubtful_label
 from datamodules.reading.class_map_file import ClassMap
 from datamodules.reading.drawn_split import TEST, TRAIN
 from datamodules.reading.idle_flags import name_idle_fraction
@@ -23,8 +24,9 @@ from datamodules.reading.parquet_labels import (
     listed_classes,
     match,
     read_labels,
+    renamed_classes,
 )
-from datamodules.reading.parquet_rows import Rows, number_of_rows, open_table
+from datamodules.reading.parquet_rows import Rows, check_columns, number_of_rows, open_table
 from datamodules.reading.shared_sequences import Ragged
 from datamodules.reading.splits import SPLITS, check_counted, split_files
 from datamodules.reading.stated_split import LEFT_ALONE, Use, check_flag, split_words
@@ -104,11 +106,14 @@ class Parquet(ImageDataModule):
         files = self._files.get(self._naming)
         if not files:
             raise self._no_training()
-        self._check_columns(self._naming)
-        listed = [listed_classes(file, self._label) or () for file in files]
+        check_columns(files, (self._image, self._label))
+        listed = [listed_classes(file, self._label) or [] for file in files]
         labels = [self._labels_of(file) for file, names in zip(files, listed, strict=True) if not names]
-        named = ([*map(self._map.class_of, names)] for names in listed)
-        return class_list(labels, filter(None, named), files[0].parent, self.multi_label)
+        named = map(renamed_classes, files, listed, repeat(self._map.class_of))
+        classes = class_list(labels, filter(None, named), files[0].parent, self.multi_label)
+        if said := doubtful_label(classes):
+            self.notice(f"{files[0].parent}: {said}")
+        return classes
 
     @cached_property
     def _map(self) -> ClassMap:
@@ -126,8 +131,7 @@ class Parquet(ImageDataModule):
 
     def _labels_of(self, file: Path) -> FileLabels:
         """Return the labels of a file as the classes that they stand for."""
-        found = read_labels(file, self._label, self.multi_label, self._map.lists)
-        return replace(found, names=[*map(self._map.class_of, found.names)])
+        return read_labels(file, self._label, self.multi_label, self._map.lists).renamed(self._map.class_of)
 
     @property
     def _naming(self) -> str:
@@ -268,20 +272,8 @@ class Parquet(ImageDataModule):
         file = next(files for files in self._files.values() if files)[0]
         return only_column(file, open_table(file).schema_arrow.names, flag, known)
 
-    def _check_columns(self, split: str, label: bool = True) -> None:
-        for file in self._files[split]:
-            there = open_table(file).schema_arrow.names
-            for column in (self._image, self._label)[: 1 + label]:
-                if there.count(column) > 1:
-                    raise InputError(f"{file} has the column {column!r} twice; give each column a name of its own")
-                if column not in there:
-                    raise InputError(
-                        f"{file} has no column {column!r} but {', '.join(there)}; "
-                        "give --data.image_column and --data.label_column"
-                    )
-
     def _labels(self, split: str) -> list[FileLabels]:
-        self._check_columns(split)
+        check_columns(self._files[split], (self._image, self._label))
         return [self._labels_of(file) for file in self._files[split]]
 
     def _read(self, split: str, needs_labels: bool = True) -> ImageSet | None:
@@ -289,12 +281,15 @@ class Parquet(ImageDataModule):
         if not files:
             return None
         if split == "test" and self._is_unlabelled(files, needs_labels):
-            self._check_columns(split, label=False)
+            check_columns(files, (self._image,))
             return Rows(files, self._image, np.full(number_of_rows(files), IGNORE), self.root)
         classes, ends = [], [np.zeros(1, dtype=np.int64)]
         told = False
         splits = self._splits if split == "train" else None
-        for labels in self._labels(split):
+        found = self._labels(split)
+        if split == "train":
+            self._check_map(found)
+        for labels in found:
             if split != "test":
                 start = sum(map(len, ends)) - 1
                 rows_of_file = slice(start, start + len(labels.ends) - 1)
@@ -320,9 +315,15 @@ class Parquet(ImageDataModule):
             self._listed[split] = parquet_paths.Listed(split, images, rows.values)
             return images
         images = Rows(files, self._image, np.zeros(len(rows), dtype=np.int64), self.root)
-        said = np.array([IGNORE if one else _number(row) for one, row in zip(hidden, rows, strict=True)], np.int64)
-        self._listed[split] = parquet_paths.Listed(split, images, said)
+        self._listed[split] = parquet_paths.Listed(split, images, parquet_paths.numbered(rows, hidden))
         return MultiHot(images, rows, range(len(rows)), self.num_classes, hidden if hidden.any() else None)
+
+    def _check_map(self, training: Sequence[FileLabels]) -> None:
+        """Refuse numbers that a class map may count from 1 or from 0, and say which labels it makes one class of."""
+        numbers = {name for labels in training if labels.numbered for name in labels.names}
+        self._map.check_begins_at_0(numbers, str(self._files["train"][0]))
+        if said := self._map.merged(sum((labels.counts() for labels in training), Counter())):
+            self.notice(said)
 
     def _check_meaning(self) -> None:
         """Refuse numbers in one file that may be places among the names of another, or names."""
@@ -340,11 +341,6 @@ class Parquet(ImageDataModule):
             raise InputError(f"{files[0]} has no column {self._label!r}, which test needs; predict does without it")
         rank_zero_info(f"{files[0].name} has no column {self._label!r}: its images serve predict alone")
         return True
-
-
-def _number(row: np.ndarray) -> int:
-    """Return a number for the classes of an image, whatever their order."""
-    return hash(frozenset(row.tolist())) & 2**62 - 1
 
 
 def _hidden(rows: Ragged) -> np.ndarray:

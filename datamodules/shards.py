@@ -13,8 +13,8 @@ from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading.chunk_labels import check_labels, read_labels
 from datamodules.reading.chunk_records import ChunkRecords
-from datamodules.reading.class_map import check_order
-from datamodules.reading.class_map_file import read_class_map
+from datamodules.reading.class_map import check_order, doubtful_label
+from datamodules.reading.class_map_file import ClassMap, read_class_map
 from datamodules.reading.damaged_files import reading, reason
 from datamodules.reading.idle_flags import name_idle_fraction
 from datamodules.reading.remote_files import RemoteFile, RemoteFiles, cache_folder, content, is_remote, sha256
@@ -98,6 +98,8 @@ class Shards(ImageDataModule):
         classes = self._manifest["classes"]
         if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
             raise InputError(f"{self.address}/manifest.json is damaged: its classes are no list of names; {COPY}")
+        if said := doubtful_label(classes):
+            self.notice(f"{self.address}: {said}")
         return classes
 
     @property
@@ -161,12 +163,12 @@ class Shards(ImageDataModule):
             _check_written(f"{folder}/{chunks.INDEX}", data, made.get("index_sha256"))
             return None
         with reading(f"{folder}/{chunks.INDEX}"):
-            found = self._open(folder, index, labels, may_hide=split == "test")
+            found = self._open(folder, index, labels, split)
         _check_written(f"{folder}/{chunks.INDEX}", data, made.get("index_sha256"))
         _check_written(f"{folder}/{chunks.LABELS}", labels, made.get("labels_sha256"))
         return found
 
-    def _open(self, folder: str, index: dict[str, Any], stored: bytes | None, may_hide: bool) -> ChunkRecords:
+    def _open(self, folder: str, index: dict[str, Any], stored: bytes | None, split: str) -> ChunkRecords:
         _refuse_other_layouts(folder, index)
         try:
             layout = chunks.Layout.of(index["config"])
@@ -188,8 +190,11 @@ class Shards(ImageDataModule):
             kept = labels.values
         remote = RemoteFiles(files, cache_folder(self.cache, self.address), self.cache_limit)
         records = ChunkRecords(remote, sizes, layout, self.num_classes, kept)
+        if labels is not None and split == "train" and "classes" not in self._manifest:
+            training = set(map(str, np.unique(labels.values).tolist()))
+            ClassMap(self.class_map, lambda: training).check_begins_at_0(training, folder)
         if labels is not None and len(labels) == len(records):
-            check_labels(labels, layout.several, self.num_classes, folder, records.name, may_hide)
+            check_labels(labels, layout.several, self.num_classes, folder, records.name, split == "test")
         return records
 
     def _check_layout(self) -> None:

@@ -14,11 +14,11 @@ from datamodules.reading import array_cache
 from datamodules.reading.class_map import (
     FROM_ZERO,
     WrongLabelsError,
-    check_begins_at_0,
     check_order,
     class_numbers,
     classes_in_text,
     counted_from_zero,
+    doubtful_label,
     first_of,
 )
 from datamodules.reading.class_map_file import ClassMap
@@ -35,7 +35,7 @@ from datamodules.reading.remote_files import (
     is_remote,
 )
 from datamodules.reading.shared_sequences import Ragged
-from datamodules.reading.split_copies import check_samples
+from datamodules.reading.split_copies import TO_SCORE, check_samples
 from datamodules.reading.tar_parts import SampleForm
 from datamodules.reading.tar_patterns import matching
 from datamodules.reading.webdataset import TarSamples, index_samples
@@ -121,7 +121,7 @@ class WebShards(ImageDataModule):
         if self._map.listed is not None:
             return self._map.listed
         file = self._indexed(self._naming)[1]
-        names = set(self._names(file))
+        names = set(self._names(self._naming))
         if not names:
             split = self._naming
             empty = InputError(f"{self.address}/{self.patterns[split]} hold no samples; give other --data.{split}")
@@ -131,7 +131,9 @@ class WebShards(ImageDataModule):
             most = Ragged(arrays["labels.values"], arrays["labels.ends"]).longest if arrays else 1
             classes = classes_in_text(names, self.form.multi_label, most=most)
         except WrongLabelsError as error:
-            raise self._wrong(self._naming, error.labels, error.why) from error
+            raise self._wrong(self._naming, error.labels, error.why, self._names(self._naming)) from error
+        if said := doubtful_label(classes):
+            self.notice(f"{self.address}/{self.patterns[self._naming]}: {said}")
         if self.form.multi_label and (said := doubtful(classes, most > 1, "divide them at {} into a list or lines")):
             self.notice(said)
         return classes
@@ -145,9 +147,13 @@ class WebShards(ImageDataModule):
         files = [self._indexed(split)[1] for split, pattern in self.patterns.items() if pattern is not None]
         return {name for file in files for name in array_cache.MappedStrings(file, "names")}
 
-    def _names(self, file: Path) -> list[str]:
+    def _names(self, split: str) -> list[str]:
         """Return the class that each different label of a split stands for."""
-        return list(map(self._map.class_of, array_cache.MappedStrings(file, "names")))
+        texts = list(array_cache.MappedStrings(self._indexed(split)[1], "names"))
+        try:
+            return list(map(self._map.class_of, texts))
+        except WrongLabelsError as error:
+            raise self._wrong(split, error.labels, error.why, texts) from error
 
     @property
     def _naming(self) -> str:
@@ -173,22 +179,23 @@ class WebShards(ImageDataModule):
         files, file = self._indexed(split)
         for fault in self._damage[split]:
             self.report(fault)
-        names, has_list = self._names(file), self._map.listed is not None
+        names, has_list = self._names(split), self._map.listed is not None
         if has_list and any(map(is_whole, names)):
             check_order(self.class_names, f"{self.address}/{self.patterns[split]}")
         if has_list and split == "train":
-            check_begins_at_0(self.class_map, self.class_names, names, f"{self.address}/{self.patterns[split]}")
+            self._map.check_begins_at_0(names, f"{self.address}/{self.patterns[split]}")
         numbers = class_numbers(names, self.class_names, or_numbers=has_list)
         if (numbers < 0).any():
             unknown = {name for name, number in zip(names, numbers.tolist(), strict=True) if number < 0}
-            raise self._wrong(
-                split, unknown, f", which {self.class_map if has_list else 'train'} lacks", self.class_names
-            )
+            why = f", which {self.class_map if has_list else 'train'} lacks"
+            raise self._wrong(split, unknown, why, names, self.class_names)
         if not has_list:
-            training = self._names(self._indexed(self._naming)[1])
+            training = self._names(self._naming)
             if zero := counted_from_zero(names, training):
-                raise self._wrong(split, zero, f", which train lacks{FROM_ZERO}")
+                raise self._wrong(split, zero, f", which train lacks{FROM_ZERO}", names)
         arrays = array_cache.load(file)
+        if split == "train":
+            self._say_merged(file)
         numbers = np.append(numbers, np.int32(IGNORE))  # of a class that is not told
         if self.form.multi_label:
             labels = Ragged(numbers[arrays["labels.values"]], arrays["labels.ends"])
@@ -209,24 +216,30 @@ class WebShards(ImageDataModule):
             rank_zero_info(f"{hidden} of the {len(labels)} samples of {where} have no label: they do not count")
 
     def _check_apart(self) -> None:
-        """Refuse a tar, or a copy of one, that trains and is scored, unless one pattern serves for both."""
+        """Refuse a tar, or a copy of one, that trains and is scored."""
         training = {_place(file.url): file.url for file in self._indexed("train")[0]}
         for split in ("val", "test"):
-            if self.patterns[split] == self.patterns["train"]:
-                self.notice(
-                    f"--data.{split} {self.patterns[split]} is --data.train as well: it scores images that train"
-                )
-            if self.patterns[split] in (None, self.patterns["train"]):
+            if self.patterns[split] is None:
                 continue
             for file in self._indexed(split)[0]:
                 if other := training.get(_place(file.url)):
                     raise InputError(
                         f"{file.url} is a {split} tar and, as {other}, one that trains; leave it out of --data.train "
-                        f"({self.patterns['train']}) or of --data.{split} ({self.patterns[split]})"
+                        f"({self.patterns['train']}) or of --data.{split} ({self.patterns[split]}); {TO_SCORE}"
                     )
             check_samples(self.train_set, getattr(self, f"{split}_set"), split)
 
-    def _wrong(self, split: str, labels: Collection[str], why: str, known: Sequence[str] = ()) -> InputError:
+    def _say_merged(self, file: Path) -> None:
+        """Say which labels of the training tars a class map makes one class of."""
+        labels = array_cache.load(file)["labels.values" if self.form.multi_label else "labels"]
+        texts = array_cache.MappedStrings(file, "names")
+        counts = np.bincount(labels, minlength=len(texts)).tolist()
+        if said := self._map.merged(dict(zip(texts, counts, strict=False))):  # a label that is not told comes last
+            self.notice(said)
+
+    def _wrong(
+        self, split: str, labels: Collection[str], why: str, names: Sequence[str], known: Sequence[str] = ()
+    ) -> InputError:
         """Say which is the first sample with one of some labels that cannot be, and which known one it resembles."""
         files, file = self._indexed(split)
         arrays = array_cache.load(file)
@@ -234,7 +247,7 @@ class WebShards(ImageDataModule):
             rows = Ragged(arrays["labels.values"], arrays["labels.ends"])
         else:
             rows = Ragged(arrays["labels"], np.arange(len(arrays["labels"]) + 1))
-        sample, label = first_of(labels, [*self._names(file), ""], rows)
+        sample, label = first_of(labels, [*names, ""], rows)
         key = array_cache.MappedStrings(file, "keys")[sample]
         url = files[int(arrays["tars"][sample])].url
         return InputError(f"{url}: sample {key[-80:]} has the label {label!r:.60}{why}{look_alike(label, known)}")

@@ -28,7 +28,10 @@ HIDDEN = "-1"
 """What stands for the label that an image has not got."""
 MANY = 2
 """Labels of an image that has several."""
-MAY_BE_MISSING = frozenset({"?", "-", "--", ".", "missing", "nil", "undefined"})
+MAY_BE_MISSING = frozenset(
+    {*MISSING, "?", "??", "-", "--", ".", "missing", "nil", "undefined", "unknown", "unk", "tbd", "todo"}
+    | {"not available", "unsorted", "uncategorized", "uncategorised", "unclassified", "unspecified"}
+)
 """Labels that say in some tables that there is none, and are classes in others."""
 LONGEST = 10
 """Digits that no number of a class has."""
@@ -165,30 +168,6 @@ def counted_from_zero(labels: Iterable[str], training: Collection[str]) -> list[
     return [label for label in labels if whole_number(label) == "0"] if begins_at_1 and "0" not in numbers else []
 
 
-def check_begins_at_0(path: Path | None, class_names: Sequence[str], training: Collection[str], place: str) -> None:
-    """Refuse training labels 1, 2, ... up to fewer than a list has names, which are places counted from 1 or from 0.
-
-    Args:
-        path: the list; tables and JSON say the numbers of their names.
-        class_names: the names in it.
-        training: the different labels that train.
-        place: where these stand.
-
-    Raises:
-        InputError: saying what both readings are.
-    """
-    if path is None or Path(path).suffix.lower() in (".csv", ".tsv", ".json") or any(map(is_whole, class_names)):
-        return
-    numbers = set(map(whole_number, training)) if all(map(is_whole, training)) else set()
-    if MANY <= len(numbers) < len(class_names) and numbers == {str(number + 1) for number in range(len(numbers))}:
-        raise InputError(
-            f"{place} has the labels 1 to {len(numbers)} and no 0 in training, and {path} lists {len(class_names)} "
-            f"names: 1 may be {class_names[0]!r:.60}, counted from 1, or {class_names[1]!r:.60}, counted from 0; count "
-            f"from 0 in the data and take out the names that are not there, or give --data.class_map a .csv with the "
-            f"lines 0,{class_names[0]:.60} and 1,{class_names[1]:.60} and so on"
-        )
-
-
 def doubtful_label(labels: Collection[str]) -> str | None:
     """Say which class is called as a missing label may be; nothing of signs where other classes are signs too."""
     words = [label for label in labels if label.lower() in MAY_BE_MISSING]
@@ -197,8 +176,8 @@ def doubtful_label(labels: Collection[str]) -> str | None:
     if not found or len(labels) < MANY:
         return None
     return (
-        f"the label {found[0]!r} may stand for a missing one, and is read as a class; take out the rows that have it, "
-        "or list all classes in --data.class_map"
+        f"the label {found[0]!r} may stand for a missing one, and is read as a class; take out what has it, or list "
+        "all classes in --data.class_map"
     )
 
 

@@ -2,22 +2,36 @@
 
 import csv
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
+from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 
+from datamodules.reading.class_map import MANY, WrongLabelsError, is_hidden
 from datamodules.reading.class_map_forms import (
     DELIMITERS,
     names_in_json,
     names_in_lines,
     names_in_table,
     renaming_in,
+    says_numbers,
 )
 from datamodules.reading.damaged_files import read_whole
-from datamodules.reading.label_text import check_name, difference, is_whole, names_a_list, nested, text_lines, twins
-from vit_lightning.errors import InputError
+from datamodules.reading.label_text import (
+    check_name,
+    difference,
+    is_whole,
+    likeness,
+    names_a_list,
+    nested,
+    text_lines,
+    twins,
+    whole_number,
+)
+from vit_lightning.errors import InputError, listing
 from vit_lightning.files import looked_for_in
 
+ONE_CLASS = "give each class a name of its own, or write the names into the data to make one class of two numbers"
 REFUSED = (".yaml", ".yml", ".jsonl", ".pbtxt", ".toml", ".xml")
 
 
@@ -63,8 +77,85 @@ class ClassMap:
         return {} if any(map(is_whole, names)) else {str(number): name for number, name in enumerate(names)}
 
     def class_of(self, label: str) -> str:
-        """Return the class that a label stands for."""
-        return self.renamed.get(label, self.by_number.get(label, label))
+        """Return the class that a label stands for.
+
+        Raises:
+            WrongLabelsError: the file has the label in another spelling, or other numbers.
+        """
+        known = self.renamed.get(whole_number(label))
+        if known is None and self._are_numbers and is_whole(label) and not is_hidden(label):
+            raise WrongLabelsError([label], f", which --data.class_map {self.path} lacks; it has {self._shown}")
+        if known is None and label not in self._names and (other := self._spelled.get(likeness(label))):
+            said = f"{difference(label, other)}; write both alike, or give each a line"
+            raise WrongLabelsError([label], f", which --data.class_map {self.path} lacks; {said}")
+        return self.by_number.get(label, label) if known is None else known
+
+    def merged(self, counts: Mapping[str, int]) -> str | None:
+        """Say which labels the file makes one class of, and how many images each has, or that it renames nothing.
+
+        Args:
+            counts: images that train, by their label.
+        """
+        classes: dict[str, list[str]] = {}
+        for label in sorted(label for label, count in counts.items() if count):
+            classes.setdefault(self.class_of(label), []).append(f"{label!r:.60} ({counts[label]})")
+        said = [f"{name!r:.60} of {' and '.join(labels)}" for name, labels in classes.items() if labels[1:]]
+        if said:
+            shown = listing(said, most=8, longest=400)
+            return f"--data.class_map {self.path} makes one class of several labels: {shown}"
+        if self.renamed and counts and not any(whole_number(label) in self.renamed for label in counts):
+            return (
+                f"--data.class_map {self.path} renames nothing: no label is called as one of those that it has, "
+                f"{self._shown}; the data have {listing(counts, most=3)}"
+            )
+        return None
+
+    def check_begins_at_0(self, training: Collection[str], place: str) -> None:
+        """Refuse training labels 1, 2, ... up to fewer than a list has names, which may be counted from 1 or from 0.
+
+        Args:
+            training: the different labels that train.
+            place: where these stand.
+
+        Raises:
+            InputError: saying what both readings are.
+        """
+        names = self.listed or []
+        if self.path is None or self._says_numbers or any(map(is_whole, names)) or not all(map(is_whole, training)):
+            return
+        numbers = set(map(whole_number, training))
+        if MANY <= len(numbers) < len(names) and numbers == {str(number + 1) for number in range(len(numbers))}:
+            raise InputError(
+                f"{place} has the labels 1 to {len(numbers)} and no 0 in training, and {self.path} lists {len(names)} "
+                f"names: 1 may be {names[0]!r:.60}, counted from 1, or {names[1]!r:.60}, counted from 0; count from 0 "
+                "in the data and take out the names that are not there, or give --data.class_map a .csv with the lines "
+                f"0,{names[0]:.60} and 1,{names[1]:.60} and so on"
+            )
+
+    @property
+    def _says_numbers(self) -> bool:
+        """Whether the list says the number of each name."""
+        return self.path is not None and says_numbers(_read_text(self.path), Path(self.path).suffix.lower())
+
+    @cached_property
+    def _are_numbers(self) -> bool:
+        """Whether all that are renamed are numbers."""
+        return bool(self.renamed) and all(map(is_whole, self.renamed))
+
+    @property
+    def _shown(self) -> str:
+        """The first of the labels that are renamed."""
+        return listing(self.renamed, most=3)
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        """The classes that labels are renamed to."""
+        return frozenset(self.renamed.values())
+
+    @cached_property
+    def _spelled(self) -> dict[str | Decimal, str]:
+        """The labels that are renamed, by what equals for all spellings of one."""
+        return {likeness(label): label for label in self.renamed}
 
     def _known(self) -> Collection[str] | None:
         """The labels, if none of them may be a place in the list."""
@@ -108,10 +199,7 @@ def read_class_map(
             names = names_in_json(text) if kind == ".json" else names_in_lines(text, known, keeps_header)
         names = list(map(_checked_name, names))
         if twice := [name for name, count in Counter(names).items() if count > 1]:
-            raise ValueError(
-                f"it has the name {twice[0]!r} twice; give each class a name of its own, or write the names "
-                "into the data to make one class of two numbers"
-            )
+            raise ValueError(f"it has the name {twice[0]!r} twice; {ONE_CLASS}")
         if pair := twins(names, numbers=False):
             raise ValueError(f"{difference(*pair)}; give each class a name of its own")
     except (ValueError, csv.Error) as error:
@@ -132,14 +220,28 @@ def read_renaming(path: Path) -> dict[str, str]:
     if kind != ".json" and kind not in DELIMITERS:
         return {}
     try:
-        pairs = renaming_in(_read_text(path), kind)
+        pairs = [(whole_number(label), name) for label, name in renaming_in(_read_text(path), kind)]
         if twice := [folder for folder, count in Counter(folder for folder, _ in pairs).items() if count > 1]:
             raise ValueError(f"it has the folder {twice[0]!r:.60} twice; give each folder one class")
-        if pair := twins((name for _, name in pairs), numbers=False):
+        pair = twins(label for label, _ in pairs) or twins((name for _, name in pairs), numbers=False)
+        if pair:
             raise ValueError(f"{difference(*pair)}; write both alike, or give each class a name of its own")
+        _check_numbers(pairs)
         return {_checked_name(folder): _checked_name(name) for folder, name in pairs}
     except (ValueError, csv.Error) as error:
         raise InputError(f"--data.class_map {path} cannot be read: {error}") from error
+
+
+def _check_numbers(pairs: Iterable[tuple[str, str]]) -> None:
+    """Refuse two numbers of one name, as lists of classes have where two are called alike.
+
+    Raises:
+        ValueError: naming both.
+    """
+    number_of: dict[str, str] = {}
+    for label, name in pairs:
+        if is_whole(label) and (other := number_of.setdefault(name, label)) != label:
+            raise ValueError(f"it gives the numbers {other} and {label} the name {name!r:.60}; {ONE_CLASS}")
 
 
 def _checked_name(text: str) -> str:

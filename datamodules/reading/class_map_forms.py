@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import strict_json
-from datamodules.reading.label_text import text_lines
+from datamodules.reading.label_text import NUMBER, is_whole, text_lines, whole_number
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 NUMBER_FIRST = re.compile(r"([0-9]+)[\s,:;|=]+(\S.*)")
@@ -129,11 +129,11 @@ def names_in_table(text: str, delimiter: str) -> list[str]:
             f"expected a column of names and one of numbers, without others, but it has {max(widths, default=0)} "
             "columns"
         )
-    rows = rows if any(map(str.isdecimal, rows[0])) else rows[1:]
-    numbered = [place for place in range(2) if rows and all(row[place].isdecimal() for row in rows)]
+    rows = rows if any(map(NUMBER.fullmatch, rows[0])) else rows[1:]  # else the first is a header
+    numbered = [place for place in range(2) if rows and all(_is_number(row[place]) for row in rows)]
     if len(numbered) != 1:
-        raise ValueError("expected a column of names and one of whole numbers")
-    return _in_order([(int(row[numbered[0]]), row[1 - numbered[0]]) for row in rows])
+        raise ValueError("expected a column of names and one of whole numbers from 0")
+    return _in_order([(_number(row[numbered[0]]), row[1 - numbered[0]]) for row in rows])
 
 
 def _rows(text: str, delimiter: str) -> list[list[str]]:
@@ -143,27 +143,47 @@ def _rows(text: str, delimiter: str) -> list[list[str]]:
 
 
 def renaming_in(text: str, kind: str) -> list[tuple[str, str]]:
-    """Return the folders and their classes in a table of two columns, or in an object of texts.
+    """Return the folders and their classes in a table of two columns, or in an object.
+
+    Numbers of names that are not 0, 1, 2, ... without a gap are called otherwise as folders are.
 
     Args:
         text: what the file holds.
         kind: its ending.
 
     Returns:
-        No pairs where one of the two is a number throughout, or of anything else.
+        No pairs of a list of names and their places, or of anything else.
     """
     if kind == ".json":
         found = strict_json.loads(text)
-        is_renaming = isinstance(found, dict) and all(isinstance(name, str) for name in found.values())
-        pairs = list(found.items()) if is_renaming else []
+        is_renaming = isinstance(found, dict) and {*map(type, found.values())} in ({str}, {int})
+        pairs = [(label, str(name)) for label, name in found.items()] if is_renaming else []
     else:
         rows = _rows(text, DELIMITERS[kind])
         pairs = [(row[0], row[1]) for row in rows] if {len(row) for row in rows} == {2} else []
-    body = pairs[1:] or pairs  # the first row may be a header
-    if any(all(pair[column].isdecimal() for pair in body) for column in range(2)):
+    if not pairs:
         return []
+    body = pairs[1:] or pairs  # the first row may be a header
+    numbered = [column for column in range(2) if all(_is_number(pair[column]) for pair in body)]
+    if numbered:
+        return _renamed_numbers(body if not any(map(_is_number, pairs[0])) else pairs, numbered)
     has_header = kind != ".json" and _is_header(pairs[0][0], FOLDERS) and _is_header(pairs[0][1], HEADERS)
     return pairs[has_header:]
+
+
+def _renamed_numbers(pairs: Sequence[tuple[str, str]], numbered: Sequence[int]) -> list[tuple[str, str]]:
+    """Return numbers and their names; none where they are places, stand twice, or both columns are numbers.
+
+    Numbers such as 01 are names of folders, as they stand.
+    """
+    found = [(pair[numbered[0]], pair[1 - numbered[0]]) for pair in pairs]
+    if len(numbered) > 1 or not all(_is_number(number) for number, _ in found):
+        return []
+    if numbered == [0] and not all(is_whole(number) for number, _ in found):
+        return found
+    numbers = {_number(number) for number, _ in found}
+    are_places = len(numbers) < len(found) or max(numbers) < len(numbers)
+    return [] if are_places else [(str(_number(number)), name) for number, name in found]
 
 
 def names_in_json(text: str) -> list[str]:
@@ -177,11 +197,30 @@ def names_in_json(text: str) -> list[str]:
         return found
     if not isinstance(found, dict):
         raise ValueError("expected a list of names, or an object of names and numbers")
-    if all(str(name).isdecimal() for name in found) and all(isinstance(name, str) for name in found.values()):
-        return _in_order([(int(number), name) for number, name in found.items()])
+    if all(map(_is_number, found)) and all(isinstance(name, str) for name in found.values()):
+        return _in_order([(_number(number), name) for number, name in found.items()])
     if all(type(number) is int for number in found.values()):
         return _in_order([(number, name) for name, number in found.items()])
     raise ValueError("expected an object of names and numbers")
+
+
+def says_numbers(text: str, kind: str) -> bool:
+    """Tell whether a class list gives each name its number, as a table or an object does and a list does not.
+
+    Args:
+        text: what the file holds.
+        kind: its ending.
+    """
+    return kind in DELIMITERS or (kind == ".json" and isinstance(strict_json.loads(text), dict))
+
+
+def _is_number(text: str) -> bool:
+    """Tell whether a text is the number of a class, which pandas writes as 2.0 too."""
+    return whole_number(text).isdecimal()
+
+
+def _number(text: str) -> int:
+    return int(whole_number(text))
 
 
 def _in_order(pairs: Sequence[tuple[int, str]]) -> list[str]:

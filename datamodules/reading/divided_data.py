@@ -8,14 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules.reading import drawn_split
+from datamodules.reading import drawn_split, split_sentences
 from datamodules.reading.drawn_split import LEFT_OUT, NAMES, TEST, TRAIN, VAL
 from datamodules.reading.idle_flags import name_idle
 from datamodules.reading.kept_splits import run_that_begins
+from datamodules.reading.split_sentences import SETTINGS
 from vit_lightning.data import ImageDataModule
-from vit_lightning.data.image_set import ImageSet, keys_of, label_of
+from vit_lightning.data.image_set import ImageSet, keys_of
 from vit_lightning.data.subsets import Subset, check_share, hold_out
-from vit_lightning.errors import InputError, one_line
+from vit_lightning.errors import InputError
 from vit_lightning.files import meant
 from vit_lightning.runs.folders import SPLIT_TABLE
 
@@ -23,9 +24,6 @@ HELD_OUT = 0.1
 """Share of a training set of its own that validates, unless --data.val_fraction says otherwise."""
 DRAWN = 0.15
 """Share of images without any split that validates, and that tests."""
-LISTED = 12
-"""Classes whose images in each split are said."""
-SETTINGS = ("val_fraction", "test_fraction", "split_seed")
 
 
 class Stated(NamedTuple):
@@ -160,8 +158,8 @@ class DividedData(ImageDataModule):
                 groups or list(map(posixpath.normpath, files)), classes, (1 - val - test, val, test), seed
             )
             shares = val, test
-            by = f"by class, {_groups_of(groups, splits)} values of {grouped_by}," if groups else "by class"
-            origin = f"drawn {by} (val_fraction {val:g}, test_fraction {test:g}, split_seed {seed})"
+            of = f", {split_sentences.counts_of_groups(groups, splits)} values of {grouped_by}," if groups else ""
+            origin = f"drawn by class{of} (val_fraction {val:g}, test_fraction {test:g}, split_seed {seed})"
         parts = self._parts(images, splits)
         self._check_own(table, [parts[VAL], parts[TEST]])
         counts = tuple(int((splits == split).sum()) for split in (TRAIN, VAL, TEST))
@@ -177,8 +175,11 @@ class DividedData(ImageDataModule):
         origin += self._write(table, listed + more.files, said + more.names, np.concatenate([drawn, more.splits]))
         self._say(f"split    {counts[0]} training, {counts[1]} validation and {counts[2]} test images, {origin}")
         if groups:
-            self._say_classes(images, np.asarray(classes), splits)
-        self._name_absent(np.asarray(classes), splits, [split for split in (VAL, TEST) if counts[split]])
+            shown = split_sentences.images_of_classes(images, np.asarray(classes), splits, self.class_names)
+            self._say(f"split    {shown}")
+        made = [split for split in (VAL, TEST) if counts[split]]
+        for said in split_sentences.absent_classes(np.asarray(classes), splits, made, self.class_names):
+            self.notice(said)
         self.train_set = parts[TRAIN]
         self.val_set = parts[VAL] or self.val_set
         self.test_set = parts[TEST] or self.test_set
@@ -237,23 +238,9 @@ class DividedData(ImageDataModule):
         if self.split_file is not None and not trains and then["digest"] != now["digest"]:
             rank_zero_info(f"--data.split_file {self.split_file} is another split than the checkpoint's")
             return
-        changed = [
-            f"--data.{name} {getattr(self, name)} (the checkpoint's: {then[name]})"
-            for name in SETTINGS
-            if None not in (getattr(self, name), then[name]) and getattr(self, name) != then[name]
-        ]
-        if then["digest"] == now["digest"] and not changed:
-            return
-        what = " and ".join(changed) or (
-            f"{_counts(now)} here, {_counts(then)} in the checkpoint, so files were added, removed or renamed, or the "
-            "split was drawn with other flags"
-        )
-        drawn = " ".join(f"--data.{name} {then[name]}" for name in SETTINGS if then[name] is not None)
-        raise InputError(
-            f"the checkpoint was trained with another split: {what}; give {drawn or 'the same --data.split_file'} and "
-            f"the same files, or the run's {SPLIT_TABLE} as --data.split_file"
-            + ("; or begin a new run" if trains else "; to score other data whole, give --data.split_file null")
-        )
+        given = {name: getattr(self, name) for name in SETTINGS}
+        if said := split_sentences.other_split(then, now, given, trains):
+            raise InputError(said)
 
     def _is_other(self, table: Path | None, files: Sequence[str]) -> bool:
         """Tell whether a net is scored on other data than its run's, of which the run's split says nothing."""
@@ -315,17 +302,6 @@ class DividedData(ImageDataModule):
             **dict(zip(SETTINGS, (val_fraction, test_fraction, seed), strict=True)),
         }
 
-    def _name_absent(self, classes: np.ndarray, splits: np.ndarray, drawn: Sequence[int]) -> None:
-        """Say which classes a split does not show, where a class per image is known."""
-        known = self.class_names
-        for split in drawn:
-            shown = set(classes[splits == split].tolist())
-            absent = [name for number, name in enumerate(known) if number in set(classes.tolist()) - shown]
-            if absent:
-                kind = "validation" if split == VAL else "test"
-                some = ", ".join(map(one_line, absent[:5])) + ", ..." * (len(absent) > 5)
-                self.notice(f"{len(absent)} of {len(known)} classes have no {kind} image, since they are small: {some}")
-
     def _name_ignored(self, table: Path) -> None:
         """Say which settings of a drawn split are of no account, since a table of the user's states it."""
         if self.split_file is not None:
@@ -347,35 +323,7 @@ class DividedData(ImageDataModule):
             held_out = "the validation images are held out in a fixed order" if lacking[0] else "no split is drawn"
             name_idle(self, ("split_seed",), held_out)
 
-    def _say_classes(self, images: ImageSet, classes: np.ndarray, splits: np.ndarray) -> None:
-        """Say how many images of each class a split of groups has come to, which cannot be chosen at will."""
-        counts = np.zeros((len(self.class_names), len(NAMES)), int)
-        for place, split in enumerate(splits.tolist()):
-            if split == LEFT_OUT:
-                continue
-            label = np.asarray(label_of(images, place))  # of several labels, every class is counted
-            shown = np.flatnonzero(label > 0) if label.ndim else classes[place]
-            counts[shown, split] += 1
-        said = [
-            f"{one_line(name)} {' + '.join(map(str, row))}"
-            for name, row in zip(self.class_names[:LISTED], counts.tolist(), strict=False)
-        ]
-        more = f" and {len(self.class_names) - LISTED} classes more" * (len(self.class_names) > LISTED)
-        self._say(f"split    images of {', '.join(said)}{more}")
-
     def _say(self, text: str) -> None:
         if text not in self._said:
             self._said.add(text)
             rank_zero_info(text)
-
-
-def _groups_of(groups: Sequence[str], splits: np.ndarray) -> str:
-    """Return how many groups each split has."""
-    return " + ".join(
-        str(len({group for group, found in zip(groups, splits.tolist(), strict=True) if found == split}))
-        for split in (TRAIN, VAL, TEST)
-    )
-
-
-def _counts(facts: dict[str, Any]) -> str:
-    return " + ".join(str(facts[name]) for name in NAMES) + " images"

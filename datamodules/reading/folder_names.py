@@ -69,6 +69,9 @@ BYSTANDERS = frozenset({"extra", "others", "rest"})
 LACKING = frozenset({"no", "not", "non", "without"})
 LABELLED = frozenset({"label", "labels", "labeled", "labelled", "annotation", "annotations", "annotated", "supervised"})
 """Words that say with one of LACKING that images have no class."""
+TO_BE = frozenset({"to", "be"})
+STORES = frozenset({"pool", "more", "sample", "samples", "unused", "raw", "new", "todo"})
+"""Words beside those that say that images have no class, as in unlabelled_pool."""
 AFFIXES = IMAGE_WORDS | SIDE_WORDS | PART_WORDS | BYSTANDERS | {"sets", "data", "folder", "dir"}
 """Words that say nothing more about a part of a set."""
 LETTERS = re.compile(r"[a-zA-Z]+|[^\W\d_a-zA-Z]+|\d+")
@@ -175,14 +178,14 @@ def is_image_or_side(name: str) -> bool:
 def _is_unlabelled(name: str) -> bool:
     """Tell whether a name says that images have no class, and nothing else of them."""
     words = words_of(name)
-    return not _stem([word for word in words if word not in LACKING | LABELLED]) and (
-        bool(UNLABELLED & {*words}) or _lacks_label(words)
-    )
+    lacks = bool(UNLABELLED & {*words}) or _lacks_label(words)
+    return lacks and not _stem([word for word in words if word not in LACKING | LABELLED | STORES | TO_BE])
 
 
 def _lacks_label(words: Sequence[str]) -> bool:
-    """Tell whether words have one such as no before one such as label."""
-    return any(one in LACKING and other in LABELLED for one, other in pairwise(words))
+    """Tell whether words have one such as no before one such as label, or are to label or to be labelled."""
+    is_to_do = list(words[:1]) == ["to"] and not {*words} - TO_BE - LABELLED
+    return is_to_do or any(one in LACKING and other in LABELLED for one, other in pairwise(words))
 
 
 def are_numbered(same: Collection[str], either: Collection[str]) -> bool:

@@ -303,12 +303,19 @@ def look_alike(label: str, names: Iterable[str]) -> str:
     return "" if other is None else f"; {difference(label, other)}"
 
 
+def likeness(label: str) -> str | Decimal:
+    """Return what equals for two labels that differ in letters' sizes, blanks, underscores or hyphens alone."""
+    return _same(re.sub("[_-]", " ", label.casefold()))
+
+
 def difference(label: str, other: str) -> str:
     """Say how two labels differ that are one in two spellings."""
     if NUMBER.fullmatch(label.strip()) and NUMBER.fullmatch(other.strip()):
         return f"{label!r:.60} and {other!r:.60} are one number in two spellings"
     if label.casefold() == other.casefold():
         return f"{label!r:.60} and {other!r:.60} differ in small and large letters alone"
+    if _visible(label) != _visible(other) and likeness(label) == likeness(other):
+        return f"{label!r:.60} and {other!r:.60} differ in letters' sizes, blanks, underscores or hyphens alone"
     points = f"{_points(label, other)} and {_points(other, label)}"
     return f"{label!r:.60} and {other!r:.60} look alike, but their code points {points} differ"
 

@@ -1,8 +1,9 @@
 """Labels of Parquet files as text, so that files of one set are matched by name and not by number."""
 
 import json
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,7 @@ class FileLabels:
         ends: 0, and where the labels of each row end; one label per row without `multi_label`.
         numbered: whether the labels are numbers without names.
         listed: whether the file's metadata name its classes.
+        texts: its different labels as they stand there, where a class map names their classes.
     """
 
     file: Path
@@ -62,6 +64,27 @@ class FileLabels:
     ends: np.ndarray
     numbered: bool
     listed: bool = False
+    texts: list[str] = field(default_factory=list)
+
+    def renamed(self, class_of: Callable[[str], str]) -> "FileLabels":
+        """Return them as the classes that they stand for.
+
+        Args:
+            class_of: returns the class of a label.
+
+        Raises:
+            InputError: naming the first row with a label that a class map spells otherwise.
+        """
+        try:
+            return replace(self, names=[*map(class_of, self.names)], texts=self.names)
+        except WrongLabelsError as error:
+            row, label = self.first(error.labels) or (0, min(error.labels))
+            raise InputError(f"{self.file} has in row {row} the label {label!r:.60}{error.why}") from error
+
+    def counts(self) -> Counter[str]:
+        """Return the rows of each label as it stands there."""
+        counts = np.bincount(self.places[self.places >= 0], minlength=len(self.texts))
+        return Counter(dict(zip(self.texts, counts.tolist(), strict=True)))
 
     def check_complete(self, column: str, may_lack: np.ndarray | None = None) -> None:
         """Raise InputError if a label is missing, but in rows where it may be, bool `(rows,)`."""
@@ -106,6 +129,23 @@ def listed_classes(file: Path, column: str) -> list[str] | None:
         else:
             feature = feature.get("feature")
     return None
+
+
+def renamed_classes(file: Path, names: Sequence[str], class_of: Callable[[str], str]) -> list[str]:
+    """Return the classes that the names in a file's metadata stand for.
+
+    Args:
+        file: the file.
+        names: those names.
+        class_of: returns the class of a name.
+
+    Raises:
+        InputError: naming one that a class map spells otherwise.
+    """
+    try:
+        return list(map(class_of, names))
+    except WrongLabelsError as error:
+        raise InputError(f"{file} lists the class {min(error.labels)!r:.60}{error.why}") from error
 
 
 def holds_numbers(file: Path, column: str) -> bool:

@@ -68,6 +68,12 @@ class _Row(NamedTuple):
     root: Path | None
 
 
+def numbered(rows: Sequence[np.ndarray], hidden: np.ndarray) -> np.ndarray:
+    """Return a number for the classes of each image, whatever their order, and IGNORE where they are hidden."""
+    sets = (frozenset(row.tolist()) for row in rows)
+    return np.array([IGNORE if one else hash(row) & 2**62 - 1 for one, row in zip(hidden, sets, strict=True)], np.int64)
+
+
 def check(splits: Sequence[Listed]) -> None:
     """Refuse a file that two rows give with other labels, or in two splits.
 

@@ -19,6 +19,24 @@ CACHE_BYTES = 256 * 2**20
 """How many bytes of row groups one process keeps; a shuffled order comes back to each of them."""
 
 
+def check_columns(files: Sequence[Path], columns: Sequence[str]) -> None:
+    """Refuse files that lack one of some columns, or have it twice.
+
+    Raises:
+        InputError: naming the file and the column.
+    """
+    for file in files:
+        there = open_table(file).schema_arrow.names
+        for column in columns:
+            if there.count(column) > 1:
+                raise InputError(f"{file} has the column {column!r} twice; give each column a name of its own")
+            if column not in there:
+                raise InputError(
+                    f"{file} has no column {column!r} but {', '.join(there)}; "
+                    "give --data.image_column and --data.label_column"
+                )
+
+
 class RowNames(Sequence[str]):
     """Names of rows, such as train-00001.parquet:17, counted from 0 in each file.
 

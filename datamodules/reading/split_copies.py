@@ -12,6 +12,7 @@ from datamodules.reading.remote_files import RemoteFile, is_remote
 from datamodules.reading.webdataset import TarSamples
 from vit_lightning.errors import InputError
 
+TO_SCORE = "to score the images that trained, run test with --data.train null"
 LOOKED_AT = 4096
 """Samples of a split whose copies are looked for, some of each tar."""
 READ = 1024

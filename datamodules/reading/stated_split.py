@@ -110,15 +110,16 @@ def split_within(text: str) -> str | None:
 
 
 def naming(texts: Iterable[str], named: Collection[str] = ("train",)) -> str:
-    """Return the flag that says the splits of some texts.
+    """Return the flag that says the splits of some texts, without a guess at what a blank stands for.
 
     Args:
         texts: what names no split.
         named: the splits that other cells name, of which these texts hardly are.
     """
     rest = next((split for split in ("train", "test", "val") if split not in named), "test")
-    pairs = (f"{_key(text)}: {split_within(text) or LIKELY_MEANT.get(text.lower(), rest)}" for text in texts)
-    return f"--data.split_names '{{{', '.join(pairs)}}}'"
+    meant = {text: (split_within(text) or LIKELY_MEANT.get(text.lower(), rest)) if text else "SPLIT" for text in texts}
+    pairs = ", ".join(f"{_key(text)}: {split}" for text, split in meant.items())
+    return f"--data.split_names '{{{pairs}}}'" + " with train, val or test in place of SPLIT" * ("" in meant)
 
 
 def _key(text: str) -> str:
@@ -194,7 +195,7 @@ def beside(table: str, column: str, splits: Iterable[str], split: str = "train")
 def _check_trains(table: str, name: str, said: Said) -> None:
     """Refuse a table of training images of which a column says that none of them trains."""
     named = said.may_state
-    if named and "train" not in named and SURE & {*words_of(name)} and said.count == said.joined.total():
+    if named and "train" not in named and said.is_likely and said.count == said.joined.total():
         raise InputError(
             f"{table} is to train, and its column {name!r} names no split but {' and '.join(sorted(named))}; give "
             f"another --data.train, or --data.train null to score it; {LEFT_ALONE}"

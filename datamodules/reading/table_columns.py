@@ -220,7 +220,7 @@ def _further(columns: Columns, cells: Sequence[Any], names_blank: bool) -> tuple
         text = "" if cell is None or cell != cell else whole_number(str(cell).strip())
         is_blank, is_split = not text or text.lower() in MISSING, name == columns.split
         if is_blank and not (is_split and names_blank):
-            fix = [f"write its split, or give {naming([''])} or --data.split_column false"] if is_split else []
+            fix = [f"write its split, or give {naming([''])}, or --data.split_column false"] if is_split else []
             raise ValueError(f"nothing in the column {name!r}", *fix)
         texts[name] = "" if is_blank else text
     return texts.get(columns.split or "", ""), texts.get(columns.group or "", "")

@@ -12,6 +12,7 @@ from datamodules.reading.class_map import (
     FROM_ZERO,
     MANY,
     MAY_BE_MISSING,
+    WrongLabelsError,
     check_order,
     class_numbers,
     counted_from_zero,
@@ -24,7 +25,7 @@ from datamodules.reading.shared_sequences import Ragged
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 
-HIDDEN_WORDS = MAY_BE_MISSING | {"unknown", "hidden", "unlabeled", "unlabelled"}
+HIDDEN_WORDS = MAY_BE_MISSING | {"hidden", "unlabeled", "unlabelled"}
 """What test images have as a label that is not told."""
 
 
@@ -48,8 +49,26 @@ class TableLabels:
 
     @cached_property
     def names(self) -> list[str]:
-        """The class that each of its different labels stands for."""
-        return list(map(self.class_of, MappedStrings(self.file, "names")))
+        """The class that each of its different labels stands for.
+
+        Raises:
+            InputError: naming the first row with a label that a class map spells otherwise.
+        """
+        try:
+            return list(map(self.class_of, self._texts))
+        except WrongLabelsError as error:
+            raise self._wrong(error.labels, error.why, self._texts) from error
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        """Its different labels as they stand there."""
+        return list(MappedStrings(self.file, "names"))
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The rows of each label as it stands there."""
+        counts = np.bincount(self.rows.values, minlength=len(self._texts))
+        return dict(zip(self._texts, counts.tolist(), strict=True))
 
     @property
     def most_labels(self) -> int:
@@ -101,7 +120,10 @@ class TableLabels:
 
     def wrong(self, labels: Collection[str], why: str, known: Sequence[str] = ()) -> InputError:
         """Say which is the first row with one of some labels that cannot be, and which known one it resembles."""
-        row, label = first_of(labels, self.names, self.rows)
+        return self._wrong(labels, why, self.names, known)
+
+    def _wrong(self, labels: Collection[str], why: str, names: Sequence[str], known: Sequence[str] = ()) -> InputError:
+        row, label = first_of(labels, names, self.rows)
         place = f"{label!r:.60} in row {row + 1} ({MappedStrings(self.file, 'paths')[row]})"
         return InputError(f"{self.table} has the label {place}{why}{look_alike(label, known)}")
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from datamodules.reading.label_text import alike
+from datamodules.reading.split_copies import TO_SCORE
 from datamodules.reading.table_paths import Paths
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.errors import InputError
@@ -55,12 +56,17 @@ class Listed(NamedTuple):
 
 
 def check_apart(tables: Sequence[Listed]) -> None:
-    """Refuse an image that two splits have; one table may serve for both.
+    """Refuse an image that two splits have; one table may serve for validation and test.
 
     Raises:
-        InputError: naming the image and both its rows.
+        InputError: naming the table, or the image and both its rows.
     """
     for one, other in combinations(tables, 2):
+        if one.table.resolve() == other.table.resolve() and "train" in (one.split, other.split):
+            raise InputError(
+                f"{one.table} is the table of {one.split} and of {other.split} images; give each split a table of its "
+                f"own, or --data.split_column for the column that divides it; {TO_SCORE}"
+            )
         if one.table.resolve() != other.table.resolve() and (rows := _shared(one, other)):
             first, second = rows
             raise InputError(

@@ -459,7 +459,9 @@ def test_nothing_in_a_column_may_be_the_word_of_a_split(root, column):
     )
     data = ready(root, split_column=column, split_names={"": "val"})
     assert keys(data) == [["0.png", "1.png"], ["2.png", "3.png"], ["4.png"]]
-    with pytest.raises(InputError, match=r"write its split, or give --data\.split_names '\{\"\": test\}' or"):
+    with pytest.raises(
+        InputError, match=r"write its split, or give --data\.split_names '\{\"\": SPLIT\}' with train, val"
+    ):
         ready(root, split_column=column)
 
 

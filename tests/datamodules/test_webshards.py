@@ -321,7 +321,10 @@ def test_tars_are_read_anew_where_any_fact_of_them_has_changed(tmp_path, shards,
             pattern = "train-1.tar::train-0.tar"
         case "name":
             pattern = "train-{0,2}.tar"
-    ready(shards(tmp_path, train=pattern, val_fraction=0, val=pattern if changed == "split" else None))
+    if changed == "split":
+        shards(tmp_path, train=None, val=pattern).setup("validate")
+    else:
+        ready(shards(tmp_path, train=pattern, val_fraction=0))
     assert len(read) == (1 if changed == "nothing" else 2)
 
 

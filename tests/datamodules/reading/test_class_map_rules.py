@@ -1,5 +1,6 @@
 """Rules about class lists and labels one by one, without the tables that they are of."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -201,21 +202,30 @@ def test_numbers_that_are_names_of_two_classes(tmp_path):
         (["1"], "cat dog", "map.txt", False),
         (["5", "17"], "cat dog cow", "map.txt", False),
         (["1", "2"], "cat dog cow", "map.csv", False),  # says the numbers
+        (["1", "2"], "cat dog cow", "map.json", True),
+        (["1", "2"], "cat dog cow", "object.json", False),
         (["1", "2"], "1 2 3", "map.txt", False),
         (["cat", "dog"], "cat dog cow", "map.txt", False),
         ([], "cat dog", "map.txt", False),
     ],
 )
-def test_labels_that_begin_at_1_beside_a_longer_list(training, names, file, is_said):
+def test_labels_that_begin_at_1_beside_a_longer_list(tmp_path, training, names, file, is_said):
+    numbers = {name: number for number, name in enumerate(names.split())}
+    texts = {
+        "map.txt": "\n".join(numbers),
+        "map.csv": "".join(f"{number},{name}\n" for name, number in numbers.items()),
+        "map.json": json.dumps([*numbers]),
+        "object.json": json.dumps(numbers),
+    }
+    (tmp_path / file).write_text(texts[file])
+    found = class_map_file.ClassMap(tmp_path / file, lambda: training)
     if not is_said:
-        rules.check_begins_at_0(Path(file), names.split(), training, "t.csv")
-        rules.check_begins_at_0(None, names.split(), training, "t.csv")
+        found.check_begins_at_0(training, "t.csv")
+        class_map_file.ClassMap(None, lambda: training).check_begins_at_0(training, "t.csv")
         return
-    said = (
-        r"t\.csv has the labels 1 to 2 and no 0 in training, and map\.txt lists 3 names: 1 may be 'cat', counted from 1"
-    )
+    said = r"^t\.csv has the labels 1 to 2 and no 0 in training, and .*map\.\w+ lists 3 names: 1 may be 'cat', counted"
     with pytest.raises(InputError, match=said):
-        rules.check_begins_at_0(Path(file), names.split(), training, "t.csv")
+        found.check_begins_at_0(training, "t.csv")
 
 
 @pytest.mark.parametrize(

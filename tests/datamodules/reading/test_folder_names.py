@@ -113,7 +113,8 @@ def test_a_side_is_named_beside_others_alone():
     [
         *("unlabelled", "Unlabeled", "unlabeled_images", "unlabelledData", "unlabeled-data", "unlabeled2017"),
         *("no_label", "no_labels", "NoLabel", "not-labelled", "nolabel", "without_annotations", "unannotated"),
-        *("unsup", "train_unlabelled", "unlabelled_1"),
+        *("unsup", "train_unlabelled", "unlabelled_1", "unlabelled_pool", "Unlabeled Samples", "pool-unlabeled"),
+        *("no_label_pool", "to_label", "to_be_labeled", "raw_unlabelled"),
     ],
 )
 def test_images_without_a_class_are_named_beside_others_alone(name):
@@ -122,7 +123,12 @@ def test_images_without_a_class_are_named_beside_others_alone(name):
 
 
 def test_classes_are_no_images_without_a_class():
-    assert names.unlabelled_beside(["cat", "no_mask", "unlabelled_bottle", "label", "not_cat", "without_dog"]) is None
+    assert (
+        names.unlabelled_beside(
+            ["cat", "no_mask", "unlabelled_bottle", "label", "not_cat", "without_dog", "pool", "to_eat"]
+        )
+        is None
+    )
     assert names.unlabelled_beside(["label", "no_label"]) is names.unlabelled_beside(["with_label", "no_label"]) is None
 
 

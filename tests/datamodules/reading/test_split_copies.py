@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from datamodules.manifest import Manifest
 from datamodules.parquet import Parquet
 from datamodules.reading import split_copies
 from datamodules.reading.remote_files import RemoteFile
@@ -79,11 +80,41 @@ def test_an_image_that_stands_many_times_is_no_sign_of_a_copy(tmp_path):
     webshards(tmp_path, train="train.tar", test="test.tar").setup("fit")
 
 
-def test_a_tar_that_is_scored_as_one_pattern_says(tmp_path):
+@pytest.mark.parametrize("split", ["val", "test"])
+def test_one_pattern_for_training_and_another_split(tmp_path, split):
+    """Whoever means to score what trained says that nothing else does."""
     pack(tmp_path / "train-0.tar", range(6))
-    data = webshards(tmp_path, val="train*.tar")
+    pack(tmp_path / "scored.tar", range(6, 10))
+    said = rf"train-0\.tar is a {split} tar and, as .*train-0\.tar, one that trains; .*run test with --data\.train null"
+    with pytest.raises(InputError, match=said):
+        webshards(tmp_path, **{split: "train*.tar"}).setup("fit")
+    data = webshards(tmp_path, train=None, **{split: "train*.tar"})
+    data.setup("test")
+    assert len(getattr(data, f"{split}_set")) == 6
+    data = webshards(tmp_path, val="scored.tar", test="scored.tar")
     data.setup("fit")
-    assert data.notices == ["--data.val train*.tar is --data.train as well: it scores images that train"]
+    assert len(data.val_set) == len(data.test_set) == 4
+
+
+@pytest.mark.parametrize("split", ["val", "test"])
+def test_one_table_for_training_and_another_split(tmp_path, split):
+    for name, seeds in (("train", range(4)), ("scored", range(4, 6))):
+        for seed in seeds:
+            (tmp_path / f"{seed}.png").write_bytes(picture(seed))
+        table = "".join(f"{seed}.png,c{seed % 2}\n" for seed in seeds)
+        (tmp_path / f"{name}.csv").write_text(f"path,label\n{table}")
+    (tmp_path / "link.csv").symlink_to("train.csv")
+    options = {"root": tmp_path, "image_size": 8, "cache": tmp_path / "cache"}
+    for table in ("train.csv", "link.csv"):
+        said = rf"train\.csv is the table of train and of {split} images; .*run test with --data\.train null"
+        with pytest.raises(InputError, match=said):
+            Manifest(**options, **{split: Path(table)}).setup("fit")
+    data = Manifest(**options, train=None, **{split: Path("train.csv")})
+    data.setup("test")
+    assert len(getattr(data, f"{split}_set")) == 4
+    data = Manifest(**options, val=Path("scored.csv"), test=Path("scored.csv"))
+    data.setup("fit")
+    assert len(data.val_set) == len(data.test_set) == 2
 
 
 def rows(file: Path, seeds: range) -> None:

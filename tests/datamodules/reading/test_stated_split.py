@@ -67,7 +67,6 @@ def test_a_column_that_may_state_splits_is_said():
     [
         (["test", "train"], "train", True),
         ([" Valid ", "TRAIN"], "train", True),
-        (["val", "test"], "train", False),  # it lacks the table's own
         (["val", "test"], "test", True),
         (["train", "test"], "val", True),
         (["train", "", None, "test"], "train", True),
@@ -144,11 +143,12 @@ def test_columns_called_otherwise_are_left_with_a_notice_where_words_may_mean_so
     assert found(name, ["train", "test", "train", None]).column == name  # whoever reads it names the blank
 
 
+@pytest.mark.parametrize("name", ["split", "Usage", "set", "phase"])
 @pytest.mark.parametrize("cells", [["test"], ["val", "test"], ["test_set"], ["val_a", "test_a"]])
-def test_training_images_of_which_none_trains_are_an_error(cells):
-    with pytest.raises(InputError, match=r"t\.csv is to train, and its column 'split' names no split but (test|val)"):
-        found("split", cells)
-    assert found("split", cells[:1], "val", "refused") == (None, [])
+def test_training_images_of_which_none_trains_are_an_error(name, cells):
+    with pytest.raises(InputError, match=rf"t\.csv is to train, and its column '{name}' names no split but (test|val)"):
+        found(name, cells)
+    assert found(name, cells[:1], "val", "refused") == (None, [])
 
 
 def test_words_that_are_given_another_split_do_not_train_as_well():
@@ -166,7 +166,6 @@ def test_a_test_table_with_two_splits_is_told_to_keep_its_own_rows():
         (["0"], ["val"], "{0: train}"),
         (["False"], ["test"], "{False: train}"),
         (["vld"], ["train", "test"], "{vld: val}"),
-        ([""], ["train", "test"], '{"": val}'),
         (["1"], ["train", "test"], "{1: val}"),
         (["query"], ["train"], "{query: test}"),
         (["gallery"], ["test"], "{gallery: train}"),
@@ -176,6 +175,13 @@ def test_a_test_table_with_two_splits_is_told_to_keep_its_own_rows():
 )
 def test_the_split_that_a_word_likely_stands_for(texts, named, pairs):
     assert naming(texts, named) == f"--data.split_names '{pairs}'"
+
+
+def test_no_split_is_proposed_for_a_blank():
+    said = "--data.split_names '{x: test, \"\": SPLIT}' with train, val or test in place of SPLIT"
+    assert naming(["x", ""], ["train"]) == said
+    with pytest.raises(InputError, match="'SPLIT' is no split, expected one of train, val, test"):
+        split_words({"": "SPLIT"})
 
 
 def test_an_error_proposes_a_split_that_is_not_named():
