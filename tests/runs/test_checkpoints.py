@@ -171,6 +171,22 @@ def test_a_signal_saves_and_ends_the_run(tmp_path, monkeypatch, received, first,
     assert len(queued) == (received == signal.SIGUSR1)
 
 
+@pytest.mark.parametrize("accumulate", [1, 2, 3])
+def test_a_signal_is_obeyed_between_two_steps_and_not_amid_the_batches_of_one(tmp_path, accumulate):
+    callback, trainer = keeping(tmp_path, every=100, accumulate_grad_batches=accumulate)
+    for batch in range(9):
+        trainer.global_step = batch // accumulate
+        if batch == 4:
+            callback.stop.received = signal.SIGTERM
+        if batch < {1: 4, 2: 4, 3: 6}[accumulate]:
+            callback.on_train_batch_start(trainer, None, None, batch)
+            continue
+        with pytest.raises(SIGTERMException):
+            callback.on_train_batch_start(trainer, None, None, batch)
+        break
+    assert trainer.saved == [{1: 4, 2: 2, 3: 2}[accumulate]]
+
+
 def progress(ready: int, started: int, processed: int, completed: int) -> dict[str, int]:
     return {"ready": ready, "started": started, "processed": processed, "completed": completed}
 

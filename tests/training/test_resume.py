@@ -167,7 +167,9 @@ def test_each_layer_goes_on_at_its_own_share_of_the_new_rate_at_that_step():
     resume.write_settings(parameter_groups(net, new), old, scheduler)
     layers = [int(group["name"][len("layer")]) for group in old.param_groups]
     assert {*layers} == {0, 1, 2} and [group["lr"] for group in old.param_groups] == [2 / 2 ** (2 - n) for n in layers]
-    assert [group["initial_lr"] for group in old.param_groups] == scheduler.base_lrs == [8 / 2 ** (2 - n) for n in layers]
+    assert (
+        [group["initial_lr"] for group in old.param_groups] == scheduler.base_lrs == [8 / 2 ** (2 - n) for n in layers]
+    )
     old.step()
     scheduler.step()
     assert {group["lr"] for group in old.param_groups} == {0}

@@ -1,4 +1,5 @@
 import gzip
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,6 +24,26 @@ def read(source, root, split="train"):
     image = held[len(held) - 1][0]
     assert (image.dtype, image.shape[0]) == (torch.uint8, 3)
     return held
+
+
+@pytest.mark.parametrize(
+    ("task", "source", "counts"),
+    [
+        ("cifar100", CIFAR100, {"train": 20, "test": 6}),
+        ("svhn", SVHN, {"train": 20, "test": 6}),
+        ("patch_camelyon", PATCH_CAMELYON, {"train": 12, "validation": 12, "test": 12}),
+        ("smallnorb_azimuth", smallnorb(smallnorb_azimuth), {"train": 18, "test": 18}),
+    ],
+)
+def test_each_split_holds_images_of_its_own(publish, task, source, counts):
+    root = publish(task)
+    held = {split: read(source, root, split) for split in counts}
+    assert {split: len(images) for split, images in held.items()} == counts
+    assert len({images[0][0].numpy().tobytes() for images in held.values()}) == len(counts)
+    for split in counts:
+        wrong = {name: count + 1 for name, count in counts.items()}
+        with pytest.raises(InputError, match=f" {counts[split]} {split} images where {counts[split] + 1} were publ"):
+            replace(source, sizes=wrong).open(root, split)
 
 
 def test_cifar100(publish):
