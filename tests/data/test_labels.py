@@ -57,6 +57,7 @@ def loaded(labels: list, split: str = "train", **kwargs) -> list:
         ("vector", torch.tensor([0.0, float("nan"), 1.0]), "2 has nan in its label, for class 1; expected a share"),
         ("vector", torch.tensor([0.0, 1.5, 1.0]), "2 has 1.5 in its label, for class 1; expected a share"),
         ("vector", np.array([0.0, 1.0, -0.5]), "2 has -0.5 in its label, for class 2"),
+        ("vector", torch.tensor([0.0, IGNORE, 1.0]), "2 has -100 in its label, for class 1"),
         ("vector", torch.tensor([0.0, float("inf"), 1.0]), "2 has inf in its label"),
         ("int", GOOD["vector"], "2 has a vector of classes as its label, and others have one class; a set has labels"),
         ("vector", 1, "2 has one class as its label, and others have a vector of classes"),

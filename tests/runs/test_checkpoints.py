@@ -138,6 +138,17 @@ def test_the_last_step_is_saved_where_it_ends(tmp_path, facts, saves):
 
 
 @pytest.mark.parametrize(
+    ("passed", "spent", "saves"), [(20, 0.9, True), (20, 0.91, False), (50, 1.5, True), (50, 1.51, False)]
+)
+def test_half_a_second_and_a_fiftieth_of_the_run_may_go_into_saving(tmp_path, monkeypatch, passed, spent, saves):
+    callback, trainer = keeping(tmp_path, global_step=3)
+    monkeypatch.setattr(checkpoints, "time", SimpleNamespace(monotonic=lambda: 100.0 + passed))
+    callback._began, callback._spent = 100.0, spent
+    callback.on_train_epoch_end(trainer, None)
+    assert trainer.saved == [3] * saves
+
+
+@pytest.mark.parametrize(
     ("facts", "saves"),
     [
         ({}, False),  # saving has taken too long
