@@ -117,17 +117,19 @@ def test_pad_crop_and_flip_reach_what_the_transform_reaches():
     assert len(expected) == 162
 
 
+@pytest.mark.parametrize("size", [(16, 16), (16, 40), (25, 9)])
 @pytest.mark.parametrize("crop", ["resize", "resmall", "pad", "none"])
-def test_sizes_that_change_are_resized_as_in_the_transform(crop, monkeypatch):
-    augment = Augment(crop=crop, flip=False, zoom=1.25)
+def test_sizes_that_change_are_resized_as_in_the_transform(crop, size, monkeypatch):
+    """At this zoom 16 pixels are rounded up, and 40 down."""
+    augment = Augment(crop=crop, flip=False, zoom=1.23)
     images = pictures(2, 20, 30)
-    whole = BatchAugment(augment, (16, 16))
+    whole = BatchAugment(augment, size)
     middle = torch.full((3, 2), 2**31)
     out = whole(images, [middle])
-    assert out.shape == (2, 3, 16, 16)
+    assert out.shape == (2, 3, *size)
 
     monkeypatch.setattr(torch, "randint", lambda least, above, shape: torch.tensor(above // 2))
-    transform = train_transform(augment, (16, 16))
+    transform = train_transform(augment, size)
     assert torch.equal(out, torch.stack([transform(image) for image in images]))
 
 
