@@ -2,12 +2,14 @@
 
 import io
 import json
+import logging
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.datamodules.test_shards import content, ready, write
+from tests import servers
+from tests.datamodules.test_shards import content, ready, shards, write
 from vit_lightning.errors import InputError
 
 
@@ -50,3 +52,30 @@ def test_labels_and_lists_of_another_set_are_refused(root, split, name):
     file.unlink()
     with pytest.raises(InputError, match=rf"{split}/{name} is missing, by the checksum in manifest.json"):
         ready(root)
+
+
+def test_shards_that_lack_bytes_are_named_by_setup_where_all_are_compared(root):
+    """Whose checksum is not theirs is whole and damaged; the others are too short, or not there."""
+    damaged, short, gone = (root / f"train/chunk-0-{number}.bin" for number in range(3))
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
+    short.write_bytes(short.read_bytes()[:-1])
+    gone.unlink()
+    data = shards(root, verify=True)
+    data.faults = []
+    data.prepare_data()
+    assert [str(fault) for fault in data.faults] == [f"{damaged} is damaged; remove it and run prepare again"]
+    with pytest.raises(InputError, match=r"chunk-0-1.bin is incomplete"):
+        data.setup("fit")
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_remote_shards_in_the_order_of_their_source_are_told_of(root, caplog, mixed):
+    manifest = json.loads((root / "manifest.json").read_text())
+    manifest["splits"]["train"]["mixed"] = mixed
+    (root / "manifest.json").write_text(json.dumps(manifest))
+    caplog.set_level(logging.INFO)
+    ready(root, val_fraction=0)
+    assert "order of their source" not in caplog.text
+    with servers.http(root) as address:
+        ready(address, val_fraction=0, cache=root / "cache")
+    assert ("order of their source" in caplog.text) == (not mixed)
