@@ -114,6 +114,15 @@ def test_a_class_in_a_file_of_its_own_comes_before_one_in_a_json(tmp_path):
     assert [(one.key, one.labels) for one in read(tmp_path, members)] == [("a", ("1",)), ("b", ("2",))]
 
 
+@pytest.mark.parametrize("order", ["abc", "acb", "bac", "cab"])
+def test_a_picture_that_stood_beside_an_image_is_no_image_of_a_later_sample(tmp_path, order):
+    """Sample b says nothing of either, whether it comes before, between or after the two that differ."""
+    kinds = {"a": ("png", "depth.png"), "b": ("png",), "c": ("depth.png",)}
+    members = {f"{key}.{ending}": b"" for key in order for ending in (*kinds[key], "cls")}
+    text = said(tmp_path, dict.fromkeys(members, b"0"))
+    assert "has .depth.png, which is the only image of some samples and stands beside the image of others" in text
+
+
 def test_files_of_one_folder_and_name_are_a_sample_however_the_folder_is_written(tmp_path):
     members = {
         "./x/a.png": b"1",
