@@ -1,9 +1,14 @@
 """Splits of several Parquet files, of which each has other labels and another number of rows."""
 
+import pyarrow as pa
+import pytest
 import torch
+from pyarrow import parquet
 
 from tests.datamodules.test_parquet import ready, write
 from vit_lightning.data.image_set import label_of
+from vit_lightning.data.sampling import IGNORE
+from vit_lightning.errors import InputError
 
 
 def test_labels_of_several_files_stay_with_their_rows(tmp_path):
@@ -27,3 +32,34 @@ def test_numbers_of_files_that_list_their_classes_otherwise_are_matched_by_name(
     assert data.class_names == ["cat", "dog"]
     assert data.train_set.labels.tolist() == [0, 1, 1, 1, 0]
     assert [data.train_set[number][1] for number in range(5)] == [0, 1, 1, 1, 0]
+
+
+def test_splits_of_root_and_of_its_folder_data_are_one_set(tmp_path):
+    write(tmp_path / "data/train.parquet", ["a", "b", "a"])
+    data = ready(tmp_path, val_fraction=0)
+    assert data.train_set.labels.tolist() == [0, 1, 0] and data.test_set is None
+    write(tmp_path / "test.parquet", ["b", "a"])
+    data = ready(tmp_path, val_fraction=0)
+    assert data.train_set.labels.tolist() == [0, 1, 0] and data.test_set.labels.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(("row", "lacks"), [(1, None), (3, None), (0, "is row 1"), (4, "is row 2")])
+def test_labels_that_test_rows_lack_are_those_of_their_own_file(tmp_path, row, lacks):
+    """Of three and two rows the second and the fourth test."""
+    splits, labels = ["train", "test", "train", "test", "train"], ["a", "b", "b", "a", "a"]
+    labels[row] = None
+    for number, rows in enumerate((slice(0, 3), slice(3, 5))):
+        file = tmp_path / f"train-{number}.parquet"
+        write(file, labels[rows], first=3 * number)
+        parquet.write_table(parquet.read_table(file).append_column("split", pa.array(splits[rows])), file)
+    if lacks:
+        with pytest.raises(
+            InputError, match=rf"train-{row // 3}\.parquet has no label in .* in 1 row, the first {lacks}"
+        ):
+            ready(tmp_path, split_column="split", val_fraction=0)
+        return
+    data = ready(tmp_path, split_column="split", val_fraction=0)
+    assert [data.train_set[number][1] for number in range(3)] == [0, 1, 0]
+    assert [data.test_set[number][1] for number in range(2)] == [
+        IGNORE if place == row else [0, 1, 0, 0][place] for place in (1, 3)
+    ]
