@@ -5,7 +5,7 @@ import pytest
 import torch
 from pyarrow import parquet
 
-from tests.datamodules.test_parquet import ready, write
+from tests.datamodules.test_parquet import picture, ready, write
 from vit_lightning.data.image_set import label_of
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
@@ -63,3 +63,22 @@ def test_labels_that_test_rows_lack_are_those_of_their_own_file(tmp_path, row, l
     assert [data.test_set[number][1] for number in range(2)] == [
         IGNORE if place == row else [0, 1, 0, 0][place] for place in (1, 3)
     ]
+
+
+def test_test_images_whose_lists_are_hidden_have_no_label_and_empty_lists_show_nothing(tmp_path):
+    write(tmp_path / "train.parquet", [["a"], ["b", "a"], ["c"]])
+    write(tmp_path / "test.parquet", [["c", "a"], None, []])
+    data = ready(tmp_path, multi_label=True, val_fraction=0)
+    rows = [data.test_set[number][1].tolist() for number in range(3)]
+    assert rows == [[1, 0, 1], [IGNORE] * 3, [0, 0, 0]]
+
+
+def test_rows_of_one_file_on_the_disk_stay_on_one_side_of_what_is_held_out(tmp_path):
+    paths = [f"{number % 10}.png" for number in range(20)]
+    for number in range(10):
+        (tmp_path / f"{number}.png").write_bytes(picture(number))
+    labels = [number % 10 % 2 for number in range(20)]
+    parquet.write_table(pa.table({"image": paths, "label": labels}), tmp_path / "train.parquet")
+    data = ready(tmp_path, val_fraction=0.3)
+    trained, held = ({paths[row] for row in part.indices} for part in (data.train_set, data.val_set))
+    assert not trained & held and len(held) == 3 and len(data.val_set) == 6
