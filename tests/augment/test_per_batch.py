@@ -133,6 +133,23 @@ def test_sizes_that_change_are_resized_as_in_the_transform(crop, size, monkeypat
     assert torch.equal(out, torch.stack([transform(image) for image in images]))
 
 
+@pytest.mark.parametrize("size", [(16, 40), (40, 16)])
+def test_a_padded_image_is_shifted_by_up_to_an_eighth_of_each_of_its_sides(size):
+    whole = BatchAugment(Augment(crop="pad", flip=False), size)
+    white = torch.full((2, 3, *size), 255, dtype=torch.uint8)
+    out = whole(white, [torch.tensor([[0, 2**32 - 1]] * 2 + [[0, 0]])])
+    for image, front in zip(out, (True, False), strict=True):
+        black = (image == 0).all(0)
+        rows, columns = (black.all(axis) for axis in (1, 0))
+        assert (int(rows.sum()), int(columns.sum())) == (size[0] // 8, size[1] // 8)
+        assert (bool(rows[0]), bool(columns[0]), bool(rows[-1]), bool(columns[-1])) == (
+            front,
+            front,
+            not front,
+            not front,
+        )
+
+
 def test_affine_is_torchvisions():
     images = pictures(6, 16, 12)
     angles, scales = np.array([0, 10, -33, 90, 179, -2.5]), np.array([1, 0.9, 1.1, 1, 0.7, 1.3])
