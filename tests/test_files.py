@@ -108,17 +108,23 @@ def test_what_is_not_there_needs_no_removal(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_what_a_killed_call_left_goes_and_what_is_under_way_stays(tmp_path):
+@pytest.mark.parametrize("name", ["out", "o[u]t", "o*t", "o.t"])
+def test_what_a_killed_call_left_goes_and_what_is_under_way_stays(tmp_path, name):
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    left, live = tmp_path / f".out.{ended.pid}.abc", tmp_path / f".out.{os.getpid()}.abc"
-    others = [tmp_path / f".outer.{ended.pid}.abc", tmp_path / ".out.mine", tmp_path / f".out.{ended.pid}.x.y"]
+    left, live = tmp_path / f".{name}.{ended.pid}.abc", tmp_path / f".{name}.{os.getpid()}.abc"
+    others = [
+        tmp_path / f".{name}er.{ended.pid}.abc",
+        tmp_path / f".{name}.mine",
+        tmp_path / f".{name}.{ended.pid}.x.y",
+    ]
+    others.append(tmp_path / f".oxt.{ended.pid}.abc")
     for folder in (left, live, *others):
         folder.mkdir()
-    with written(tmp_path / "out") as place:
+    with written(tmp_path / name) as place:
         place.write_text("x")
     assert not left.exists() and all(folder.is_dir() for folder in (live, *others))
-    assert (tmp_path / "out").read_text() == "x"
+    assert (tmp_path / name).read_text() == "x"
 
 
 def test_a_limit_on_the_size_of_files_is_no_full_disk(tmp_path):

@@ -18,6 +18,7 @@ from vit_lightning.files import (
     open_regular,
     special_kind,
     spreadsheet_cell,
+    typed_cell,
     unwritable,
     write_atomically,
     written,
@@ -96,7 +97,7 @@ def test_a_fifo_is_refused_by_what_names_it_and_a_missing_file_passes(tmp_path):
     ],
 )
 def test_a_spreadsheet_computes_no_cell_and_numbers_stay_numbers(value, cell):
-    assert spreadsheet_cell(value) == cell
+    assert spreadsheet_cell(value) == cell and typed_cell(cell) == str(value)
 
 
 # Places that cannot be written --------------------------------------------------------------------------------------

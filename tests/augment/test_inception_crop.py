@@ -37,6 +37,17 @@ def test_inception_heights_are_uniform_between_the_area_limits():
     assert ((counts - expected) ** 2 / expected).sum() < 77 + 4 * np.sqrt(2 * 77)  # chi-square
 
 
+@pytest.mark.parametrize(("aspect", "tallest"), [(1.0, 10), (0.75, 13), (1.25, 8)])
+def test_the_tallest_windows_are_as_wide_as_the_image(aspect, tallest):
+    """Of 100 x 10 pixels: a width that is rounded to 10 still fits, as 0.75 * 13 = 9.75 does."""
+    crop = InceptionCrop((8, 8), aspect=(aspect, aspect))
+    with seeded(0):
+        windows = [crop.window(100, 10) for _ in range(200)]
+    heights = {tall for _, _, tall, _ in windows}
+    assert max(heights) == tallest and len(heights) > 1
+    assert max(wide for *_, wide in windows) == 10
+
+
 def test_inception_aspect_is_uniform():
     # In a wide image, the height limits the window, so that every aspect fits.
     with seeded(0):

@@ -117,18 +117,37 @@ def test_pad_crop_and_flip_reach_what_the_transform_reaches():
     assert len(expected) == 162
 
 
+@pytest.mark.parametrize("size", [(16, 16), (16, 40), (25, 9)])
 @pytest.mark.parametrize("crop", ["resize", "resmall", "pad", "none"])
-def test_sizes_that_change_are_resized_as_in_the_transform(crop, monkeypatch):
-    augment = Augment(crop=crop, flip=False, zoom=1.25)
+def test_sizes_that_change_are_resized_as_in_the_transform(crop, size, monkeypatch):
+    """At this zoom 16 pixels are rounded up, and 40 down."""
+    augment = Augment(crop=crop, flip=False, zoom=1.23)
     images = pictures(2, 20, 30)
-    whole = BatchAugment(augment, (16, 16))
+    whole = BatchAugment(augment, size)
     middle = torch.full((3, 2), 2**31)
     out = whole(images, [middle])
-    assert out.shape == (2, 3, 16, 16)
+    assert out.shape == (2, 3, *size)
 
     monkeypatch.setattr(torch, "randint", lambda least, above, shape: torch.tensor(above // 2))
-    transform = train_transform(augment, (16, 16))
+    transform = train_transform(augment, size)
     assert torch.equal(out, torch.stack([transform(image) for image in images]))
+
+
+@pytest.mark.parametrize("size", [(16, 40), (40, 16)])
+def test_a_padded_image_is_shifted_by_up_to_an_eighth_of_each_of_its_sides(size):
+    whole = BatchAugment(Augment(crop="pad", flip=False), size)
+    white = torch.full((2, 3, *size), 255, dtype=torch.uint8)
+    out = whole(white, [torch.tensor([[0, 2**32 - 1]] * 2 + [[0, 0]])])
+    for image, front in zip(out, (True, False), strict=True):
+        black = (image == 0).all(0)
+        rows, columns = (black.all(axis) for axis in (1, 0))
+        assert (int(rows.sum()), int(columns.sum())) == (size[0] // 8, size[1] // 8)
+        assert (bool(rows[0]), bool(columns[0]), bool(rows[-1]), bool(columns[-1])) == (
+            front,
+            front,
+            not front,
+            not front,
+        )
 
 
 def test_affine_is_torchvisions():

@@ -16,7 +16,7 @@ class RefusedError(Exception):
 @pytest.fixture
 def nvml(monkeypatch):
     """NVML with a counter in millijoules."""
-    found = SimpleNamespace(NVMLError=RefusedError, mj=5_000, named=None, nvmlInit=lambda: None)
+    found = SimpleNamespace(NVMLError=RefusedError, mj=5_000_000_000_000, named=None, nvmlInit=lambda: None)
     found.nvmlDeviceGetHandleByUUID = lambda name: setattr(found, "named", name) or "gpu"
     found.nvmlDeviceGetTotalEnergyConsumption = lambda handle: found.mj
     monkeypatch.setitem(sys.modules, "pynvml", found)

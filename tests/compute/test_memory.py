@@ -82,6 +82,13 @@ def test_convolutional_nets_are_asked(variant):
     assert found == pytest.approx(kept(config), rel=0.25)
 
 
+def test_norms_of_convolutional_nets_stay_in_fp32_in_mixed_precision():
+    """Of what fp32 keeps of an image, bf16 keeps three quarters and fp64 twice as much."""
+    config = NetConfig("R26x1", stages=(1, 1, 1, 1))
+    half, single, double = (activations(config, SIZE, CLASSES, Step(BATCH, size, size)) for size in (2, 4, 8))
+    assert double - single == 4 * (single - half) > 0
+
+
 def test_recomputing_keeps_inputs_alone():
     config = NetConfig("Ti/8", depth=12)
     least, most = (activations(config, SIZE, CLASSES, Step(BATCH, recompute=chosen)) for chosen in (True, False))

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import struct
 from contextlib import nullcontext
 
@@ -23,6 +24,20 @@ def test_the_bytes_of_a_chunk(tmp_path):
     assert (tmp_path / "chunk-0-0.bin").read_bytes() == expected
     assert digest == hashlib.sha256(expected).hexdigest()
     assert [path.name for path in tmp_path.iterdir()] == ["chunk-0-0.bin"]
+
+
+def test_a_file_lies_on_the_disk_before_it_takes_the_place_of_another(tmp_path, monkeypatch):
+    file, seen = tmp_path / "index.json", []
+    file.write_bytes(b"old")
+
+    def fsync(descriptor: int) -> None:
+        part = next(path for path in tmp_path.iterdir() if path != file)
+        assert os.fstat(descriptor).st_ino == part.stat().st_ino
+        seen.append((file.read_bytes(), part.read_bytes()))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    assert chunks.put(file, [b"ne", b"w"]) == hashlib.sha256(b"new").hexdigest()
+    assert seen == [(b"old", b"new")] and file.read_bytes() == b"new" and list(tmp_path.iterdir()) == [file]
 
 
 def test_a_shard_has_its_limit(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from vit_lightning.data.image_set import announce, blocks_of, keys_of, labels_of, listed_otherwise, record_of
+from vit_lightning.data.image_set import announce, blocks_of, keys_of, label_of, labels_of, listed_otherwise, record_of
 from vit_lightning.data.subsets import Subset
 from vit_lightning.errors import InputError
 
@@ -46,6 +46,21 @@ def test_what_a_set_offers_is_taken_also_from_a_part_of_it():
     assert blocks_of(part).tolist() == [0, 1]
     announce(part, np.array([1]))
     assert whole.announced == [[2]]
+
+
+def test_a_label_is_had_without_its_image_where_the_set_can_do_without():
+    assert [label_of(Whole(), index) for index in range(3)] == [2, 0, 1]
+
+    class Quick(Whole):
+        def label_at(self, index: int) -> int:
+            return 10 + index
+
+        def __getitem__(self, index: int) -> tuple[bytes, int]:
+            raise AssertionError("the image is not needed")
+
+    assert [label_of(Quick(), index) for index in range(3)] == [10, 11, 12]
+    part = Subset(Quick(), np.array([2, 0]))
+    assert [label_of(part, index) for index in range(2)] == [12, 10]
 
 
 def test_a_part_of_a_plain_set_keeps_its_numbers():

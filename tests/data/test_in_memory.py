@@ -161,6 +161,21 @@ def test_the_epoch_alone_varies_a_record_anew(in_memory):
     assert not torch.equal(shown(0), shown(1))
 
 
+@pytest.mark.parametrize("in_memory", [False, None])
+def test_a_record_that_comes_twice_in_an_epoch_is_varied_twice(in_memory):
+    """As rare classes' do in balanced epochs: its place decides, and its own number does not."""
+    augment = Augment(crop="pad", rand_augment=(1, 10), erasing=0.5)
+    records = tiny(Encoded(24), augment=augment, num_workers=0, in_memory=in_memory).train_dataloader().dataset
+    shown = [records[Draw(3, 0, position)][0] for position in range(8)]
+    assert len({image.numpy().tobytes() for image in shown}) == 8
+    plain = tiny(Encoded(24), augment=Augment(crop="pad"), num_workers=0, in_memory=in_memory)
+    shifts = plain.train_dataloader().dataset
+    black = [
+        torch.stack([(shifts[Draw(index, 2, position)][0] == 0).all(0) for position in range(8)]) for index in (0, 5)
+    ]
+    assert black[0].any() and torch.equal(*black)
+
+
 def test_a_resumed_run_goes_on_with_the_same_batches():
     loader = tiny(Encoded(24)).train_dataloader()
     whole = list(loader)

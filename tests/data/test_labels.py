@@ -11,6 +11,7 @@ import torch
 from datamodules.shards import Shards
 from vit_lightning.augment import Augment
 from vit_lightning.data import ImageDataModule, image_set, subsets
+from vit_lightning.data import labels as label_module
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 
@@ -57,6 +58,7 @@ def loaded(labels: list, split: str = "train", **kwargs) -> list:
         ("vector", torch.tensor([0.0, float("nan"), 1.0]), "2 has nan in its label, for class 1; expected a share"),
         ("vector", torch.tensor([0.0, 1.5, 1.0]), "2 has 1.5 in its label, for class 1; expected a share"),
         ("vector", np.array([0.0, 1.0, -0.5]), "2 has -0.5 in its label, for class 2"),
+        ("vector", torch.tensor([0.0, IGNORE, 1.0]), "2 has -100 in its label, for class 1"),
         ("vector", torch.tensor([0.0, float("inf"), 1.0]), "2 has inf in its label"),
         ("int", GOOD["vector"], "2 has a vector of classes as its label, and others have one class; a set has labels"),
         ("vector", 1, "2 has one class as its label, and others have a vector of classes"),
@@ -81,6 +83,14 @@ def test_labels_of_test_images_may_be_hidden(in_memory):
     hidden = torch.full((3,), float(IGNORE))
     rows = loaded([GOOD["vector"], hidden], "test", in_memory=in_memory)
     assert torch.equal(torch.stack(rows), torch.stack([GOOD["vector"], hidden]))
+
+
+def test_an_empty_vector_of_data_without_classes_hides_nothing():
+    empty = np.zeros(0, np.float32)
+    for may_hide in (False, True):
+        assert label_module.checked(empty, lambda: "x", None, may_hide).shape == (0,)
+    with pytest.raises(InputError, match=r"^x has a label of torch.float32 \(0,\); expected an int or 2 floats"):
+        label_module.checked(empty, lambda: "x", 2, may_hide=True)
 
 
 @pytest.mark.parametrize("kind", [np.uint16, np.uint64, np.int8, int, bool])

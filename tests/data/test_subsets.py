@@ -49,6 +49,13 @@ def test_hold_out_keeps_groups_together():
         assert [part.indices.tolist() for part in plain] == [part.indices.tolist() for part in grouped]
 
 
+@pytest.mark.parametrize(("fraction", "groups"), [(0.01, 1), (0.14, 1), (0.16, 2), (0.24, 2), (0.26, 3)])
+def test_a_share_of_the_groups_is_rounded_and_is_one_at_least(fraction, groups):
+    """Of ten groups of two images each: 0.1, 1.4, 1.6, 2.4 and 2.6."""
+    train, val = hold_out(Numbered(20), fraction, groups=np.repeat(np.arange(10), 2))
+    assert (len(train), len(val)) == (20 - 2 * groups, 2 * groups)
+
+
 def test_hold_out_is_stable_and_complete():
     train, val = hold_out(Numbered(50), 0.1)
     again, _ = hold_out(Numbered(50), 0.1)

@@ -13,6 +13,7 @@ from PIL import Image
 from vit_lightning.augment import Augment
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data import in_memory as memory
+from vit_lightning.data import window as window_module
 from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.data.window import holds_scaled, window_of
 from vit_lightning.errors import InputError
@@ -61,6 +62,19 @@ def test_a_window_holds_nearly_all_values_and_is_the_same_every_time():
     state = torch.get_rng_state(), np.random.get_state()[1].tolist()
     assert window_of(DEEP) == (low, high)
     assert torch.equal(state[0], torch.get_rng_state()) and state[1] == np.random.get_state()[1].tolist()
+
+
+@pytest.mark.parametrize("looked_at", [3, 12, 20])
+def test_so_many_images_from_anywhere_in_the_set_are_looked_at(monkeypatch, looked_at):
+    class Asked(list):
+        def __getitem__(self, index: int):
+            asked.append(index)
+            return super().__getitem__(index)
+
+    asked: list[int] = []
+    monkeypatch.setattr(window_module, "LOOKED_AT", looked_at)
+    window_of(Asked(DEEP))
+    assert len(asked) == len({*asked}) == min(looked_at, 12) and max(asked) > 5
 
 
 def test_broken_and_8_bit_images_say_nothing_of_a_window():

@@ -293,6 +293,17 @@ def test_one_of_them_can_be_the_test_set(imagenet):
     assert model.split_scores["test"].notes[0] == "scored on 200 of 1,000 classes"
 
 
+def test_watermarked_images_are_the_validation_images_and_lie_in_their_classes(imagenet):
+    options = {"root": imagenet, "image_size": 8, "test": "w", "cache": imagenet / "cache", "allow_incomplete": True}
+    picture(imagenet / "imagenet-w/n01440764/ILSVRC2012_val_00000293.JPEG", 1)  # of the tench, which it is
+    data = ImageNet1k(**options)
+    data.setup("test")
+    assert len(data.test_set) == 6
+    picture(imagenet / "imagenet-w/n01443537/ILSVRC2012_val_00000293.JPEG", 2)
+    with pytest.raises(InputError, match=r"00000293.JPEG has the label of another class; it belongs to n01440764"):
+        ImageNet1k(**options | {"cache": imagenet / "anew"}).setup("test")
+
+
 def test_a_shifted_set_that_is_not_whole_or_another_is_a_sentence(imagenet):
     options = {"root": imagenet, "image_size": 8, "test": "a", "cache": imagenet / "cache"}
     shutil.rmtree(imagenet / "val")

@@ -228,6 +228,21 @@ def test_what_is_no_sample_is_named(tmp_path, shards):
         ready(shards(tmp_path, train="cut.tar"))
 
 
+def test_faults_that_were_listed_are_found_again_in_the_next_run(tmp_path, shards):
+    """What is whole of damaged tars is never kept as if it were all."""
+    pack(tmp_path / "train-0.tar", [("a.png", picture()), ("a.cls", b"0"), ("b.png", picture()), ("b.cls", b"1")])
+    pack(tmp_path / "train-1.tar", [("c.png", picture()), ("c.cls", b"1"), ("d.png", picture())])
+    for _ in range(2):
+        listing = shards(tmp_path, train="train-*.tar", val_fraction=0)
+        listing.faults = []
+        assert list(ready(listing).train_set.keys) == ["a", "b", "c"]
+        assert len(listing.faults) == 1 and "sample d has no class" in str(listing.faults[0])
+        with pytest.raises(InputError, match=r"train-1.tar: sample d has no class"):
+            ready(shards(tmp_path, train="train-*.tar", val_fraction=0))
+    pack(tmp_path / "train-1.tar", [("c.png", picture()), ("c.cls", b"1"), ("d.png", picture()), ("d.cls", b"0")])
+    assert list(ready(shards(tmp_path, train="train-*.tar", val_fraction=0)).train_set.keys) == ["a", "b", "c", "d"]
+
+
 def test_tars_that_change(files, shards, tmp_path):
     root = tmp_path / "set"
     shutil.copytree(files[0], root)

@@ -5,7 +5,7 @@ import torch
 from torch import eye
 
 from vit_lightning.errors import InputError
-from vit_lightning.models import NetConfig, build, resolve
+from vit_lightning.models import NetConfig, attention_init, build, resolve
 
 WIDTH, HEADS = 96, 3
 MIMETIC_IN = {"width": WIDTH, "heads": HEADS, "depth": 2, "mlp": 8}
@@ -93,6 +93,15 @@ def test_heads_look_at_different_neighbours_wherever_they_are(changes):
         assert torch.allclose(logits[0, :, 2 * SIDE + 3].amax(-1), torch.tensor(9.6), atol=1e-3)
         layers.append(tuple(own))
     assert len(set(layers)) > 1
+
+
+@pytest.mark.parametrize("offset", [(0, 1), (1, 0), (-1, 0), (1, -1)])
+def test_an_offset_is_one_of_rows_and_columns(monkeypatch, offset):
+    monkeypatch.setattr(attention_init, "OFFSETS", (offset,))
+    begun = net_of_neighbours()
+    tokens = begun.position(torch.zeros(1, SIDE**2, begun.config.width))
+    queries, keys, *_ = begun.blocks[1].attention.split(tokens)
+    assert offsets(queries @ keys.mT, (2, 3)) == [offset] * 2
 
 
 def test_nothing_is_written_where_positions_are_compared():

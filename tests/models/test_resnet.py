@@ -218,3 +218,19 @@ def test_only_kernels_are_tensors_named_weight(config):
             assert parameter.ndim == 4
         if "norm" in name:
             assert parameter.ndim == 1
+
+
+def test_units_are_counted_through_stages_of_other_lengths():
+    net = build(NetConfig("R50x1", stages=(1, 3, 2, 1), width=32), 32, 3)
+    names = ["conv_root", *(f"stages.{i}.{j}.conv2" for i, count in enumerate((1, 3, 2, 1)) for j in range(count))]
+    assert [net.depth_of(f"{name}.weight") for name in names] == list(range(8))
+    assert net.depth_of("norm.weight") == net.depth_of("head.bias") == 8
+
+
+@pytest.mark.parametrize(("code", "stem", "bit"), [("official", 1e-6, 1e-5), ("timm", 1e-5, 1e-5)])
+def test_norms_have_the_epsilon_of_the_code_that_made_them(code, stem, bit):
+    hybrid = build(NetConfig("R26+S/32", stages=(1, 1, 1, 1), depth=1, resnet_code=code), 32, 3)
+    plain = build(NetConfig("R50x1", stages=(1, 1), resnet_code=code), 32, 3)
+    for net, eps in ((hybrid.stem, stem), (plain, bit)):
+        found = {module.eps for module in net.modules() if isinstance(module, torch.nn.GroupNorm)}
+        assert found == {eps}

@@ -138,6 +138,17 @@ def test_the_last_step_is_saved_where_it_ends(tmp_path, facts, saves):
 
 
 @pytest.mark.parametrize(
+    ("passed", "spent", "saves"), [(20, 0.9, True), (20, 0.91, False), (50, 1.5, True), (50, 1.51, False)]
+)
+def test_half_a_second_and_a_fiftieth_of_the_run_may_go_into_saving(tmp_path, monkeypatch, passed, spent, saves):
+    callback, trainer = keeping(tmp_path, global_step=3)
+    monkeypatch.setattr(checkpoints, "time", SimpleNamespace(monotonic=lambda: 100.0 + passed))
+    callback._began, callback._spent = 100.0, spent
+    callback.on_train_epoch_end(trainer, None)
+    assert trainer.saved == [3] * saves
+
+
+@pytest.mark.parametrize(
     ("facts", "saves"),
     [
         ({}, False),  # saving has taken too long
@@ -169,6 +180,22 @@ def test_a_signal_saves_and_ends_the_run(tmp_path, monkeypatch, received, first,
     assert ended.value.code == code and trainer.saved == [5]
     assert said == ["stopped by a signal at optimiser step 5; --ckpt_path last goes on"]
     assert len(queued) == (received == signal.SIGUSR1)
+
+
+@pytest.mark.parametrize("accumulate", [1, 2, 3])
+def test_a_signal_is_obeyed_between_two_steps_and_not_amid_the_batches_of_one(tmp_path, accumulate):
+    callback, trainer = keeping(tmp_path, every=100, accumulate_grad_batches=accumulate)
+    for batch in range(9):
+        trainer.global_step = batch // accumulate
+        if batch == 4:
+            callback.stop.received = signal.SIGTERM
+        if batch < {1: 4, 2: 4, 3: 6}[accumulate]:
+            callback.on_train_batch_start(trainer, None, None, batch)
+            continue
+        with pytest.raises(SIGTERMException):
+            callback.on_train_batch_start(trainer, None, None, batch)
+        break
+    assert trainer.saved == [{1: 4, 2: 2, 3: 2}[accumulate]]
 
 
 def progress(ready: int, started: int, processed: int, completed: int) -> dict[str, int]:

@@ -69,6 +69,17 @@ def test_what_a_refused_run_made_goes_and_what_stood_stays(tmp_path):
     assert first.is_dir() and not second.exists()
 
 
+@pytest.mark.parametrize("config", ["config.yaml", "config.resume-1.yaml"])
+def test_a_run_that_had_its_first_batch_is_never_removed(tmp_path, config):
+    folder = folders.claim(tmp_path, "x")
+    (folder / config).touch()
+    folders.discard(folder, tmp_path)
+    assert (folder / config).exists()
+    (folder / config).unlink()
+    folders.discard(folder, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_newest_run_is_found_and_no_other_taken_in_its_place(tmp_path):
     for number in (2, 9, 10):
         checkpoint(tmp_path / "x" / str(number), "last.ckpt")
@@ -153,6 +164,8 @@ def test_the_commit_is_that_of_the_code_wherever_a_run_starts(tmp_path, monkeypa
         ({"SLURM_PROCID": "5", "LOCAL_RANK": "1"}, 5),
         ({"LOCAL_RANK": "1"}, 1),
         ({"NODE_RANK": "1"}, 1),
+        ({"LOCAL_RANK": "1", "NODE_RANK": "1"}, 2),
+        ({"LOCAL_RANK": "", "NODE_RANK": "0"}, 0),
         ({"RANK": "0", "NODE_RANK": "1"}, 0),
     ],
 )

@@ -47,3 +47,12 @@ def test_each_process_takes_its_own_state_and_one_more_begins_as_a_new_one(monke
         else:
             assert numbers == drawn(3, RandomState())
     assert drawn(1, RandomState()) == drawn(1, state)  # a state is restored once
+
+
+def test_a_state_is_restored_once_and_a_further_fit_goes_on_with_its_own():
+    state = RandomState()
+    torch.manual_seed(3)
+    state.load_state_dict(RandomState().state_dict())
+    first = drawn(0, state)
+    assert drawn(0, state) != first
+    assert drawn(0, state) == torch.rand(3, generator=torch.Generator().manual_seed(7)).tolist()

@@ -11,6 +11,7 @@ from vit_lightning.callbacks.plan import _parameters
 from vit_lightning.classifier import Classifier
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig
+from vit_lightning.training.freezing import freeze
 from vit_lightning.training.optim import Optim, parameter_groups
 
 LORA = {"rank": 2, "alpha": 4.0}
@@ -54,6 +55,18 @@ def test_biases_of_other_nets(variant):
     head = HEAD if variant == "R26x1" else {"body.fc.weight", "body.fc.bias"}
     biases = {name for name, _ in model.net.named_parameters() if name.endswith("bias")}
     assert trained(model) == biases | head and len(biases) > 1
+
+
+def test_a_bias_of_the_head_is_no_bias_before_it():
+    net = nn.ModuleDict({"body": nn.Linear(3, 4, bias=False), "head": nn.Linear(4, 2)})
+    net.config = SimpleNamespace(variant="x/1")
+    settings = {"freeze_trunk": False, "bias_only": True, "lora": {"rank": 0}}
+    with pytest.raises(
+        InputError, match=r"^x/1 has no biases before its head, which --model.bias_only true would train"
+    ):
+        freeze(net, settings)
+    freeze(net, settings | {"bias_only": False, "freeze_trunk": True})
+    assert {name for name, parameter in net.named_parameters() if parameter.requires_grad} == HEAD
 
 
 def test_a_net_of_timm_without_biases_is_refused(monkeypatch):

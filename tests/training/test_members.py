@@ -152,7 +152,11 @@ def test_the_mean_is_held_against_the_best_alone(together, said):
     made = model()
     made.scores = {"test": {"top1": SimpleNamespace(compute=lambda: torch.tensor(together))}}
     answering = Answering(made)
-    answering.alone["test"] = {"member1": Alone("a.ckpt", {"top1": 0.25}), "member2": Alone("b.ckpt", {"top1": 0.5})}
+    answering.alone["test"] = {
+        "member1": Alone("a.ckpt", {"top1": 0.25}),
+        "member2": Alone("b.ckpt", {"top1": 0.5}),
+        "member3": Alone("c.ckpt", {"top1": 0.375}),
+    }
     assert answering.beside_best_alone("val") == []
     assert answering.beside_best_alone("test") == [f"both views together are {said}"]
     answering.members = members(member(), member())

@@ -56,6 +56,21 @@ def test_every_layer_learns_half_as_fast_as_the_one_above():
     assert rates[-1] == 1.0 and all(below == above * 0.5 for below, above in pairwise(rates))
 
 
+def test_any_scheduler_keeps_the_ratio_of_the_layers():
+    """At a quarter of the peak, each of four layers learns half as fast as the one above."""
+    optimizer = OPTIM.build(net())
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: (step + 1) / 4)
+
+    def rates() -> list[float]:
+        return sorted({group["lr"] for group in optimizer.param_groups})
+
+    assert rates() == [1 / 32, 1 / 16, 1 / 8, 1 / 4]
+    optimizer.step()
+    scheduler.step()
+    assert rates() == [1 / 16, 1 / 8, 1 / 4, 1 / 2]
+    assert sorted({*scheduler.base_lrs}) == [1 / 8, 1 / 4, 1 / 2, 1]
+
+
 def test_frozen_parameters_are_left_out():
     frozen = net()
     frozen.blocks[0].requires_grad_(False)

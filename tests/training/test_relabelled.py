@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import torch
@@ -22,7 +23,7 @@ from vit_lightning.data import ImageDataModule
 from vit_lightning.errors import InputError
 from vit_lightning.training import relabelled
 from vit_lightning.training.seen_labels import PARTS, check_labels, seen_labels
-from vit_lightning.training.seen_set import SeenSet
+from vit_lightning.training.seen_set import SeenSet, hash_of
 
 FORM = {"image_size": 8, "batch_size": 2, "num_workers": 0, "augment": Augment(crop="none")}
 CLASSES = ("cat", "dog", "emu")
@@ -247,3 +248,41 @@ def test_a_file_is_known_by_its_name_its_size_and_its_end(tmp_path, changed):
         (tmp_path / folder / name).write_bytes(content)
     one, other = (relabelled._mark(next((tmp_path / folder).iterdir())) for folder in ("one", "other"))
     assert (one == other) == (changed in ("nothing", "the begin")) and relabelled.UNREADABLE not in (one, other)
+
+
+class Files:
+    """Image files that need not be there."""
+
+    def __init__(self, root: Path, labels: dict[str, int]) -> None:
+        self.root, self.keys, self.labels = root, list(labels), np.array(list(labels.values()))
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __getitem__(self, index: int) -> tuple[Path, int]:
+        return self.root / self.keys[index], int(self.labels[index])
+
+
+def test_files_that_cannot_be_read_are_not_taken_for_each_other(tmp_path):
+    for name, content in (("cat/a.png", b"a"), ("dog/b.png", b"b")):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_bytes(content)
+    then = relabelled.kept_files(SeenSet.of(Files(tmp_path, {"cat/a.png": 0, "cat/gone.png": 0, "dog/b.png": 1})))
+    moved = SeenSet.of(Files(tmp_path, {"cat/a.png": 0, "dog/gone.png": 1, "dog/b.png": 1}))
+    assert relabelled.relabelled_files(then, moved).places == []
+    (tmp_path / "cat/a.png").rename(tmp_path / "dog/a.png")
+    found = relabelled.relabelled_files(then, SeenSet.of(Files(tmp_path, {"dog/b.png": 1, "dog/a.png": 1})))
+    assert (found.places, found.before, found.compared) == ([1], [0], 3)
+
+
+def test_the_first_two_records_of_each_class_are_kept():
+    class Names(list):
+        lie_in_records = True
+
+    class Records(Files):
+        def __getitem__(self, index: int) -> tuple[bytes, int]:
+            return b"image %d" % index, int(self.labels[index])
+
+    images = Records(Path(), {str(number): number % 3 for number in range(12)})
+    images.keys = Names(images.keys)
+    assert relabelled.kept_records(SeenSet.of(images)) == {hash_of(b"image %d" % n): n % 3 for n in range(6)}

@@ -155,6 +155,26 @@ def test_the_recipe_is_written_over_what_the_optimiser_brought_back():
     assert all(isinstance(parameter, nn.Parameter) for group in old.param_groups for parameter in group["params"])
 
 
+def test_each_layer_goes_on_at_its_own_share_of_the_new_rate_at_that_step():
+    """Three steps are done, of a rate that falls by a quarter of its peak in each; layers learn half as fast below."""
+    net = build(NetConfig("mu/8"), image_size=16, num_classes=3)
+    old = Optim(name="adamw", lr=1.0, layer_decay=0.5).build(net)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(old, lambda step: 1 - step / 4)
+    for _ in range(3):
+        old.step()
+        scheduler.step()
+    new = Optim(name="adamw", lr=8.0, layer_decay=0.5)
+    resume.write_settings(parameter_groups(net, new), old, scheduler)
+    layers = [int(group["name"][len("layer")]) for group in old.param_groups]
+    assert {*layers} == {0, 1, 2} and [group["lr"] for group in old.param_groups] == [2 / 2 ** (2 - n) for n in layers]
+    assert (
+        [group["initial_lr"] for group in old.param_groups] == scheduler.base_lrs == [8 / 2 ** (2 - n) for n in layers]
+    )
+    old.step()
+    scheduler.step()
+    assert {group["lr"] for group in old.param_groups} == {0}
+
+
 @pytest.mark.parametrize(
     "key", ["net.dropout", "net.stochastic_depth", "net.patch_dropout", "net.head_bias", "optim.lr"]
 )
@@ -170,7 +190,7 @@ def test_each_setting_that_the_net_is_made_of_may_not(key):
         resume.check_net({key: f"{key}: 1 -> 2", "optim.lr": "3 -> 4"}, OLD, FIXED, trains=False)
 
 
-@pytest.mark.parametrize("key", ["optim.name", "optim.layer_decay", "optim.decay_on", "freeze_trunk"])
+@pytest.mark.parametrize("key", ["optim.name", "optim.layer_decay", "optim.decay_on", "freeze_trunk", "bias_only"])
 def test_each_setting_that_an_optimisers_state_depends_on_may_not_change(key):
     with pytest.raises(InputError, match=rf"keeps its optimiser: {key}: 1 -> 2 \(checkpoint -> now\)"):
         resume.check_optimizer({key: f"{key}: 1 -> 2"})

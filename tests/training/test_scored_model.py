@@ -164,6 +164,20 @@ def test_a_mirrored_view_is_scored_beside_the_net_alone_but_in_a_fit(stage, name
         assert model.answering.names == {"member1": "without flip"}
 
 
+def test_each_pass_scores_all_that_answers_anew():
+    model, _ = staged("validate", {"v2": []}, flip=True)
+    member = model.member_scores["val"]["member1"]
+    for right in (1, 0):
+        model._begin_scores("val")
+        labels = torch.tensor([0, 2] if right else [1, 1])
+        for number in (0, 1):
+            model.validation_step((torch.tensor([[4.0, 0.0, 1.0], [0.0, 1.0, 4.0]]), labels), 0, number)
+        model._log_split_scores("val", "validation")
+        assert member["means"]["top1"].compute().item() == right and member["means"]["top1"].counted == 2
+        assert model.answering.alone["val"]["member1"].scores["top1"] == right
+        assert model.answering.alone["val"]["member1"].scores["macro_f1"] == right
+
+
 @pytest.mark.parametrize(("several", "shown"), [(True, True), (False, False)])
 def test_the_bar_shows_macro_f1_where_images_have_several_labels(several, shown):
     model, logged = staged("fit", loss="sigmoid" if several else "softmax")

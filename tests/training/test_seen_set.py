@@ -61,6 +61,15 @@ def test_numbers_are_no_names(keys):
     assert one.sample.tolist() == [0, 1]
 
 
+def test_a_list_of_shares_has_no_digest_and_each_row_a_number_of_its_own():
+    """Cut to whole numbers, all of them would be alike."""
+    one, other = (seen(rows) for rows in ([[0.25, 0.75], [0.5, 0.5]], [[0.75, 0.25], [0.5, 0.5]]))
+    assert one.kept()["all_labels"] == other.kept()["all_labels"] == ""
+    before, after = (each.kept()["labels"].tolist() for each in (one, other))
+    assert before[0] != after[0] and before[1] == after[1]
+    assert seen([0, 1]).kept()["all_labels"] != seen([1, 0]).kept()["all_labels"] != ""
+
+
 def test_names_are_looked_at_up_to_a_number_of_images(monkeypatch):
     monkeypatch.setattr(seen_set, "MOST_NAMED", 2)
     assert seen([0, 1], ["a", "b"]).names is not None

@@ -35,6 +35,21 @@ def test_records_come_in_the_order_in_which_they_were_written(tmp_path):
     assert not hasattr(found, "labels") and not hasattr(found, "blocks")
 
 
+def test_a_damaged_place_asks_for_no_more_than_its_file_has(tmp_path, monkeypatch):
+    found, asked = records(tmp_path), []
+    file = tmp_path / "1.bin"
+    data = bytearray(file.read_bytes())
+    data[8:12] = (2**32 - 1).to_bytes(4, "little")  # where the first of its three records ends, and the next begins
+    file.write_bytes(data)
+    read = RemoteFiles.read
+    monkeypatch.setattr(RemoteFiles, "read", lambda self, *place: asked.append(place) or read(self, *place))
+    for number in (2, 3):
+        with pytest.raises(BrokenImage, match="the shard is damaged"):
+            found[number]
+    assert max(size for _, _, size in asked) <= len(data) and min(size for _, _, size in asked) >= 0
+    assert found[4] == (b"44444", 0)
+
+
 def test_what_has_no_name_is_called_by_its_place(tmp_path):
     found = records(tmp_path, keys=["a", "", "b\nc", "d", "\udcff"])
     assert list(found.keys) == ["a", found.name(1), found.name(2), "d", found.name(4)]

@@ -73,6 +73,16 @@ def test_folders(tree, cache):
     assert list(index.names(1)) == NAMES["a"]
 
 
+def test_folders_inside_folders_come_in_the_order_of_their_names(tmp_path, cache):
+    images = ["b/0.png", "b/p/x/1.png", "b/p/y/2.png", "b/q/3.png", "b/r/4.png", "c/a/5.png", "c/b/6.png"]
+    for image in reversed(images):
+        (tmp_path / "deep" / image).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "deep" / image).write_bytes(image.encode())
+    index = open_index(tmp_path / "deep", cache)
+    assert list(index) == images and [index.image(number).read_bytes().decode() for number in range(7)] == images
+    assert list(index.folders) == ["", "b", "b/p", "b/p/x", "b/p/y", "b/q", "b/r", "c", "c/a", "c/b"]
+
+
 def test_second_opening_lists_nothing(tree, cache, monkeypatch):
     first = list(open_index(tree, cache))
     monkeypatch.setattr(os, "scandir", None)

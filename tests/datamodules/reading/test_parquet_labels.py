@@ -84,6 +84,28 @@ def test_missing_labels_are_counted_from_the_first():
     labels_of("a").check_complete("kind")
 
 
+def test_rows_of_several_labels_are_counted_by_their_lists(tmp_path):
+    """A list that is null is a label that is missing, and an empty one shows nothing."""
+    lists = [["b", "a"], [], ["c"], None, ["a", None, "b"], ["d"]]
+    found = read_labels(write(tmp_path, lists), "label", multi_label=True)
+    assert (found.names, found.places.tolist()) == (["a", "b", "c", "d"], [1, 0, 2, -1, 0, -1, 1, 3])
+    assert found.ends.tolist() == [0, 2, 2, 3, 4, 7, 8]
+    assert found.first({"c"}) == (3, "c") and found.first({"d", "x"}) == (6, "d") and found.first({"x"}) is None
+    assert found.first({"a"}) == (1, "a") and found.row(found.places == -1) == 4
+    with pytest.raises(InputError, match="has no label in its column 'label' in 2 rows, the first is row 4"):
+        found.check_complete("label")
+    may_lack = np.array([False, False, False, True, False, False])
+    with pytest.raises(InputError, match="has no label in its column 'label' in 1 row, the first is row 5"):
+        found.check_complete("label", may_lack)
+    may_lack[4] = True
+    found.check_complete("label", may_lack)
+
+
+def test_the_row_of_a_label_outside_the_classes_is_that_of_its_list(tmp_path):
+    with pytest.raises(InputError, match="has in row 3 the label 3, outside its 3 classes"):
+        read_labels(write(tmp_path, [[0, 1, 2], [], [1, 3]], [NAMED]), "label", multi_label=True)
+
+
 @pytest.mark.parametrize(
     ("files", "listed", "classes"),
     [

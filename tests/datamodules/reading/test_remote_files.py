@@ -51,6 +51,19 @@ def test_each_is_fetched_once_and_read_in_parts(remote, tmp_path, monkeypatch):
     assert kept(tmp_path) == ["3.bin"]
 
 
+def test_a_file_is_seen_at_its_place_once_it_is_whole(tmp_path, monkeypatch):
+    inodes = []
+
+    def get(file: RemoteFile, part: Path) -> None:
+        part.write_bytes(b"whole")
+        inodes.append(part.stat().st_ino)
+        assert kept(tmp_path) == []
+
+    monkeypatch.setattr(module, "_get", get)
+    place = RemoteFiles([RemoteFile("http://x/a.bin")], tmp_path).path(0)
+    assert [place.stat().st_ino] == inodes and kept(tmp_path) == ["a.bin"]
+
+
 def test_processes_that_want_the_same_fetch_it_once(remote, tmp_path, monkeypatch):
     fetched = []
     get = module._get

@@ -21,4 +21,6 @@ def test_rows_come_back_in_their_order():
     ragged = Ragged.of(rows)
     assert [row.tolist() for row in ragged] == rows and len(ragged) == 4
     assert ragged.ends.tolist() == [0, 2, 2, 3, 6] and ragged.values.dtype == np.int32
-    assert len(Ragged.of([])) == 0
+    assert len(Ragged.of([])) == Ragged.of([]).longest == Ragged.of([[], []]).longest == 0
+    assert ragged.longest == 3 and Ragged.of([[1, 2, 3, 4], [5]]).longest == 4
+    assert Ragged(ragged.values, ragged.ends.astype(np.uint32)).longest == 3

@@ -2,7 +2,7 @@
 
 import pytest
 
-from datamodules.reading.splits import SPLITS, split_files, split_folders
+from datamodules.reading.splits import CELLS, SPLITS, check_counted, split_files, split_folders
 from vit_lightning.errors import InputError
 
 NAMES = [(split, name) for split, names in SPLITS.items() for name in names]
@@ -29,6 +29,22 @@ def test_each_split_has_the_names_that_are_in_use():
         "val": ("val", "valid", "validation", "dev"),
         "test": ("test", "testing", "eval", "evaluation"),
     }
+    cells = {"train": "tr trn trainval restval", "val": "va", "test": "ts te tst holdout heldout"}
+    assert {word: split for split, names in SPLITS.items() for word in [*names, *cells[split].split()]} == CELLS
+
+
+@pytest.mark.parametrize(
+    ("numbers", "missing"), [((1,), (1, 0)), ((0,), (1, 1)), ((0, 3), (2, 1)), ((1, 2, 3), (1, 0)), ((0, 1, 2), None)]
+)
+def test_files_that_say_how_many_there_are_are_all_there(root, numbers, missing):
+    total = max(2, max(numbers) + 1)
+    there = root(*(f"train-{number:05}-of-{total:05}.parquet" for number in numbers), "train-x.parquet")
+    files = sorted(there.glob("*.parquet"))
+    if missing is None:
+        return check_counted(files)
+    said = f"one of {total} files, of which {missing[0]} are missing, such as number {missing[1]}; fetch them"
+    with pytest.raises(InputError, match=said):
+        check_counted(files)
 
 
 @pytest.mark.parametrize(("split", "name"), NAMES)
@@ -66,7 +82,7 @@ def test_folders_of_other_files_are_named(root):
     assert split_files(there / "absent", ".parquet") == ({}, [])
 
 
-@pytest.mark.parametrize("names", [("val/", "dev/"), ("train/", "Training/")])
+@pytest.mark.parametrize("names", [("val/", "dev/"), ("train/", "Training/"), ("train/", "Train/")])
 def test_two_folders_of_one_split_are_refused(root, names):
     with pytest.raises(InputError, match=r"are both named as (val|train) data are"):
         split_folders(root(*names))

@@ -33,6 +33,40 @@ def test_each_row_is_that_of_its_own_table(train, val):
     assert str(told.value).startswith(said)
 
 
+@pytest.mark.parametrize("linked", [False, True])
+def test_one_path_below_two_folders_is_one_image_where_both_lead_to_one_file(tmp_path, linked):
+    class Placed(list[str]):
+        def __init__(self, folder: Path, *paths: str) -> None:
+            super().__init__(paths)
+            self.folders = (folder,)
+
+        def image(self, row: int) -> Path:
+            return self.folders[0] / self[row]
+
+    for folder in ("one", "other"):
+        (tmp_path / folder).mkdir()
+    paths = {"one": ("a.png", "b.png", "c.png"), "other": ("c.png", "b.png")}
+    for folder, names in paths.items():
+        for name in names:
+            (tmp_path / folder / name).write_bytes(b"x")
+    if linked:
+        (tmp_path / "other/b.png").unlink()
+        (tmp_path / "other/b.png").symlink_to(tmp_path / "one/b.png")
+    tables = [
+        Listed(
+            split,
+            Path(f"{split}.csv"),
+            np.array(list(map(digest, paths[folder])), np.uint64),
+            Placed(tmp_path / folder, *paths[folder]),
+        )
+        for split, folder in (("train", "one"), ("val", "other"))
+    ]
+    if not linked:
+        return check_apart(tables)
+    with pytest.raises(InputError, match=r"^train.csv has in row 2 the train image b.png, which val.csv has in row 2"):
+        check_apart(tables)
+
+
 def test_tables_without_a_common_image_are_apart():
     check_apart([listed("train", *MANY), listed("val", "x", "same"), listed("test", "y")])
 

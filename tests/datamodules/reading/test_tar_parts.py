@@ -109,6 +109,37 @@ def test_several_labels(tmp_path):
     assert found[0].labels == ("a", "b")
 
 
+def test_a_class_in_a_file_of_its_own_comes_before_one_in_a_json(tmp_path):
+    members = {"a.json": b'{"label": 2}', "a.png": b"", "a.cls": b"1", "b.png": b"", "b.json": b'{"label": 2}'}
+    assert [(one.key, one.labels) for one in read(tmp_path, members)] == [("a", ("1",)), ("b", ("2",))]
+
+
+@pytest.mark.parametrize("order", ["abc", "acb", "bac", "cab"])
+def test_a_picture_that_stood_beside_an_image_is_no_image_of_a_later_sample(tmp_path, order):
+    """Sample b says nothing of either, whether it comes before, between or after the two that differ."""
+    kinds = {"a": ("png", "depth.png"), "b": ("png",), "c": ("depth.png",)}
+    members = {f"{key}.{ending}": b"" for key in order for ending in (*kinds[key], "cls")}
+    text = said(tmp_path, dict.fromkeys(members, b"0"))
+    assert "has .depth.png, which is the only image of some samples and stands beside the image of others" in text
+
+
+def test_files_of_one_folder_and_name_are_a_sample_however_the_folder_is_written(tmp_path):
+    members = {
+        "./x/a.png": b"1",
+        "x/a.cls": b"0",
+        "./y/a.png": b"22",
+        "./y/a.cls": b"1",
+        "a.png": b"3",
+        "./a.cls": b"2",
+    }
+    found = read(tmp_path, members | {"./__about__/x.cls": b"", "z/.png": b""})
+    assert [(one.key, one.size, one.labels) for one in found] == [
+        ("x/a", 1, ("0",)),
+        ("y/a", 2, ("1",)),
+        ("a", 1, ("2",)),
+    ]
+
+
 def test_an_index_knows_how_its_samples_were_read(tmp_path):
     pack(tmp_path / "train.tar", {"a.png": b"", "a.json": b'{"fine": 1, "coarse": 0}', "a.txt": b"2"})
     options = {"root": str(tmp_path), "cache": tmp_path / "cache"}

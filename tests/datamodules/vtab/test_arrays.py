@@ -1,10 +1,20 @@
 import gzip
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from datamodules.vtab.arrays import CIFAR100, PATCH_CAMELYON, SVHN, dsprites, smallnorb
+from datamodules.vtab.arrays import (
+    CIFAR100,
+    PATCH_CAMELYON,
+    SVHN,
+    Sprites,
+    dsprites,
+    smallnorb,
+    sprites_of_hdf5,
+    sprites_of_npz,
+)
 from datamodules.vtab.labels import dsprites_location, dsprites_orientation, smallnorb_azimuth, smallnorb_elevation
 from vit_lightning.errors import InputError
 
@@ -14,6 +24,26 @@ def read(source, root, split="train"):
     image = held[len(held) - 1][0]
     assert (image.dtype, image.shape[0]) == (torch.uint8, 3)
     return held
+
+
+@pytest.mark.parametrize(
+    ("task", "source", "counts"),
+    [
+        ("cifar100", CIFAR100, {"train": 20, "test": 6}),
+        ("svhn", SVHN, {"train": 20, "test": 6}),
+        ("patch_camelyon", PATCH_CAMELYON, {"train": 12, "validation": 12, "test": 12}),
+        ("smallnorb_azimuth", smallnorb(smallnorb_azimuth), {"train": 18, "test": 18}),
+    ],
+)
+def test_each_split_holds_images_of_its_own(publish, task, source, counts):
+    root = publish(task)
+    held = {split: read(source, root, split) for split in counts}
+    assert {split: len(images) for split, images in held.items()} == counts
+    assert len({images[0][0].numpy().tobytes() for images in held.values()}) == len(counts)
+    for split in counts:
+        wrong = {name: count + 1 for name, count in counts.items()}
+        with pytest.raises(InputError, match=f" {counts[split]} {split} images where {counts[split] + 1} were publ"):
+            replace(source, sizes=wrong).open(root, split)
 
 
 def test_cifar100(publish):
@@ -75,6 +105,21 @@ def test_dsprites_hdf5_is_the_same(publish):
     found = read(dsprites(dsprites_location), root)
     assert torch.equal(found[17][0], expected[17][0])
     assert np.array_equal(found.labels, expected.labels)
+
+
+@pytest.mark.parametrize("count", [8192, 8193])
+def test_all_sprites_are_read_piece_by_piece(tmp_path, count):
+    """A piece has 8,192; of these, the last and the first of each piece differ from all others."""
+    marked = np.zeros((count, 64, 64), np.uint8)
+    marks = sorted({0, 8190, 8191, 8192, count - 1} & set(range(count)))
+    for place, number in enumerate(marks):
+        marked[number, place, 3] = 1
+    np.savez(tmp_path / "sprites.npz", imgs=marked)
+    for blocks in (sprites_of_npz(tmp_path / "sprites.npz"), sprites_of_hdf5(marked)):
+        sprites = Sprites(blocks)
+        assert len(sprites.bits) == count
+        for place, number in enumerate(marks):
+            assert sprites[number].nonzero().tolist() == [[channel, place, 3] for channel in range(3)]
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda data: b"<html>"])

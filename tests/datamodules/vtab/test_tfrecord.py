@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from datamodules.vtab.dmlab import DMLAB
 from datamodules.vtab.tfrecord import checked, crc32c, example, records
+from tests.datamodules.conftest import field, tf_example, tfrecord
 from vit_lightning.data import images
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.errors import InputError
@@ -34,6 +35,32 @@ def test_dmlab(publish):
     assert held.labels.tolist() == [0, 1, 2, 3, 4, 5] * 2
     assert held.keys[7] == "validation_1_1.jpg"
     assert held[7] == ((root / "frame.jpg").read_bytes(), 1)
+
+
+def test_each_frame_of_each_file_has_its_own_picture_label_and_name(tmp_path):
+    for split in ("train", "test"):
+        for shard, count in ((0, 3), (1, 2)):
+            frames = [
+                {"image": f"{split} {shard} {i}".encode() * (i + 1), "label": 2 * shard + i, "filename": b"%d.jpg" % i}
+                for i in range(count)
+            ]
+            file = tmp_path / f"dmlab-{split}.tfrecord-0000{shard}-of-00002"
+            file.write_bytes(b"".join(tfrecord(tf_example(frame)) for frame in frames))
+    held = DMLAB.open(tmp_path, "train", allow_incomplete=True)
+    assert list(held.keys) == ["0.jpg", "1.jpg", "2.jpg", "0.jpg", "1.jpg"]
+    expected = [
+        (b"train %d %d" % (shard, i) * (i + 1), 2 * shard + i) for shard, i in ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1))
+    ]
+    assert [held[number] for number in range(5)] == expected
+
+
+def test_numbers_of_a_feature_may_stand_alone_or_be_packed():
+    def message(values: bytes) -> bytes:
+        return field(1, field(1, field(1, b"label") + field(2, field(3, values))))
+
+    assert example(message(b"\x08\x03\x08\x05")) == {"label": [3, 5]}
+    assert example(message(b"\x0a\x03\x07\xac\x02")) == {"label": [7, 300]}
+    assert example(message(b"\x08\x03\x0a\x02\x07\x01\x08\x05")) == {"label": [3, 7, 1, 5]}
 
 
 def test_damage_inside_a_record_is_found_when_it_is_read(publish):

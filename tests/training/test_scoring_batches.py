@@ -1,0 +1,83 @@
+"""Scores of a split from batches of unequal size, by hand; no pass over it knows of an earlier one."""
+
+import numpy as np
+import pytest
+import torch
+
+from vit_lightning.training.scoring import SplitScores, monitored_names
+
+LOGITS = torch.tensor([[2.0, 0.0, -1.0], [0.0, 1.0, 0.5], [1.0, 0.0, 3.0], [0.0, 2.0, 0.0], [5.0, 0.0, 0.0]])
+ONE = torch.tensor([0, 2, 2, 0, 1])
+"""Predicted are 0, 1, 2, 1, 0; the last one is padding."""
+SEVERAL = torch.tensor([[1, 0, 0], [0, 1, 1], [1, 0, 0], [0, 0, 0], [1, 1, 1]]).float()
+VALID = torch.tensor([True, True, True, True, False])
+
+
+def of_batches(scores: SplitScores, labels: torch.Tensor, sizes=(3, 2), are_independent: bool = False) -> dict:
+    scores.begin()
+    batches = zip(*(each.split(list(sizes)) for each in (LOGITS, labels, VALID)), strict=True)
+    for logits, some, valid in batches:
+        scores.update(logits, some, valid, logits.argmax(1), are_independent)
+    return scores.sum_up().values
+
+
+@pytest.mark.parametrize("sizes", [(5,), (3, 2), (1, 1, 3), (4, 1)])
+def test_scores_of_one_label_do_not_depend_on_the_batches(sizes):
+    scores = SplitScores(0.5)
+    values = of_batches(scores, ONE, sizes)
+    assert values["mean_class_accuracy"] == pytest.approx((1 / 2 + 1 / 2) / 2)  # class 1 has no image that counts
+    assert values["macro_f1"] == pytest.approx((2 / 3 + 0 + 2 / 3) / 3)  # which was predicted all the same
+    chances = np.exp(LOGITS.double().numpy())
+    sure = chances.max(1)[:4] / chances.sum(1)[:4]
+    right = np.array([True, False, True, False])
+    bins = np.ceil(sure * 15)
+    gaps = [abs((right[bins == one] - sure[bins == one]).sum()) for one in set(bins)]
+    assert values["ece"] == pytest.approx(sum(gaps) / 4)
+    assert scores.summed.confusion.counts.support.tolist() == [2, 0, 2]
+
+
+def test_the_mistakes_of_all_batches_bear_the_numbers_of_their_images():
+    scores = SplitScores(0.5)
+    of_batches(scores, ONE)
+    mistakes = scores.summed.mistakes
+    found = zip(mistakes.images.tolist(), mistakes.true.tolist(), mistakes.predicted.tolist(), strict=True)
+    assert sorted(found) == [(1, 2, 1), (3, 0, 1)]
+
+
+@pytest.mark.parametrize("sizes", [(5,), (3, 2), (1, 1, 3)])
+def test_scores_of_several_labels_do_not_depend_on_the_batches(sizes):
+    """By sigmoid above 0.5, which a logit of 0 is not: predicted are {0}, {1, 2}, {0, 2} and {1}."""
+    values = of_batches(SplitScores(0.5), SEVERAL, sizes, are_independent=True)
+    f1 = [1, 2 / 3, 2 / 3]
+    assert values["macro_f1"] == pytest.approx(sum(f1) / 3)
+    assert values["micro_f1"] == pytest.approx(2 * 4 / (4 + 6))
+    assert values["exact_match"] == pytest.approx(2 / 4)
+
+
+def test_a_label_is_predicted_above_the_threshold_and_not_at_it():
+    scores = SplitScores(0.25)
+    scores.begin()
+    logits = torch.tensor([[0.25, 0.75], [0.26, 0.24]]).logit()
+    scores.update(logits, torch.ones(2, 2), torch.tensor([True, True]), logits.argmax(1), are_independent=True)
+    assert scores.sum_up().counts.predicted.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(("first", "second"), [(ONE, SEVERAL), (SEVERAL, ONE)])
+def test_a_pass_begins_with_nothing_of_the_one_before(first, second):
+    """A split may come again with other images, with labels of another kind, or with none at all."""
+    scores, fresh = SplitScores(0.5), SplitScores(0.5)
+    of_batches(scores, first)
+    assert scores.explain("test") or scores.summed
+    assert of_batches(scores, second) == of_batches(fresh, second)
+    scores.begin()
+    assert scores.summed is None and scores.sum_up() is None and scores.explain("test") == []
+
+
+def test_all_that_callbacks_watch_is_monitored():
+    class Watches:
+        def __init__(self, monitor=None) -> None:
+            self.monitor = monitor
+
+    watched = ["val/macro_f1", None, "test/map_macro", "val/loss", "val/ece"]
+    assert monitored_names([object(), *map(Watches, watched)]) == {"macro_f1", "ece"}
+    assert monitored_names([]) == set()
