@@ -77,15 +77,16 @@ def test_a_score_of_earlier_weights_is_not_the_last(app):
     assert "(top-1 " in said(done.out)["best"]
 
 
-def test_data_without_a_test_set_is_validated_next(app, tmp_path: Path, monkeypatch):
+@pytest.mark.parametrize(("lacking", "verb"), [("test_set", "validate"), ("test_set = self.val_set", "report")])
+def test_a_run_whose_data_cannot_be_tested_is_scored_or_shown_next(app, tmp_path: Path, monkeypatch, lacking, verb):
     source = (
         "from datamodules.synthetic import Synthetic\n\n\nclass Untested(Synthetic):\n    def setup(self, stage):\n"
     )
-    (tmp_path / "untested.py").write_text(source + "        super().setup(stage)\n        self.test_set = None\n")
+    (tmp_path / f"un{verb}.py").write_text(source + f"        super().setup(stage)\n        self.{lacking} = None\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    done = app("fit", "--data", "untested.Untested", *FIT[3:])
+    done = app("fit", "--data", f"un{verb}.Untested", *FIT[3:])
     assert done.code == 0, done.err
-    assert said(done.out)["next"] == "python -m vit_lightning validate runs/default/0"
+    assert said(done.out)["next"] == f"python -m vit_lightning {verb} runs/default/0"
 
 
 @pytest.mark.parametrize(("unit", "said"), [("patch", "val patch top-1 50.0 %"), (None, "val top-1 50.0 %")])

@@ -63,7 +63,7 @@ SAID = {
     ("fit", "--trainer.max_epochs", "foo"): ("--trainer.max_epochs foo: expected a whole number, such as 8, or null"),
     ("fit", "--model.optim.lr", "x"): "--model.optim.lr x: expected a number, such as 0.5",
     ("prepare", "--data", "Digits"): "--out is missing; --help says what it is",
-    ("export", "a"): "dst is missing; --help says what it is",
+    ("export", "a"): "dst is missing; --help says what it is (this verb takes CKPT DST)",
     ("export", "a", "b", "--heads", "x"): "--heads x: expected a whole number, such as 8, or null",
 }
 

@@ -111,8 +111,10 @@ class RunSummary(Callback):
 
     def _next(self, trainer: Trainer, scored: Path) -> str:
         data = trainer.datamodule  # type: ignore[attr-defined]  # set by Lightning from outside
-        untested = isinstance(data, ImageDataModule) and data.test_set is None
-        return shlex.join(["python", "-m", "vit_lightning", "validate" if untested else "test", str(near(scored))])
+        verb = "test"
+        if isinstance(data, ImageDataModule) and data.test_set is None:
+            verb = "report" if data.val_set is None else "validate"
+        return shlex.join(["python", "-m", "vit_lightning", verb, str(near(scored))])
 
 
 def _horizon_flag(trainer: Trainer) -> str:

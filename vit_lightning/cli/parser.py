@@ -65,6 +65,8 @@ class FileVerbParser(ArgumentParser):
         known = self.get_defaults(skip_validation=True).keys()
         text = shorten(message, [name for name in known if name not in words], [])
         bare = f" (without a flag: {', '.join(words).upper()})" if text.startswith("there is no flag") else ""
+        if len(words) > 1 and text.partition(" is missing")[0] in words:
+            bare = f" (this verb takes {' '.join(words).upper()})"
         raise InputError(text + bare) from ex
 
 
