@@ -1,4 +1,4 @@
-"""FiniteGuard without a run: what it names where a batch has no gradient of its own, in a later epoch, without a file."""
+"""FiniteGuard without a run: what it names in later epochs, of accumulated batches and without a file."""
 
 import json
 from pathlib import Path
@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from vit_lightning.callbacks.finite_guard import FiniteGuard, UncheckedBatch, _batches, _keys
+from tests.callbacks.test_finite_guard import guarded, step
+from vit_lightning.callbacks.finite_guard import _keys
 from vit_lightning.contracts import RecipeTrained
 from vit_lightning.data.sampling import TrainSampler
 from vit_lightning.errors import InputError
-from tests.callbacks.test_finite_guard import Alone, guarded, step
 
 
 class Named:

@@ -60,7 +60,7 @@ def train(progress: module.RunProgress, trainer: SimpleNamespace, batch: int) ->
 
 
 def test_a_line_is_due_thirty_seconds_after_the_last(clock, lines):
-    progress, trainer = PlainProgress(), fit()
+    progress, trainer = PlainProgress(), fit(progress_bar_metrics={"val/top1": 0.25})  # of an earlier epoch
     progress.on_train_start(trainer, None)
     for batch, now in enumerate((1029.5, 1030.0, 1059.5, 1060.5, 1090.0)):
         clock.now = now
@@ -148,6 +148,11 @@ def test_a_verb_s_first_line_is_due_after_its_beginning(clock, lines):
     assert lines == ["tested 2/4 batches"]
     progress.on_test_end(trainer, None)
     assert lines == ["tested 2/4 batches", "tested 4/4 batches"]
+    progress.on_test_start(trainer, None)
+    for batch in range(4):
+        progress.on_test_batch_end(trainer, None, None, IMAGES, batch)
+    progress.on_test_end(trainer, None)
+    assert len(lines) == 2  # what took no time is not said
 
 
 def test_what_is_disabled_is_silent_until_it_is_enabled(clock, lines):
@@ -165,11 +170,10 @@ def test_what_is_disabled_is_silent_until_it_is_enabled(clock, lines):
     assert lines == ["epoch 1/2, batch 2/10, step 2/20"]
 
 
-def test_a_run_whose_time_is_over_has_none_left(clock):
-    progress = PlainProgress()
+@pytest.mark.parametrize(("share", "left"), [(0.99, ["5.0 s left"]), (None, ["5.0 s left"]), (1.0, [])])
+def test_a_run_whose_time_is_over_has_none_left(clock, share, left):
     length = SimpleNamespace(seconds_left=lambda batches: 5.0, clock=lambda: ["1 of 2"], share=lambda batches: share)
-    for share, rest in ((0.99, ["1 of 2", "5.0 s left"]), (None, ["1 of 2", "5.0 s left"]), (1.0, ["1 of 2"])):
-        assert progress._rest(length, 3) == rest
+    assert PlainProgress()._rest(length, 3) == ["1 of 2", *left]
 
 
 # A bar ---------------------------------------------------------------------------------------------------------------
@@ -205,9 +209,12 @@ def test_a_row_follows_training_and_validation(clock, lines):
         bar.on_train_epoch_end(trainer, None)
         assert (bar.row.share, bar.row.parts) == (0.5, ["step 10/20", "loss 0.5"])
         assert bar.row.state == "1.1 s left"  # 10 batches at 1 s / 9
+        assert bar.width == bar._live.console.width
+        bar._live.console.width = 20
+        bar.on_train_epoch_end(trainer, None)
     finally:
         bar.on_train_end(trainer, None)
-    assert bar._live is None and lines == ["epoch 1/2 done, step 10/20, loss 0.5, 1.1 s left"]
+    assert bar._live is None and lines == ["epoch 1/2 done, step 10/20, loss 0.5, 1.1 s left", "epoch 1/2 done"]
 
 
 def test_a_row_of_a_verb_begins_anew_and_tells_its_time(clock):
