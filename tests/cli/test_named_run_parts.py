@@ -119,7 +119,7 @@ def test_further_nets_leave_the_line_in_their_order(words, members, left):
 
 
 def test_nets_are_words_or_flags_and_not_both():
-    with pytest.raises(InputError, match="a, b and --ckpt_path x.ckpt all name nets"):
+    with pytest.raises(InputError, match=r"a, b and --ckpt_path x\.ckpt all name nets"):
         take_members(line("test", "a", "b", "--ckpt_path", "x.ckpt"))
 
 
@@ -251,6 +251,6 @@ def test_a_run_that_goes_on_keeps_its_name(run):
     check_name(line("fit", "--name", "other"), Path("soup.ckpt"))
     check_name(line("fit"), run / "checkpoints/last.ckpt")
     for verb, anew in (("fit", True), ("test", False)):
-        with pytest.raises(InputError, match="--name other: .* belongs to the run .*/runs/trial/0") as told:
+        with pytest.raises(InputError, match=r"--name other: .* belongs to the run .*/runs/trial/0") as told:
             check_name(line(verb, "--name", "other"), run / "checkpoints/last.ckpt")
         assert ("begin a run of that name" in str(told.value)) == anew
