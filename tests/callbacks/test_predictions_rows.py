@@ -1,7 +1,8 @@
-"""Rows of predictions: batches of other sizes, several labels, all classes, features alone, and where a call goes on."""
+"""Rows of predictions: other batches, several labels, all classes, features alone, and where a call goes on."""
 
 import csv
 import json
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,7 +12,7 @@ import torch
 
 from tests.callbacks.test_predictions import BEST, Images, written
 from vit_lightning.callbacks import predictions as module
-from vit_lightning.callbacks.prediction_files import Answer, Columns, PartFile, _best, shown
+from vit_lightning.callbacks.prediction_files import Answer, Columns, PartFile, _best, check_ending, shown
 from vit_lightning.callbacks.predictions import Predictions, _answers, _label
 from vit_lightning.data.sampling import BROKEN
 from vit_lightning.errors import InputError
@@ -225,3 +226,45 @@ def test_the_best_of_all_classes_is_found_in_every_form():
     assert _best({"class1": "a", "probability1": "0.125"}) == "a 12.5 %"
     assert _best({"image": "x", "probability:a": "0.25", "probability:b:c": "0.5", "error": ""}) == "b:c 50.0 %"
     assert _best({"probabilities": {"a": 0.75, "b": 0.25}}) == "a 75.0 %"
+
+
+def test_a_cut_line_of_json_is_dropped_and_no_other(tmp_path):
+    path = tmp_path / "x.jsonl"
+    lines = [json.dumps({"image": f"{number}\n.png"}) + "\n" for number in range(3)]
+    path.write_text("".join(lines) + '{"image": "3')
+    file = PartFile(path)
+    assert (file.rows, file.images) == (3, 3)
+    file.keep(3)
+    file.close()
+    assert path.read_text() == "".join(lines)
+
+
+def test_a_disk_that_is_full_is_said(tmp_path, monkeypatch):
+    def full(text: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    for ending in ("csv", "jsonl"):
+        file = PartFile(tmp_path / f"x.{ending}")
+        real, file._file = file._file, SimpleNamespace(write=full, tell=lambda: 0)
+        with pytest.raises(InputError, match=rf"x\.{ending} cannot be written: no space left"):
+            file.add_answers([Answer("a", None, {"x": 0.5})], Columns(["x"], 1, has_labels=False))
+        real.close()
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.jsonl", "x.parquet", "x.txt", "x"])
+def test_the_name_says_the_form_and_needs_its_library(monkeypatch, name):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    if name in ("x.csv", "x.jsonl"):
+        return check_ending(Path(name))
+    said = r"--out x\.parquet needs pyarrow" if name == "x.parquet" else f"--out {name} ends in none of"
+    with pytest.raises(InputError, match=said):
+        check_ending(Path(name))
+
+
+def test_what_was_finished_may_be_closed_again(tmp_path):
+    file, columns = PartFile(tmp_path / "x.csv"), Columns(["a"], 1, has_labels=False)
+    file.add_answers([Answer("0", None, {"a": 0.5})], columns)
+    file.finish(tmp_path / "out.csv", columns)
+    file.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
