@@ -202,5 +202,5 @@ def test_a_net_keeps_its_head_and_another_kind_of_model_has_none(tmp_path, monke
     masked = MaskedPatch(net={"variant": "mu/8"}, image_size=16)
     found = frozen_model(masked, "net.ckpt")
     assert type(found).__name__ == "Classifier" and found.weights == "net.ckpt"
-    with pytest.raises(InputError, match="inspect needs a net that shows its features.* Linear has none"):
+    with pytest.raises(InputError, match=r"inspect needs a net that shows its features.* Linear has none"):
         frozen_model(torch.nn.Linear(1, 1), None, "inspect")
