@@ -67,3 +67,40 @@ def test_without_a_bar_a_terminal_has_the_lines_of_a_log(monkeypatch):
     monkeypatch.setattr("vit_lightning.callbacks.defaults.is_live", lambda: True)
     assert names("fit")[0] == "RunBar"
     assert names("fit", enable_progress_bar=False) == FIT
+
+
+def made(verb: str, folder: str | None = "runs/x/0", **facts: object) -> dict[str, Callback]:
+    places = folder and Path(folder), Path("p.csv"), True
+    setting = Setting(verb, {}, (), *places, {"checkpoint": Record()}, ("checkpoint",), Record, **facts)
+    return {type(callback).__name__: callback for callback in default_callbacks(setting)}
+
+
+@pytest.mark.parametrize("verb", ["validate", "test"])
+def test_files_of_scores_know_what_was_scored_on_which_data(verb):
+    found = made(verb, checkpoint="x.ckpt", source={"root": "pets"}, is_own=False)
+    for name in ("ScoreFile", "ClassTables"):
+        writer = found[name]
+        assert (writer.folder, writer.checkpoint, writer.source, writer.is_own) == (
+            Path("runs/x/0"),
+            "x.ckpt",
+            {"root": "pets"},
+            False,
+        )
+    assert "ScoreFile" not in made(verb, None) and made(verb, None)["ClassTables"].folder is None
+
+
+def test_each_default_has_its_place():
+    found = made("fit")
+    assert found["FiniteGuard"].folder == found["RunSummary"].folder == found["RunPlan"].folder == Path("runs/x/0")
+    assert found["RunPlan"].kept == Path("runs/x/0/plan.txt") and made("plan")["RunPlan"].kept is None
+    assert found["SplitRecord"].path == Path("runs/x/0/splits.json")
+    assert list(found["Monitors"].flags.values()) == ["checkpoint"] and found["Monitors"].undirected == ("checkpoint",)
+    assert {"SplitRecord", "RunSummary"}.isdisjoint(made("fit", None))
+    answers = made("predict", checkpoint="x.ckpt")["Predictions"]
+    assert (answers.path, answers.checkpoint, answers.top) == (Path("p.csv"), "x.ckpt", 5)
+
+
+@pytest.mark.parametrize(("live", "name"), [(True, "RunBar"), (False, "PlainProgress")])
+def test_a_bar_needs_a_terminal(monkeypatch, live, name):
+    monkeypatch.setattr("vit_lightning.callbacks.defaults.is_live", lambda: live)
+    assert name in made("fit")

@@ -49,3 +49,43 @@ def test_every_image_keeps_its_name_however_many_are_written_at_once(tmp_path, m
     names = found["keys" if ending == "npz" else "key"]
     assert list(names) == [f"{number}.png" for number in range(images)]
     assert np.array_equal(np.array(found["features"], np.float32), numbers(images))
+
+
+@pytest.mark.parametrize("ending", ["npz", "parquet"])
+def test_features_of_many_blocks_keep_their_images_and_a_rest_is_dropped(tmp_path, monkeypatch, ending):
+    monkeypatch.setattr(feature_files, "ROWS_AT_ONCE", 2)
+    path = tmp_path / "x.part"
+    part = FeaturePart(path)
+    assert (part.images, part.width) == (0, 0)
+    part.add(np.arange(9.0).reshape(3, 3))
+    part.close()
+    with path.open("ab") as file:
+        file.write(b"\0" * 7)  # a row that a stop has cut
+    part = FeaturePart(path)
+    assert (part.images, part.width) == (3, 3)
+    part.keep(2)
+    part.add(np.arange(90.0, 99.0).reshape(3, 3))
+    part.finish(tmp_path / f"f.{ending}", ["a", "b", "c\udcff", "d", "e", "left out"])
+    expected = [[0, 1, 2], [3, 4, 5], [90, 91, 92], [93, 94, 95], [96, 97, 98]]
+    if ending == "npz":
+        with np.load(tmp_path / "f.npz") as found:
+            keys, rows = found["keys"].tolist(), found["features"].tolist()
+    else:
+        table = pytest.importorskip("pyarrow.parquet").read_table(tmp_path / "f.parquet").to_pydict()
+        keys, rows = table["key"], table["features"]
+    assert rows == expected and keys == ["a", "b", "c\udcff" if ending == "npz" else "c\\xff", "d", "e"]
+    assert [one.name for one in tmp_path.iterdir()] == [f"f.{ending}"]
+
+
+def test_what_keeps_nothing_begins_anew_with_any_width_or_leaves_no_file(tmp_path):
+    path = tmp_path / "x.part"
+    for width in (3, 2):
+        part = FeaturePart(path)
+        part.keep(0)
+        part.add(np.ones((1, width)))
+        assert (part.width, part.images) == (width, 1)
+        part.close()
+    part = FeaturePart(path)
+    part.keep(0)
+    part.close()
+    assert not path.exists()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from datamodules.digits import Digits
-from vit_lightning.callbacks.split_record import split_facts
+from vit_lightning.callbacks.split_record import SplitRecord, split_facts
 
 
 class Images(SimpleNamespace):
@@ -51,3 +51,29 @@ def test_a_fit_leaves_the_record_of_published_splits_in_its_folder(app, monkeypa
     assert list(facts) == ["train", "val", "test"]
     assert all(len(facts[split]["sha256"]) == 64 and facts[split]["images"] > 50 for split in facts)
     assert len({facts[split]["sha256"] for split in facts}) == 3 and facts["test"]["absent_classes"] == []
+
+
+class Own(Digits):
+    """Data whose three sets differ."""
+
+    has_published_splits = True
+
+    def __init__(self, **sets) -> None:
+        super().__init__(image_size=8)
+        self.train_set, self.val_set, self.test_set = (sets.get(name) for name in ("train", "val", "test"))
+
+
+def test_each_set_stands_under_its_own_name_once(tmp_path):
+    sets = {
+        name: Images(keys=[f"{name}{number}" for number in range(3)], labels=[1, 1, 1]) for name in ("train", "test")
+    }
+    record = SplitRecord(tmp_path)
+    record.on_train_batch_start(SimpleNamespace(datamodule=Own(**sets)), None, None, 0)
+    facts = json.loads((tmp_path / "splits.json").read_text())
+    names = Own().class_names
+    assert facts == {name: split_facts(images, names) for name, images in sets.items()}
+    assert facts["test"]["absent_classes"] == [names[0], *names[2:]]
+    (tmp_path / "splits.json").write_text("of the run that goes on")
+    for again in (record, SplitRecord(tmp_path)):
+        again.on_train_batch_start(SimpleNamespace(datamodule=Own(**sets)), None, None, 0)
+    assert (tmp_path / "splits.json").read_text() == "of the run that goes on"

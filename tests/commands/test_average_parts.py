@@ -216,9 +216,10 @@ def test_one_net_is_no_soup(soup, words):
         soup(UP, **words)
 
 
-def test_no_net_counts_twice(soup):
+@pytest.mark.parametrize("spelled", ["b.ckpt", "./b.ckpt", str(Path("b.ckpt").absolute()), "x/../b.ckpt"])
+def test_no_net_counts_twice(soup, spelled):
     with pytest.raises(InputError, match=r"^b\.ckpt is given twice; name each checkpoint once$"):
-        soup(UP, members=["b.ckpt", "c.ckpt", "b.ckpt"])
+        soup(UP, members=["b.ckpt", "c.ckpt", spelled])
 
 
 def test_a_split_is_its_images_and_not_how_it_was_drawn(monkeypatch):

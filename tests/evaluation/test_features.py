@@ -222,3 +222,25 @@ def test_what_is_not_kept_is_counted():
     collector.add(torch.zeros(2, 1), torch.zeros(2))
     collector.add(torch.zeros(2, 1), torch.zeros(2))
     assert (collector.came, collector.done) == (3, 2)
+
+
+def test_before_the_first_batch_nothing_has_come_and_labels_are_whole_numbers():
+    collector = Collector(3)
+    assert (collector.came, collector.done) == (0, 0)
+    collector.add(torch.zeros(2, 1), torch.tensor([2**40, -101]))
+    assert (collector.came, collector.done) == (2, 0)
+    collector.add(torch.ones(1, 1), torch.tensor([1], dtype=torch.int32))
+    found = collector.result()
+    assert found.labels.dtype == torch.int64 and found.labels.tolist() == [2**40, -101, 1]
+
+
+def test_what_is_not_kept_takes_no_memory_and_what_did_not_come_is_no_result():
+    counting = Collector(4, keeps=False)
+    for _ in range(2):
+        counting.add(torch.zeros(2, 1), torch.zeros(2))
+    counting.add(torch.zeros(2, 1), torch.zeros(2))
+    assert counting._features is None and counting.came == 4
+    short = Collector(3)
+    short.add(torch.zeros(2, 1), torch.zeros(2, dtype=torch.int64))
+    with pytest.raises(AssertionError, match="not all images came"):
+        short.result()

@@ -136,6 +136,8 @@ def test_only_ids_that_are_whole_names_are_ids():
         (["n00000001", "n00000002"], ["n00000001", "cat"]),
         (["n00000001", "n00000002"], ["n00000003", "n00000004"]),
         (["n00000001 x", "b"], ["cat", "dog"]),
+        (["n00000001", "cat"], ["dog", "tench"]),
+        (["dog", "tench"], ["cat", "n00000001"]),
     ):
         with pytest.raises(InputError, match=r"class [01] is"):
             check_order(ours, theirs)

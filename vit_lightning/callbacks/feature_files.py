@@ -1,5 +1,6 @@
 """What the head reads of each image, as npz or parquet: written while it is computed, whatever the number of images."""
 
+import io
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -48,6 +49,7 @@ class FeaturePart:
     def keep(self, images: int) -> None:
         """Drop all but the features of the first images, of which there are enough."""
         self._file.truncate(HEAD + 4 * self.width * images if images else 0)
+        self._file.seek(0, io.SEEK_END)  # `close` asks whether it is empty
         self.width = self.width if images else 0
 
     def add(self, features: np.ndarray) -> None:

@@ -101,6 +101,7 @@ class PartFile:
         """Drop all but the head and the rows of the first images, of which there are enough."""
         last = images - (not self.is_csv)
         self._file.truncate(next(islice(self._ends(), last, None)) if images else 0)
+        self._file.seek(0, io.SEEK_END)  # where there is nothing, the head comes first
 
     def add(self, rows: list[list[Any]]) -> None:
         """Write rows of CSV, which a later kill does not take."""

@@ -42,10 +42,14 @@ class ScoreTable(Callback):
         self._wanted, loop.verbose = loop.verbose, False
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._began = time.monotonic()
+        self._begin()
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
         self._began = time.monotonic()
+        self._images.clear()
 
     def on_validation_batch_end(
         self,

@@ -68,7 +68,8 @@ def average(
     if out.exists():
         raise InputError(f"--out {out} exists already; choose another name, or remove it first")
     paths = [Path(ckpt_path or model.weights or ""), *(Path(folders.checkpoint_behind(word)) for word in members)]
-    if twice := [path for place, path in enumerate(paths) if path in paths[:place]]:
+    places = [path.resolve() for path in paths]
+    if twice := [path for number, path in enumerate(paths) if places[number] in places[:number]]:
         raise InputError(f"{near(twice[0])} is given twice; name each checkpoint once")
     net, facts = load_net(paths[0])
     apart = {path: _apart(net, _checked(path, (paths[0], net, facts))) for path in paths[1:]}

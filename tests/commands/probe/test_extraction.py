@@ -87,3 +87,23 @@ def test_pixels_of_every_class_are_looked_at(files):
     assert set(range(0, 50, 5)) <= set(looked_at(files)) and len(looked_at(files)) <= 16 + 10
     rare = ImageFiles(files.root, files.keys, [0] * 47 + [1, 2, 1])
     assert {0, 47, 48} <= set(looked_at(rare))
+
+
+def test_precision_and_size_tell_features_apart():
+    made = Classifier(net={"variant": "mu/8"}, num_classes=3, image_size=16)
+    digests = set()
+    for precision, size in (("32-true", (16, 16)), ("bf16-mixed", (16, 16)), ("32-true", (16, 24))):
+        frozen = SimpleNamespace(model=made, data=SimpleNamespace(data=SimpleNamespace(size=size)))
+        frozen.trainer = SimpleNamespace(precision=precision)
+        digests.add(net_digest(made.net, FrozenNet._facts(frozen)))
+    assert len(digests) == 3
+
+
+def test_files_that_changed_are_another_set(monkeypatch):
+    """Also where none of those whose pixels are looked at did."""
+    stamps = [[(1, 1), (2, 2)], [(1, 1), (2, 3)], [(1, 1), (2, 2)]]
+    found = []
+    for one in stamps:
+        monkeypatch.setattr("vit_lightning.commands.probe.extraction.file_stamps", lambda images, one=one: one)
+        found.append(of_set())
+    assert found[0] == found[2] != found[1]

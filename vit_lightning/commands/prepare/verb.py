@@ -126,9 +126,11 @@ def _prepare(data: ImageDataModule, out: Path, form: Form, mix: bool) -> None:
         if source is None or not len(source):
             continue
         same = next((name for name in splits if sets[name] is source), None)  # ImageNet's official validation images
+        if same:
+            splits[split] = splits[same]
+            continue
         mixed = mix and split == "train"
-        splits[split] = splits[same] if same else _write(data, split, _mixed(source) if mixed else source, out, form)
-        splits[split] |= {"mixed": mixed}
+        splits[split] = _write(data, split, _mixed(source) if mixed else source, out, form) | {"mixed": mixed}
     manifest = {"classes": names_for_head(data)[0], "splits": splits, "short_side": form.short_side}
     text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
     # A class folder whose name is not UTF-8 becomes an escape of JSON.
