@@ -105,3 +105,25 @@ def test_training_images_of_one_class_are_named():
     assert one_class(alone).startswith("all training images are of one class, only, ")
     stray = data([7, 7])
     assert one_class(stray).startswith("all training images are of one class, 7, ")
+
+
+def lines(made: Own) -> list[str]:
+    trainer = SimpleNamespace(datamodule=made, train_dataloader=None, ckpt_path=None)
+    return plan_data.data_facts(trainer, SimpleNamespace(hparams={}))
+
+
+def test_a_run_says_that_it_mirrors_images():
+    """A film's left and right are another finding."""
+    said = [line for line in lines(data([0, 1])) if line.startswith("mirrored ")]
+    assert len(said) == 1 and said[0].endswith("--data.augment.flip false stops it")
+    still = data([0, 1])
+    still.augment = Augment(crop="none", flip=False)
+
+    class Varied(Own):
+        def train_transform(self):
+            return lambda image: image
+
+    own = Varied(image_size=8, batch_size=2, num_workers=0)
+    own.train_set = Images([0, 1])
+    for made in (still, own):
+        assert not [line for line in lines(made) if line.startswith("mirrored ")]

@@ -50,8 +50,7 @@ def data_facts(trainer: Trainer, model: LightningModule) -> list[str]:
 
 def _mirrors(data: ImageDataModule) -> bool:
     """Whether training images are mirrored, as far as the transform is ours."""
-    is_ours = type(data).train_transform is ImageDataModule.train_transform
-    return data.train_set is not None and data.augment.flip and is_ours
+    return data.train_set is not None and data.augment.flip and not data.overrides("train_transform")
 
 
 def _pixel_lines(model: RecipeModel, data: object) -> list[str]:
