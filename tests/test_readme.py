@@ -106,7 +106,7 @@ def test_the_first_page_works_in_its_order(app):
         assert done.code == 0, done.err
     assert Path("runs/digits/0/predictions.csv").is_file()
     Image.new("RGB", (20, 16), "grey").save("x.jpg")
-    assert [command.split()[0] for command in OF_THE_RUN] == ["test", "predict", "fit", "inspect"]
+    assert [command.split()[0] for command in OF_THE_RUN] == ["test", "predict", "fit", "doctor", "inspect"]
     for command in OF_THE_RUN:
         done = app(*words(command))
         assert done.code == 0, done.err

@@ -112,8 +112,8 @@ def test_all_cells_run_and_leave_a_row_each_in_the_plans_order(sweep):
     assert (row["version"], row["commit"]) == ("0.1.0", "012345678+")
     assert "lr/a" not in row and float(row["seconds"]) >= 0 and row["date"][:2] == "20"
     assert done.out.count("start    rates/") == 6
-    assert sum("0.7\n" in line + "\n" and line.startswith("done") for line in done.out.splitlines()) == 1
-    assert "0.7 ± 0.1" in done.out  # the mean of 0.6, 0.7, 0.8
+    assert sum(line.startswith("done") and line.endswith("test/top1 70.00 %") for line in done.out.splitlines()) == 1
+    assert "70.00 ± 10.00 %" in done.out  # the mean of 0.6, 0.7, 0.8
     assert "<svg" in Path("results/rates.svg").read_text()
 
 
@@ -306,7 +306,7 @@ def test_a_cell_that_another_sweep_runs_is_skipped(sweep):
         done = sweep()
     assert done.code == 1
     assert "1 of 6 runs are under way elsewhere and missing here" in done.err
-    assert f"skipped  rates/{folder.name}  another sweep began it, and it has not ended" in done.out
+    assert f"skipped  runs/rates/{folder.name}  another sweep began it, and it has not ended" in done.out
     assert len(rows()) == 5
 
 
@@ -322,7 +322,7 @@ def test_a_run_that_outlives_its_killed_sweep_is_left_alone_until_it_ends(sweep)
     killed.wait()
     done = sweep("--shard", "1/6")
     assert done.code == 1 and len(calls("rate=0.01,seed_everything=0")) == 1
-    assert "skipped  rates/rate=0.01,seed_everything=0  another sweep began it" in done.out
+    assert "skipped  runs/rates/rate=0.01,seed_everything=0  another sweep began it" in done.out
     os.kill(int(Path("ready").read_text()), signal.SIGTERM)
     until(lambda: "skipped" not in sweep("--shard", "1/6").out)
     assert len(rows()) == 1 and calls("rate=0.01,seed_everything=0")[1].endswith("--ckpt_path last")
