@@ -80,8 +80,8 @@ def fitted(parts: Sequence[str], width: int | None) -> str:
 
 
 def report(text: str) -> None:
-    """Print a line at once, also into a pipe."""
-    print(text, flush=True)
+    """Print a line at once and whole, also into a pipe and beside other threads."""
+    print(f"{text}\n", end="", flush=True)
 
 
 def bar(*columns: ProgressColumn) -> Progress | None:

@@ -1,5 +1,7 @@
 """A class that a flag or a file names by its path, and whose module cannot be imported: one sentence says why."""
 
+import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,3 +68,25 @@ def test_a_flag_that_names_it(modules, tmp_path, flag):
 )
 def test_paths_of_classes(said, paths):
     assert list(paths_in(said)) == paths
+
+
+@pytest.mark.parametrize("part", ["data", "model"])
+def test_a_run_whose_module_is_gone(app, tmp_path, monkeypatch, part):
+    """As in a job whose image lacks the package."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    base = {"data": "datamodules.synthetic import Synthetic", "model": "vit_lightning.classifier import Classifier"}
+    name = base[part].rpartition(" ")[2]
+    source = tmp_path / f"gone_{part}.py"
+    source.write_text(f"from {base[part]}\n\n\nclass Own({name}): pass\n")
+    chosen = ("--data", "Synthetic") if part == "model" else ()
+    small = ("--data.image_size", 16, "--data.batch_size", 8, "--data.num_workers", 0, "--trainer.accelerator", "cpu")
+    steps = ("--model.net.variant", "mu/8", "--trainer.max_steps", 1, "--model.schedule.warmup_steps", 0)
+    done = app("fit", *chosen, f"--{part}", f"gone_{part}.Own", *small, *steps)
+    assert done.code == 0, done.err
+    source.unlink()
+    monkeypatch.delitem(sys.modules, f"gone_{part}")
+    for verb in ("test", "predict", "fit", "doctor"):
+        done = app(verb, "runs/default/0")
+        place = r"error: runs/default/0/config.yaml, line \d+: "
+        said = f"--{part} gone_{part}.Own: there is no module gone_{part}; install it, or see PYTHONPATH\n"
+        assert done.code == 1 and re.fullmatch(place + said, done.err), done.err

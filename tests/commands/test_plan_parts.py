@@ -1,5 +1,6 @@
 """What `plan` takes from a fit that stands ready, and what it prints of it."""
 
+import json
 import math
 from types import SimpleNamespace
 
@@ -75,6 +76,20 @@ def test_what_was_measured_gives_the_time_and_the_energy(capsys):
     ]
     plan(fit(2, **found), None, None, measure=5, watts=1000)
     assert capsys.readouterr().out.splitlines()[-1] == "energy   2 kWh at 1000 W a device"
+
+
+def test_figures_go_into_a_file(capsys, tmp_path):
+    place = tmp_path / "plan.json"
+    memory = SimpleNamespace(total=3 * 2**29)
+    plan(fit(2, estimate=RunEstimate(9, 7200, 0.5, memory)), None, None, images_per_s=2.0, watts=500.0, json=place)
+    known = {"steps": 9, "images": 7200, "exaflops": 0.5, "memory_gib": 1.5, "devices": 2}
+    assert json.loads(place.read_text()) == known | {"images_per_s": 2.0, "hours": 1.0, "device_hours": 2.0, "kwh": 1.0}
+    assert capsys.readouterr().out.endswith(f"json     {place}\n")
+    plan(fit(estimate=RunEstimate(math.inf, math.inf, None, None)), None, None, images_per_s=2.0, json=place)
+    found = json.loads(place.read_text())
+    assert {name for name, value in found.items() if value is not None} == {"devices", "images_per_s"}
+    with pytest.raises(InputError, match="--json"):
+        plan(fit(), None, None, json=tmp_path / "no" / "plan.json")
 
 
 def test_a_stated_speed_takes_no_power_of_a_measurement(capsys):

@@ -12,6 +12,7 @@ import yaml
 
 from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.errors import InputError
+from vit_lightning.terminal import near
 
 PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 """What may be the path of a class."""
@@ -31,16 +32,27 @@ def import_classes(line: CommandLine, configs: dict[Path, dict[str, Any]]) -> No
         InputError: naming the class, the error, and the line of the file where that was raised.
     """
     for path, content in configs.items():
-        for flag in TAKING:
-            part, _, key = flag.partition(".")
-            held = content.get(part)
-            for name in paths_in(held.get(key) if key and isinstance(held, dict) else None if key else held):
-                import_class(f"{_place(path, name)}--{flag}", name)
+        import_chosen(content, path, typed="-c ")
     for flag, value in line:
         owner = flag.removeprefix("--").removesuffix("+").removesuffix(".class_path")
         if owner in TAKING and value:
             for name in paths_in(_read(value)):
                 import_class(f"--{owner}", name)
+
+
+def import_chosen(content: dict[str, Any], path: Path, typed: str = "") -> None:
+    """Import the modules of all classes that the content of a file chooses, as `import_classes` does.
+
+    Args:
+        content: What the file holds.
+        path: The file.
+        typed: What stands before it on the command line; nothing before the config of a run that is named.
+    """
+    for flag in TAKING:
+        part, _, key = flag.partition(".")
+        held = content.get(part)
+        for name in paths_in(held.get(key) if key and isinstance(held, dict) else None if key else held):
+            import_class(f"{typed}{_place(path, name)}--{flag}", name)
 
 
 def paths_in(said: Any) -> Iterator[str]:
@@ -84,7 +96,7 @@ def import_error(error: Exception) -> str:
 def _place(file: Path, name: str) -> str:
     """Say in which line of a file a class is named, if it is so in one alone."""
     rows = [number for number, row in enumerate(file.read_text().splitlines(), 1) if name in row]
-    return f"-c {file}{f', line {rows[0]}' if len(rows) == 1 else ''}: "
+    return f"{near(file)}{f', line {rows[0]}' if len(rows) == 1 else ''}: "
 
 
 def _read(value: str) -> Any:

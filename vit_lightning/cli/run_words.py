@@ -28,7 +28,7 @@ from vit_lightning.cli.named_run import (
     take_members,
 )
 from vit_lightning.cli.named_weights import take_weights
-from vit_lightning.cli.own_code import import_classes
+from vit_lightning.cli.own_code import import_chosen, import_classes
 from vit_lightning.cli.plugins import (
     check_help,
     check_plugin,
@@ -40,6 +40,7 @@ from vit_lightning.cli.plugins import (
 from vit_lightning.cli.precedence import DEFAULT_MODEL
 from vit_lightning.cli.run_data import check_brought_to_size, take_image_size
 from vit_lightning.errors import InputError
+from vit_lightning.runs import folders
 
 DEFAULT_DATA = "datamodules.digits.Digits"
 
@@ -111,6 +112,8 @@ def take_settings(line: CommandLine, named: RunWords, checkpoint: Path | None, t
     configs = list(named.configs.values())
     own = settings_of(line, named.run, checkpoint, configs)
     load_plugins(json.dumps(own, ensure_ascii=False))
+    if own and named.run and named.run.folder:
+        import_chosen(own, folders.configs(named.run.folder)[-1])
     if line.verb in SCORING and trained:
         take_image_size(line, [*named.contents, own], trained["hyper_parameters"].get("image_size"))
     if not chooses_data(line, [*configs, own]):

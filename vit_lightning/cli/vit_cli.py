@@ -30,6 +30,7 @@ from vit_lightning.cli.help import OUR_SENTENCES
 from vit_lightning.cli.logger_places import made, take_unplaced
 from vit_lightning.cli.named_run import BEGINNING, SCORING, check_name, config_of, no_such_run
 from vit_lightning.cli.named_weights import PROGRAM, probabilities_of
+from vit_lightning.cli.own_code import import_chosen
 from vit_lightning.cli.parser import ViTParser
 from vit_lightning.cli.parser_errors import bare_flag, shorten
 from vit_lightning.cli.plugins import MODELS, data_flags, datamodule_names
@@ -139,6 +140,8 @@ class ViTCLI(LightningCLI):
             checkpoint = self._held(checkpoint)
         if checkpoint:
             own = [config_of(run.folder, verb)] if run and run.is_folder else []
+            for settings in own:
+                import_chosen({"model": settings.get("model")}, folders.configs(run.folder)[-1])
             line.set("--ckpt_path", str(checkpoint))
             self.trained = read_facts(checkpoint, models_named(line, [*named.contents, *own]), goes_on=verb == "fit")
             self._parser(verb).set_defaults(as_defaults(self.trained))

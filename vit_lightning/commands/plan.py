@@ -2,6 +2,8 @@
 
 import math
 from contextlib import suppress
+from json import dumps
+from pathlib import Path
 from typing import Any
 
 from lightning.pytorch import Callback, LightningDataModule, LightningModule, Trainer
@@ -23,7 +25,8 @@ from vit_lightning.compute.energy import EnergyMeter, peak_memory
 from vit_lightning.compute.peaks import COLUMNS, Arithmetic, device_names, peak
 from vit_lightning.contracts import RecipeTrained
 from vit_lightning.errors import InputError, did_you_mean
-from vit_lightning.terminal import duration, percentage
+from vit_lightning.files import check_place, write_atomically
+from vit_lightning.terminal import duration, near, percentage
 
 WARMUP = 3
 """Steps that are not timed: compilation, first allocations, the start of the loader's workers."""
@@ -46,8 +49,9 @@ def plan(
     arithmetic: Arithmetic = "bf16",
     measure: int = 0,
     watts: float | None = None,
+    json: Path | None = None,
 ) -> None:
-    """Print the plan of a fit with these flags and what it will cost; train nothing and write nothing.
+    """Print the plan of a fit with these flags and what it will cost; train nothing.
 
     Steps, exaFLOPs and memory are known without measuring. Hours need a speed: one that is stated, that of a named
     device, or one that is measured here.
@@ -62,7 +66,11 @@ def plan(
         arithmetic: That of matrix products on that device.
         measure: Steps to take and time here; their weights are thrown away.
         watts: Power of each device.
+        json: File for the figures: steps, images, exaflops, memory_gib of a device, devices, and of a known speed
+            images_per_s, hours, device_hours and kwh; null where one is not known.
     """
+    if json is not None:
+        check_place(json, "--json")
     _check(images_per_s, device, mfu, arithmetic, measure, watts)
     if trainer.num_nodes > 1:
         raise InputError(f"plan runs on one host, not on --trainer.num_nodes {trainer.num_nodes}; give 1")
@@ -88,6 +96,9 @@ def plan(
         watts = watts or steps.watts
         lines.append(f"measured {steps.memory / GIB:.3g} GiB {steps.memory_of}")
     print("\n".join([*lines, *_cost_lines(found, speed, source, trainer.world_size, watts)]), flush=True)
+    if json is not None:
+        write_atomically(json, dumps(_figures(found, speed, trainer.world_size, watts), indent=2) + "\n")
+        print(f"json     {near(json)}", flush=True)
 
 
 class PlanEnds(Exception):  # noqa: N818  # it is no error
@@ -196,6 +207,22 @@ def _device_speed(
         devices * rate * mfu / flops,
         f"{percentage(mfu, digits=0)} of the {rate / 1e12:,.0f} TFLOP/s of {device} in {arithmetic}",
     )
+
+
+def _figures(found: RunEstimate, speed: float | None, devices: int, watts: float | None) -> dict[str, float | None]:
+    """Return what a run will cost, as a file has it."""
+    hours = found.images / speed / 3600 if speed and math.isfinite(found.images) else None
+    return {
+        "steps": found.steps if math.isfinite(found.steps) else None,
+        "images": found.images if math.isfinite(found.images) else None,
+        "exaflops": found.exaflops,
+        "memory_gib": found.memory.total / GIB if found.memory else None,
+        "devices": devices,
+        "images_per_s": speed,
+        "hours": hours,
+        "device_hours": None if hours is None else hours * devices,
+        "kwh": None if hours is None or not watts else hours * devices * watts / 1e3,
+    }
 
 
 def _cost_lines(found: RunEstimate, speed: float | None, source: str, devices: int, watts: float | None) -> list[str]:
