@@ -140,7 +140,7 @@ def _refusal(folder: Path) -> str:
     """Say who trains there; on this host the lock itself proves that its holder lives, if only stopped."""
     holder = _holder(folder)
     found = re.fullmatch(r"process (\d+) on (.*)", holder)
-    said = f"{holder} trains in the run folder {folder}; wait for its end, or begin another run with `fit -c`"
+    said = f"{holder} trains in the run folder {folder}; wait for its end, or begin another run without naming this one"
     if found is None or found[2] != platform.node():
         return f"{said}, or, if that process is no more, remove {folder / LOCK}"
     return f"{said} (the lock proves that it lives; should it be stopped, kill -CONT {found[1]} lets it go on)"
