@@ -10,7 +10,7 @@ import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 from torch import nn
 
-from datamodules.reading import folder_layouts, folder_links, folder_sides, unread_splits
+from datamodules.reading import folder_layouts, folder_links, folder_marks, folder_sides, unread_splits
 from datamodules.reading.class_map import WrongLabelsError, doubtful_label, one_or_two
 from datamodules.reading.class_map_file import ClassMap
 from datamodules.reading.divided_data import DividedData
@@ -265,7 +265,7 @@ class ImageFolder(DividedData):
 
     def _check_inside(self, folder: Path, name: str, images: list[str]) -> None:
         folder_sides.check_inside(folder, name, images)
-        if said := folder_sides.check_marks(folder, name, images):
+        for said in folder_marks.check(folder, name, images):
             self.notice(said)
 
     def _name_strays(self, folder: Path) -> None:

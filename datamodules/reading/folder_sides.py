@@ -1,9 +1,8 @@
-"""Masks, previews and the like beside images, which would train as images of a class or as a class of their own."""
+"""Folders of masks, previews and the like beside images, which would train as a class of their own or in one."""
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from datamodules.reading import folder_names, folder_pairs
@@ -61,27 +60,6 @@ def check_inside(folder: Path, name: str, images: Sequence[str]) -> None:
             f"{folder} holds {found[0]} beside other images of the class {name}, which is called as what belongs "
             "to images is, and not as images; move it out, or rename it if it holds images of the class"
         )
-
-
-def check_marks(folder: Path, name: str, images: Sequence[str]) -> str | None:
-    """Refuse a class with images called as masks of others, as 1_mask.png is of 1.png; say it where these are few.
-
-    Args:
-        folder: what holds the class.
-        name: its name.
-        images: paths of its images under the folder.
-
-    Raises:
-        InputError: naming one of these images, and the one that it belongs to.
-    """
-    found = _marked(images)
-    if not found:
-        return None
-    side, image = found[0]
-    what = f"{folder} holds {side}, called as what belongs to {image} is ({len(found)} such in the class {name})"
-    if folder_pairs.SHARED * len(found) < len(images):
-        return f"{what}, and reads it as an image of the class; if it is none, move it out"
-    raise InputError(f"{what}; move these out of the folder, or rename them if they are images of the class")
 
 
 def aside(folder: Path, classes: Sequence[str], known: Collection[str] = ()) -> str | None:
@@ -169,30 +147,3 @@ def _alike(images: Sequence[str], others: Sequence[str], aside: Sequence[str]) -
         return []
     known = set().union(*(stems[place] for place in others))
     return [place for place in aside if not _are_apart(known, stems[place])]
-
-
-def _marked(images: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the images whose names are those of others and a side's word, each with the other."""
-    text = "\n".join(map(os.path.basename, images)).lower()
-    if not any(word in text for word in (*folder_names.SIDE_WORDS, "truth")):
-        return []  # names are taken apart only where need be
-    words = {image: folder_names.words_of(Path(image).stem) for image in images}
-    plain = {tuple(some): image for image, some in words.items()}
-    found = (
-        (image, next((plain[rest] for rest in _unmarked(some) if rest in plain), None)) for image, some in words.items()
-    )
-    return [(image, other) for image, other in found if other]
-
-
-def _unmarked(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Yield what is left of a name's words without a side's at its end or beginning."""
-    for place in range(1, len(words)):
-        if _is_side(*filter(str.isalpha, words[place:])):
-            yield tuple(words[:place])
-        if _is_side(*filter(str.isalpha, words[:place])):
-            yield tuple(words[place:])
-
-
-@lru_cache(maxsize=4096)
-def _is_side(*words: str) -> bool:
-    return folder_names.is_side(" ".join(words))
