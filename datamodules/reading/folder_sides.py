@@ -27,7 +27,7 @@ def check(folder: Path, classes: Sequence[str]) -> None:
     if not (sides or owned):
         return
     stems = _stems(folder, classes)
-    paired = [side for side, owner in owned.items() if not _are_apart(stems[owner], stems[side])]
+    paired = [side for side in owned if not _is_own(stems, side, owned)]
     alike = [side for side in sides if not (_is_apart(stems, side) or _counts_alone(stems, side))]
     if found := (alike + paired)[:1]:
         raise InputError(
@@ -73,10 +73,11 @@ def aside(folder: Path, classes: Sequence[str], known: Collection[str] = ()) -> 
     if set(classes) <= set(known):
         return None
     kinds = folder_names.parts_of_a_set(classes)[1:]
-    sides = kinds or _sides(classes)
-    stems = _stems(folder, classes) if sides else {}
+    sides, owned = kinds or _sides(classes), folder_names.sides_of_classes(classes)
+    stems = _stems(folder, classes) if sides or owned else {}
+    sides = [*sides, *(side for side in owned if not _are_apart(stems[owned[side]], stems[side]))]
     for side in sides:
-        is_apart = _is_apart(stems, side)
+        is_apart = side not in owned and _is_apart(stems, side)
         if is_apart and side not in kinds and not folder_names.is_plain_side(side):
             continue  # a class called edge, whose images have names of their own
         why = "its images are called otherwise than those beside it" if is_apart else "each folder counts its own"
@@ -109,6 +110,39 @@ def _are_apart(images: Collection[str], sides: Collection[str]) -> bool:
     return bool(sides) and folder_pairs.are_apart(images, sides)
 
 
+def _is_own(stems: Stems, side: str, owned: Mapping[str, str]) -> bool:
+    """Tell whether a folder is a class although another's name is part of its own, as Edge-Loc is beside Loc.
+
+    Its images are called otherwise; or both count anew, and it has numbers that the other lacks, since masks have an
+    image each; or all classes count alike, of which most have no such folder.
+
+    Args:
+        stems: the names of images in each folder.
+        side: the folder.
+        owned: the class for each such folder.
+    """
+    owner = owned[side]
+    if _are_apart(stems[owner], stems[side]):
+        return True
+    others = [name for name in stems if name not in owned]
+    if folder_names.PLAIN_SIDES & {*folder_names.words_of(side)} or not all(
+        _is_counted(stems, name) for name in (side, owner)
+    ):
+        return False
+    numbers = {name: _numbers(stems[name]) for name in (side, *others)}
+    if folder_pairs.SHARED * len(numbers[side] - numbers[owner]) >= len(numbers[side]):
+        return True
+    alike = [numbers[name] for name in others if _is_counted(stems, name)]
+    is_usual = len(alike) == len(others) > 2 * len(owned) and _are_shared(alike)
+    return is_usual and folder_names.may_describe(side)
+
+
+def _is_counted(stems: Stems, name: str) -> bool:
+    """Tell whether the images of a folder have nothing but numbers beside its name or a word for images."""
+    words = {_words(stem) for stem in stems[name]}
+    return all(some in ("", _words(name)) or folder_names.is_image_word(some) for some in words)
+
+
 def _counts_alone(stems: Stems, side: str) -> bool:
     """Tell whether each folder counts its own images, as helmets_0 and masks_0, so that equal numbers say nothing."""
     forms = {name: {re.sub("[0-9]+", "#", stem.lower()) for stem in found} for name, found in stems.items()}
@@ -118,6 +152,9 @@ def _counts_alone(stems: Stems, side: str) -> bool:
     if len(others) > 1 and not _are_shared([_numbers(stems[name]) for name in others]):
         return False  # images counted through all classes, whose numbers masks have
     words = {name: _words(*found) for name, found in forms.items()}
+    owners = [name for name in others if words[name] and _words(name).startswith(words[name])]
+    if words[side] in {words[name] for name in owners} and not _words(side).startswith(words[side]):
+        return False  # called as those of one class are, as a_0 is in the class a
     if folder_names.is_plain_side(side):
         return all(some == _words(name) for name, some in words.items())
     return len(others) > 1 or all(some in ("", _words(name)) for name, some in words.items())
