@@ -10,7 +10,15 @@ import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 from torch import nn
 
-from datamodules.reading import folder_layouts, folder_links, folder_marks, folder_sides, unread_images, unread_splits
+from datamodules.reading import (
+    folder_copies,
+    folder_layouts,
+    folder_links,
+    folder_marks,
+    folder_sides,
+    unread_images,
+    unread_splits,
+)
 from datamodules.reading.class_map import WrongLabelsError, doubtful_label, one_or_two
 from datamodules.reading.class_map_file import ClassMap
 from datamodules.reading.divided_data import DividedData
@@ -235,7 +243,7 @@ class ImageFolder(DividedData):
             )
         for each, name in shown.items():
             folders[name].append(each)
-        names, labels, others, counts = [], [], [], dict[str, int]()
+        names, labels, others, shown_in = [], [], [], dict[str, list[str]]()
         numbers = array("Q")
         for label, (name, of_class) in enumerate(folders.items()):
             files = {}
@@ -243,7 +251,7 @@ class ImageFolder(DividedData):
                 below = dict(numbered_files_below(folder, each))
                 self._check_inside(folder, each, list(below))
                 files |= below
-                counts[each] = sum(map(is_image, below))
+                shown_in[each] = list(filter(is_image, below))
             pictures = [file for file in files if is_image(file)]
             numbers.extend(files[file] for file in pictures)
             if not pictures and split == "train":
@@ -258,8 +266,10 @@ class ImageFolder(DividedData):
                 f"{folder} holds no <class>/<image>; images must lie in a folder named after their class"
                 f"{_tables(folder)}"
             )
-        if split == "train" and (said := self._map.merged(counts)):
-            self.notice(said)
+        if split == "train":
+            folder_copies.check(folder, shown_in, self._listed)
+            if said := self._map.merged({each: len(found) for each, found in shown_in.items()}):
+                self.notice(said)
         scored_on = np.unique(labels) if scored_on_found else None
         return self._kept(ImageFiles(folder, names, labels, scored_on), numbers, split)
 
