@@ -94,6 +94,8 @@ def parts_of_a_set(names: Sequence[str]) -> Sequence[str]:
     others = [name for name in names if name not in parts and (is_side(name) or _is_of(name, BYSTANDERS))]
     if len(parts) > 1 and len(parts) + len(others) == len(names) and len({_stem(words[name]) for name in parts}) == 1:
         return parts[:2]
+    if len(names) > 1 and all(IMAGE_WORDS & {*words[name]} for name in names) and any(map(split_alone, names)):
+        return names[:2]
     images = [name for name in names if is_image_word(name)]
     asides += [name for name in names if name not in (*asides, *images) and PLAIN_SIDES & {*words[name]}]
     if images and asides and len(images) + len(asides) == len(names):
