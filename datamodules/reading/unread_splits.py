@@ -137,12 +137,12 @@ def said_of_lists(folder: Path, lacking: Collection[str]) -> str | None:
 
 def _folders_of_lists(folder: Path) -> list[Path]:
     """Return the folders in one that are called as those of lists are, as meta, splits and ImageSets."""
-    found = []
-    for path in sorted(folder.iterdir()):
-        words = {*_long_words(path.name)} - IMAGE_WORDS - SPLIT_OF.keys()
-        if words and words <= LIST_FOLDERS and path.is_dir():
-            found.append(path)
-    return found
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:  # it may not be read
+        return []
+    words = {name: {*_long_words(name)} - IMAGE_WORDS - SPLIT_OF.keys() for name in names}
+    return [folder / name for name in names if words[name] and words[name] <= LIST_FOLDERS]
 
 
 def _long_words(name: str) -> list[str]:
