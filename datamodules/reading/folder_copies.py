@@ -43,7 +43,7 @@ def check(folder: Path, classes: Mapping[str, Sequence[str]], known: Collection[
     """
     if len(classes) < 2 or set(classes) <= set(known):
         return
-    originals = _originals(classes)
+    originals = {name: original for name, original in _originals(classes).items() if name not in known}
     for name, original in originals.items():
         pairs = list(islice(_pairs(classes[original], classes[name]), LOOKED_AT))
         if pairs and all(_are_same(folder / one, folder / other) for one, other in pairs):
@@ -56,8 +56,8 @@ def check(folder: Path, classes: Mapping[str, Sequence[str]], known: Collection[
         found = [name for name in called if np.isin(stems[name], held).mean() >= NEARLY]
     else:
         found = _of_several(stems) if len(stems) > 2 else []
-    if found:
-        raise _again(folder, found[0], classes)
+    if again := [name for name in found if name not in known]:
+        raise _again(folder, again[0], classes)
 
 
 def _again(folder: Path, name: str, classes: Mapping[str, Sequence[str]]) -> InputError:
@@ -79,9 +79,11 @@ def _originals(classes: Collection[str]) -> dict[str, str]:
     known = {" ".join(words_of(name)): name for name in classes} | {name: name for name in classes}
     found = {}
     for name in classes:
-        rest = " ".join(word for word in words_of(name) if word not in AGAIN)
+        words = words_of(name)
+        rest = [word for word in words if word not in AGAIN]
         original = known.get(COPY.sub("", name), name)
-        original = known.get(rest, name) if original == name else original
+        if original == name and rest != words:
+            original = known.get(" ".join(rest), name)
         if original != name:
             found[name] = original
     return found

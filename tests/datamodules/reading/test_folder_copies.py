@@ -75,6 +75,14 @@ def test_copies_of_folders_that_count_anew_are_compared(tmp_path, copy):
     folder_copies.check(tmp_path, classes)
 
 
+def test_folders_of_one_class_by_a_map_are_no_copies(tmp_path):
+    for name in ("good", "Good", "good - Copy", "bad"):
+        put(tmp_path / name / "1.png", 7)
+    classes = {name: [f"{name}/1.png"] for name in ("good", "Good", "bad")}
+    folder_copies.check(tmp_path, classes)
+    folder_copies.check(tmp_path, classes | {"good - Copy": ["good - Copy/1.png"]}, known=["good - Copy"])
+
+
 def test_very_many_classes_that_count_anew(tmp_path, monkeypatch):
     compared = []
     monkeypatch.setattr(folder_copies, "_pairs", lambda *some: compared.append(some) or iter(()))
