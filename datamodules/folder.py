@@ -33,6 +33,8 @@ from vit_lightning.files import check_data_root, looked_for_in, meant
 from vit_lightning.terminal import counted
 
 TABLES = ("metadata.csv", "metadata.jsonl", "metadata.parquet", "_classes.csv", "labels.csv", "train.csv")
+SAID = 5
+"""Classes of which the files that may be no images of the class are told."""
 UNLABELLED = "_unlabeled"
 """Folder in which FiftyOne keeps images without a class."""
 
@@ -244,14 +246,17 @@ class ImageFolder(DividedData):
         for each, name in shown.items():
             folders[name].append(each)
         names, labels, others, shown_in = [], [], [], dict[str, list[str]]()
+        said: list[str] = []
         numbers = array("Q")
         for label, (name, of_class) in enumerate(folders.items()):
             files = {}
             for each in of_class:
                 below = dict(numbered_files_below(folder, each))
-                self._check_inside(folder, each, list(below))
-                files |= below
                 shown_in[each] = list(filter(is_image, below))
+                folder_sides.check_inside(folder, each, shown_in[each])
+                said += unread_images.check(folder, each, list(below))
+                said += folder_marks.check(folder, each, shown_in[each])
+                files |= below
             pictures = [file for file in files if is_image(file)]
             numbers.extend(files[file] for file in pictures)
             if not pictures and split == "train":
@@ -259,6 +264,10 @@ class ImageFolder(DividedData):
             names += pictures
             labels += [label] * len(pictures)
             others += [file for file in files if not is_image(file)]
+        for text in said[:SAID]:
+            self.notice(text)
+        if len(said) > SAID:
+            self.notice(f"{folder}: {len(said) - SAID} more such notices, of other classes, are not shown")
         if others:
             rank_zero_info(f"{folder}: ignored {len(others)} hidden or other files, such as {others[0]}")
         if not names:
@@ -268,17 +277,10 @@ class ImageFolder(DividedData):
             )
         if split == "train":
             folder_copies.check(folder, shown_in, self._listed)
-            if said := self._map.merged({each: len(found) for each, found in shown_in.items()}):
-                self.notice(said)
+            if merged := self._map.merged({each: len(found) for each, found in shown_in.items()}):
+                self.notice(merged)
         scored_on = np.unique(labels) if scored_on_found else None
         return self._kept(ImageFiles(folder, names, labels, scored_on), numbers, split)
-
-    def _check_inside(self, folder: Path, name: str, files: list[str]) -> None:
-        images = list(filter(is_image, files))
-        folder_sides.check_inside(folder, name, images)
-        for said in (unread_images.check(folder, name, files), *folder_marks.check(folder, name, images)):
-            if said:
-                self.notice(said)
 
     def _name_strays(self, folder: Path) -> None:
         """Say which images lie beside the folders of classes."""
@@ -293,7 +295,7 @@ class ImageFolder(DividedData):
         """Return the images of a folder without classes."""
         files = {file: number for file, number in numbered_files_below(folder, "") if is_image(file)}
         rank_zero_info(f"{folder} has {len(files)} images and no class folders: they serve predict alone")
-        if said := unread_images.check(folder, "", list(files_below(folder, ""))):
+        for said in unread_images.check(folder, "", list(files_below(folder, ""))):
             self.notice(said)
         images = ImageFiles(folder, files, [IGNORE] * len(files))
         return self._kept(images, array("Q", files.values()), "test") if files else None

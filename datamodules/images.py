@@ -98,7 +98,7 @@ def _matches(root: Path, given: str, may_list: bool = True) -> list[str]:
         return [given]
     if (root / given).is_dir():
         found = [os.path.normpath(os.path.join(given, file)) for file in files_below(root / given, "")]
-        if said := unread_images.check(root, given, found):
+        for said in unread_images.check(root, given, found):
             rank_zero_info(said)
     else:
         found = sorted(glob(given, root_dir=root, recursive=True))

@@ -24,7 +24,7 @@ DICOM = 128, b"DICM"
 """Where the word stands that DICOM's files have."""
 
 
-def check(folder: Path, name: str, files: Sequence[str], is_class: bool = True) -> str | None:
+def check(folder: Path, name: str, files: Sequence[str], is_class: bool = True) -> list[str]:
     """Refuse a class of which all images are such; say it where some are.
 
     Args:
@@ -41,13 +41,13 @@ def check(folder: Path, name: str, files: Sequence[str], is_class: bool = True) 
     found = [file for file in others if _ending(file) in ENDINGS]
     found += plain if any(_is_picture(folder / file) for file in plain[:: max(1, len(plain) // LOOKED_AT)]) else []
     if not found:
-        return None
+        return []
     ending, count = Counter(map(_ending, found)).most_common(1)[0]
     example = os.path.normpath(next(file for file in found if _ending(file) == ending))
     what = f"{counted(count, 'file')} {f'of {ending}' if ending else 'without an ending'}, such as {example}"
     fix = "convert them to .jpg or .png" if ending else "give them the ending of their format, as .jpg"
     if any(map(is_image, files)):
-        return f"{folder / name} holds {what}, which {'is' if count == 1 else 'are'} left out; {fix}"
+        return [f"{folder / name} holds {what}, which {'is' if count == 1 else 'are'} left out; {fix}"]
     aside = "" if is_class else f", or move the folder out of {folder} if it is no class"
     raise InputError(f"{folder / name} holds no images that are read, but {what}; {fix}{aside}")
 

@@ -64,6 +64,15 @@ def test_half_of_a_class_is_said(tmp_path, root):
     assert f"{root / 'cow'} holds 1 file without an ending, such as cow/w9, which is left out; give them" in notices
 
 
+def test_many_classes_are_not_all_told(tmp_path):
+    for name in "abcdefgh":
+        put(tmp_path / "set" / name / f"{name}.jpg")
+        put_other(tmp_path / "set" / name / f"{name}.heic")
+    notices = read(tmp_path / "set", val_fraction=0, test_fraction=0).notices
+    assert sum("1 file of .heic" in text for text in notices) == 5
+    assert f"{tmp_path / 'set'}: 3 more such notices, of other classes, are not shown" in notices
+
+
 def test_a_folder_beside_classes_that_is_none(tmp_path):
     for number in range(8):
         put(tmp_path / "set" / "ab"[number % 2] / f"{number}.jpg", number)
@@ -91,13 +100,13 @@ def test_folders_of_other_files_are_left_out(tmp_path, names):
 @pytest.mark.parametrize("name", ["README", "labels.txt", "Thumbs.db", "x.mp4", "LICENSE"])
 def test_other_files_in_a_class_are_not_said(tmp_path, name):
     put_other(tmp_path / "a" / name, b"text")
-    assert unread_images.check(tmp_path, "a", ["a/1.jpg", f"a/{name}"]) is None
+    assert unread_images.check(tmp_path, "a", ["a/1.jpg", f"a/{name}"]) == []
 
 
 def test_a_pipe_is_not_waited_for(tmp_path):
     (tmp_path / "a").mkdir()
     os.mkfifo(tmp_path / "a" / "pipe")
-    assert unread_images.check(tmp_path, "a", ["a/1.jpg", "a/pipe"]) is None
+    assert unread_images.check(tmp_path, "a", ["a/1.jpg", "a/pipe"]) == []
 
 
 @pytest.mark.parametrize("ending", ["jpe", "dib", "pnm", "tga", "jp2", "apng"])
