@@ -126,7 +126,7 @@ def said_of_lists(folder: Path, lacking: Collection[str]) -> str | None:
     if not found:
         return None
     table = ""
-    if "train" in lists and all(path.suffix != ".txt" for path in lists.values()):
+    if "train" in lists and not {path.suffix for path in lists.values()} & {".txt", ".lst", ".list"}:
         flags = " ".join(f"--data.{split} {shlex.quote(str(lists[split]))}" for split in SPLITS if split in lists)
         table = f"give --data Manifest {flags} if they have a path and a label for each image, else "
     return (

@@ -79,3 +79,10 @@ def test_lists_elsewhere_are_of_other_images(tmp_path, root, place):
     (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / place).touch()
     assert said_of_lists(tmp_path / root, ["val", "test"]) is None
+
+
+@pytest.mark.parametrize(("ending", "is_table"), [("csv", True), ("lst", False), ("txt", False), ("list", False)])
+def test_tables_alone_are_for_manifest(tmp_path, ending, is_table):
+    for split in ("train", "test"):
+        (tmp_path / f"{split}_list.{ending}").touch()
+    assert ("--data Manifest" in str(said_of_lists(tmp_path, ["test"]))) == is_table
