@@ -11,6 +11,8 @@ SCORING = ("validate", "test", "predict")
 def name_idle(data: ImageDataModule, names: tuple[str, ...], why: str) -> None:
     """Say which flags of these names were given and are of no account; verbs that score keep those of the run.
 
+    A share of 0 asks for nothing that is not so.
+
     Args:
         data: the datamodule.
         names: its flags.
@@ -18,7 +20,8 @@ def name_idle(data: ImageDataModule, names: tuple[str, ...], why: str) -> None:
     """
     if data.trainer is not None and data.trainer.state.fn in SCORING:
         return
-    given = [f"--data.{name} {getattr(data, name)}" for name in names if getattr(data, name) != _default(data, name)]
+    values = {name: getattr(data, name) for name in names if getattr(data, name) != _default(data, name)}
+    given = [f"--data.{name} {value}" for name, value in values.items() if value or name == "split_seed"]
     if given:
         data.notice(f"ignored: {one_line(' and '.join(given))}, since {why}")
 

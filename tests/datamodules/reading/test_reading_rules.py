@@ -188,7 +188,9 @@ def test_an_image_of_two_tables_is_named_by_both_rows(tmp_path, train, val, rows
         "keep it in one split"
     )
     check_apart([tables[0], tables[2]])
-    check_apart([tables[0], table("train", train.split(), tmp_path)])  # one table may serve for both
+    check_apart([tables[1], tables[1]._replace(split="test")])  # one table may serve for both
+    with pytest.raises(InputError, match=r"^train\.csv is the table of train and of test images; give each split"):
+        check_apart([tables[0], tables[0]._replace(split="test")])
 
 
 def test_one_path_from_two_folders_is_one_image_where_the_files_are(tmp_path):
