@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules.reading import array_cache, stated_split, table_links, table_repeats
+from datamodules.reading import array_cache, named_codes, stated_split, table_links, table_repeats
 from datamodules.reading.array_cache import MappedStrings
 from datamodules.reading.class_map import (
     WrongLabelsError,
@@ -33,7 +33,7 @@ from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 from vit_lightning.files import meant
 
-VERSION = "manifest 13"
+VERSION = "manifest 14"
 TRAIN_TABLE = Path("train.csv")
 
 
@@ -228,6 +228,8 @@ class Manifest(DividedTable):
                 [table for table, file in files.items() if array_cache.load(file)["numbered"].all()],
                 [(table, list(MappedStrings(file, "listed"))) for table, file in files.items()],
             )
+        named = [named_codes.Named.loaded(text) for file in files.values() for text in MappedStrings(file, "named")]
+        named_codes.check(named, self._map.numbered, self.class_map)
 
     def _paths(self, split: str) -> Paths:
         folders = [(self.root / self.tables[split]).parent, self.root]

@@ -9,7 +9,14 @@ from pathlib import Path
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules.reading import arrow_folders, parquet_paths, parquet_splits, split_copies
+from datamodules.reading import (
+    arrow_folders,
+    labelled_folders,
+    named_codes,
+    parquet_paths,
+    parquet_splits,
+    split_copies,
+)
 from datamodules.reading.class_map import check_meaning, doubtful_label
 from datamodules.reading.class_map_file import ClassMap
 from datamodules.reading.drawn_split import TEST, TRAIN
@@ -26,7 +33,7 @@ from datamodules.reading.parquet_labels import (
     read_labels,
     renamed_classes,
 )
-from datamodules.reading.parquet_rows import Rows, check_columns, number_of_rows, open_table
+from datamodules.reading.parquet_rows import Rows, check_columns, given_paths, number_of_rows, open_table
 from datamodules.reading.shared_sequences import Ragged
 from datamodules.reading.splits import SPLITS, check_counted, split_files
 from datamodules.reading.stated_split import LEFT_ALONE, Use, check_flag, split_words
@@ -94,6 +101,7 @@ class Parquet(ImageDataModule):
         self.split_words = split_words(split_names)
         check_flag(split_column)
         self._listed: dict[str, parquet_paths.Listed] = {}
+        self._named: list[named_codes.Named] = []
 
     @property
     def num_classes(self) -> int:
@@ -157,6 +165,8 @@ class Parquet(ImageDataModule):
         # Paths in equal files of two folders are those of different images.
         with_paths = {split for split, listed in self._listed.items() if len(listed.numbers)}
         split_copies.check_files({split: files for split, files in self._files.items() if split not in with_paths})
+        named_codes.check(self._named, self._map.numbered, self.class_map)
+        self._named.clear()
         if self._map.listed is None:
             self._check_meaning()
         for split in self._files:
@@ -290,10 +300,14 @@ class Parquet(ImageDataModule):
         if split == "train":
             self._check_map(found)
         for labels in found:
+            start = sum(map(len, ends)) - 1
+            parts = None if splits is None else splits[start : start + len(labels.ends) - 1]
             if split != "test":
-                start = sum(map(len, ends)) - 1
-                rows_of_file = slice(start, start + len(labels.ends) - 1)
-                labels.check_complete(self._label, None if splits is None else splits[rows_of_file] == TEST)
+                labels.check_complete(self._label, None if parts is None else parts == TEST)
+            if not self.multi_label:
+                known = self._image, self._label, self.split_column
+                self._named += named_codes.in_parquet(labels, known, parts)
+                self._check_folders(labels)
             told = told or labels.listed or not set(labels.names) <= {"0", "1"}
             has_map = self._map.listed is not None
             source = self.class_map if has_map else "train"
@@ -317,6 +331,13 @@ class Parquet(ImageDataModule):
         images = Rows(files, self._image, np.zeros(len(rows), dtype=np.int64), self.root)
         self._listed[split] = parquet_paths.Listed(split, images, parquet_paths.numbered(rows, hidden))
         return MultiHot(images, rows, range(len(rows)), self.num_classes, hidden if hidden.any() else None)
+
+    def _check_folders(self, labels: FileLabels) -> None:
+        """Refuse many paths in folders that are called as other labels are; name a few."""
+        told = ["" if place < 0 else labels.names[place] for place in labels.places.tolist()]
+        paths = given_paths(labels.file, self._image)
+        if found := labelled_folders.differing(zip([path or "" for path in paths], told, strict=False)):
+            self.notice(found.said(str(labels.file), self._label, self.label_column is not None))
 
     def _check_map(self, training: Sequence[FileLabels]) -> None:
         """Refuse numbers that a class map may count from 1 or from 0, and say which labels it makes one class of."""

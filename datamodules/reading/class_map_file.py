@@ -76,6 +76,12 @@ class ClassMap:
         names = (self.listed or []) if says and not self._may_be_places else []
         return {} if any(map(is_whole, names)) else {str(number): name for number, name in enumerate(names)}
 
+    @property
+    def numbered(self) -> dict[str, str]:
+        """The class of each number, where the file says it and no class is called by a number."""
+        names = {str(number): name for number, name in enumerate(self.listed or [])}
+        return names if names and not any(map(is_whole, names.values())) else self.renamed if self._are_numbers else {}
+
     def class_of(self, label: str) -> str:
         """Return the class that a label stands for.
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from datamodules.reading import table_columns, table_repeats, table_rows, unread_splits
+from datamodules.reading import labelled_folders, named_codes, table_columns, table_repeats, table_rows, unread_splits
+from datamodules.reading.class_map import is_hidden
 from datamodules.reading.drawn_split import NAMES as SPLIT_NAMES
 from datamodules.reading.drawn_split import split_number
 from datamodules.reading.image_files import without_prefix
-from datamodules.reading.label_text import is_whole
+from datamodules.reading.label_text import is_whole, whole_number
 from datamodules.reading.shared_sequences import Ragged, Strings
 from datamodules.reading.splits import BOTH
 from datamodules.reading.stated_split import Use, beside, naming, split_words, stated_split, trained_words
@@ -121,6 +122,12 @@ def content(table: Path, form: TableForm) -> dict[str, np.ndarray | Strings | Ra
         if splits:
             said = [f"{what}, {SPLIT_NAMES[splits[row]]}" for row, what in zip(twice, said, strict=True)]
         raise _differing(table, kept[twice[0]], twice, said, form.multi_label)
+    told = [names[row[0]] if len(row) else "" for row in classes] if columns.labels and not form.multi_label else []
+    if told and (differing := labelled_folders.differing(zip(kept, told, strict=True))):
+        column, is_given = ",".join(columns.labels), form.columns[1] is not None
+        notices.append(differing.said(str(table), f"[{column}]" if columns.one_hot else column, is_given))
+    numbered = all(map(is_whole, names)) and table_rows.may_be_numbers(table, columns.labels)
+    named = _named(table, columns, told, splits) if numbered and told else []
     return {
         "paths": kept,
         "digests": rows.digests,
@@ -134,8 +141,19 @@ def content(table: Path, form: TableForm) -> dict[str, np.ndarray | Strings | Ra
         "has_labels": np.array([bool(columns.labels)]),
         "one_hot": np.array([columns.one_hot]),
         "listed": Strings(table_rows.listed_names(table, columns.labels)),
-        "numbered": np.array([all(map(is_whole, names)) and table_rows.may_be_numbers(table, columns.labels)]),
+        "numbered": np.array([numbered]),
+        "named": Strings(named),
     }
+
+
+def _named(table: Path, columns: table_columns.Columns, labels: Sequence[str], splits: Sequence[int]) -> list[str]:
+    """Return what columns of names call labels that are numbers."""
+    known = {*columns.paths, *columns.labels, columns.split, columns.group, columns.unlabelled}
+    others = [name for name in table_rows.text_columns(table) if name not in known]
+    numbers = ("" if is_hidden(label) else whole_number(label) for label in labels)
+    rows = table_rows.values(table, others) if others else ()
+    found = named_codes.in_rows(str(table), others, rows, numbers, splits) if others else []
+    return [each.dumped() for each in found]
 
 
 def _flags(table: Path, known: Collection[str | None]) -> list[str]:
