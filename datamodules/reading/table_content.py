@@ -8,7 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
-from datamodules.reading import labelled_folders, named_codes, table_columns, table_repeats, table_rows, unread_splits
+from datamodules.reading import (
+    labelled_folders,
+    named_codes,
+    table_columns,
+    table_repeats,
+    table_rows,
+    unread_columns,
+    unread_splits,
+)
 from datamodules.reading.class_map import is_hidden
 from datamodules.reading.drawn_split import NAMES as SPLIT_NAMES
 from datamodules.reading.drawn_split import split_number
@@ -159,8 +167,8 @@ def _named(table: Path, columns: table_columns.Columns, labels: Sequence[str], s
 def _flags(table: Path, known: Collection[str | None]) -> list[str]:
     """Say which columns may state splits by numbers or flags, but for those that hold something else."""
     names = [name for name in dict.fromkeys(table_rows.header(table)) if name not in known]
-    names = list(filter(unread_splits.may_state, names))
-    return unread_splits.said_of_columns(str(table), names, table_rows.values(table, names) if names else ())
+    names = list(filter(unread_columns.may_state, names))
+    return unread_columns.said_of_columns(str(table), names, table_rows.values(table, names) if names else ())
 
 
 def _differing(table: Path, path: str, rows: Sequence[int], said: Sequence[str], multi_label: bool) -> InputError:
