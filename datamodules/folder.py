@@ -10,7 +10,7 @@ import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 from torch import nn
 
-from datamodules.reading import folder_layouts, folder_links, folder_sides, unread_splits
+from datamodules.reading import folder_layouts, folder_links, folder_marks, folder_sides, unread_images, unread_splits
 from datamodules.reading.class_map import WrongLabelsError, doubtful_label, one_or_two
 from datamodules.reading.class_map_file import ClassMap
 from datamodules.reading.divided_data import DividedData
@@ -241,7 +241,7 @@ class ImageFolder(DividedData):
             files = {}
             for each in of_class:
                 below = dict(numbered_files_below(folder, each))
-                self._check_inside(folder, each, list(filter(is_image, below)))
+                self._check_inside(folder, each, list(below))
                 files |= below
                 counts[each] = sum(map(is_image, below))
             pictures = [file for file in files if is_image(file)]
@@ -263,10 +263,12 @@ class ImageFolder(DividedData):
         scored_on = np.unique(labels) if scored_on_found else None
         return self._kept(ImageFiles(folder, names, labels, scored_on), numbers, split)
 
-    def _check_inside(self, folder: Path, name: str, images: list[str]) -> None:
+    def _check_inside(self, folder: Path, name: str, files: list[str]) -> None:
+        images = list(filter(is_image, files))
         folder_sides.check_inside(folder, name, images)
-        if said := folder_sides.check_marks(folder, name, images):
-            self.notice(said)
+        for said in (unread_images.check(folder, name, files), *folder_marks.check(folder, name, images)):
+            if said:
+                self.notice(said)
 
     def _name_strays(self, folder: Path) -> None:
         """Say which images lie beside the folders of classes."""
@@ -281,6 +283,8 @@ class ImageFolder(DividedData):
         """Return the images of a folder without classes."""
         files = {file: number for file, number in numbered_files_below(folder, "") if is_image(file)}
         rank_zero_info(f"{folder} has {len(files)} images and no class folders: they serve predict alone")
+        if said := unread_images.check(folder, "", list(files_below(folder, ""))):
+            self.notice(said)
         images = ImageFiles(folder, files, [IGNORE] * len(files))
         return self._kept(images, array("Q", files.values()), "test") if files else None
 
@@ -300,11 +304,12 @@ class ImageFolder(DividedData):
         names = sorted(entry.name for entry in entries if entry.is_dir() and entry.name != UNLABELLED)
         if not with_images:
             return names
-        return [
-            name
-            for name in names
-            if any(map(is_image, files_below(folder, name))) and not folder_layouts.holds_runs(folder / name)
-        ]
+        runs = [name for name in names if folder_layouts.holds_runs(folder / name)]
+        found = [name for name in names if name not in runs and any(map(is_image, files_below(folder, name)))]
+        if not set(found) <= set(self._listed):
+            for name in set(names) - {*found, *runs}:
+                unread_images.check(folder, name, list(files_below(folder, name)), is_class=False)
+        return found
 
 
 def _may_be_scored(name: str) -> bool:

@@ -181,7 +181,8 @@ class Manifest(DividedTable):
             raise InputError(
                 f"{self.root / TRAIN_TABLE} is missing, and a fit needs training images; give --data.train"
             )
-        for said in [] if self.lacks_train else other_tables(self.root, self.tables):
+        is_stated = self._divides is not None or self.split_file is not None
+        for said in [] if self.lacks_train else other_tables(self.root, self.tables, is_stated):
             self.notice(said)
         if self._divides and self._divides != self.split_column:
             self._say(f"{self.tables['train']} has the column {self._divides}, which is taken for --data.split_column")
