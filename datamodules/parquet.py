@@ -10,7 +10,6 @@ import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import (
-    arrow_folders,
     labelled_folders,
     named_codes,
     parquet_paths,
@@ -24,6 +23,7 @@ from datamodules.reading.idle_flags import name_idle_fraction
 from datamodules.reading.kept_splits import hold_to_run
 from datamodules.reading.label_text import check_told, is_whole
 from datamodules.reading.multihot import MultiHot
+from datamodules.reading.parquet_files import split_parquet
 from datamodules.reading.parquet_labels import (
     FileLabels,
     class_list,
@@ -35,7 +35,7 @@ from datamodules.reading.parquet_labels import (
 )
 from datamodules.reading.parquet_rows import Rows, check_columns, given_paths, number_of_rows, open_table
 from datamodules.reading.shared_sequences import Ragged
-from datamodules.reading.splits import SPLITS, check_counted, split_files
+from datamodules.reading.splits import SPLITS, check_counted
 from datamodules.reading.stated_split import LEFT_ALONE, Use, check_flag, split_words
 from datamodules.reading.table_columns import only_column
 from vit_lightning.data import ImageDataModule
@@ -178,6 +178,10 @@ class Parquet(ImageDataModule):
         if self._listed:
             parquet_paths.check(list(self._listed.values()))
         name_idle_fraction(self, self.root)
+        is_drawn = self.val_set is None and self.val_fraction > 0
+        files = [file for file in self._files.get("train", ()) if number_of_rows([file])]
+        if "train" not in with_paths and (said := split_copies.copies_that_train(files, is_drawn)):
+            self.notice(said)
         if self.val_set is None and self.train_set is not None:  # an image that stands in two rows stays in one split
             self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction, groups=groups)
         self._listed.clear()
@@ -239,36 +243,9 @@ class Parquet(ImageDataModule):
     @cached_property
     def _files(self) -> dict[str, list[Path]]:
         """The files of each split."""
-        found = self._found_files()
+        found = split_parquet(self.root, self.notice)
         check_counted(file for files in found.values() for file in files)
         return found
-
-    def _found_files(self) -> dict[str, list[Path]]:
-        found: dict[str, list[Path]] = {}
-        for folder in (self.root, self.root / "data"):
-            files, others = split_files(folder, ".parquet")
-            if both := sorted(files.keys() & found.keys()):
-                raise InputError(
-                    f"{found[both[0]][0]} and {files[both[0]][0]} are both {both[0]} data; keep one, or give "
-                    f"--data.root {folder}"
-                )
-            if files and found:
-                self.notice(f"{self.root} and {folder} both hold splits, which are read as one set")
-            found = files | found
-            if files and others:
-                self.notice(f"{folder} has {others[0]}, which is no split and is left out ({len(others)} such)")
-        if found:
-            return found
-        folders = [folder for folder in sorted(self.root.glob("*/")) if "train" in split_files(folder, ".parquet")[0]]
-        if len(folders) > 1:
-            names = ", ".join(folder.name for folder in folders)
-            raise InputError(f"{self.root} holds several data sets ({names}); give --data.root {folders[0]}")
-        if folders:
-            return split_files(folders[0], ".parquet")[0]
-        saved, others = arrow_folders.split_folders(self.root)
-        if saved and others:
-            self.notice(f"{self.root} has {others[0]}, which is no split and is left out ({len(others)} such)")
-        return saved
 
     @cached_property
     def _image(self) -> str:

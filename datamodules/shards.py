@@ -19,7 +19,7 @@ from datamodules.reading.damaged_files import reading, reason
 from datamodules.reading.idle_flags import name_idle_fraction
 from datamodules.reading.remote_files import RemoteFile, RemoteFiles, cache_folder, content, is_remote, sha256
 from datamodules.reading.shared_sequences import Ragged
-from datamodules.reading.split_copies import check_shards
+from datamodules.reading.split_copies import check_shards, shards_that_train
 from vit_lightning.data import ImageDataModule, chunks
 from vit_lightning.data.subsets import hold_out
 from vit_lightning.errors import InputError, listing
@@ -143,6 +143,9 @@ class Shards(ImageDataModule):
                 "prepare them with --mix true, or copy them to a folder"
             )
         _check(file for one in found if one is not None for file in one.files)
+        is_drawn = found[1] is None and self.val_fraction > 0
+        if found[0] is not None and (said := shards_that_train(found[0].files.files, is_drawn)):
+            self.notice(said)
         check_shards({split: one.files.files for split, one in zip(SPLITS, found, strict=True) if one is not None})
 
     def _check_whole(self) -> None:
