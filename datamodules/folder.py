@@ -258,7 +258,7 @@ class ImageFolder(DividedData):
                 f"{folder} holds no <class>/<image>; images must lie in a folder named after their class"
                 f"{_tables(folder)}"
             )
-        if split == "train" and (said := self._map.merged(counts)):
+        for said in self._map.said(counts) if split == "train" else ():
             self.notice(said)
         scored_on = np.unique(labels) if scored_on_found else None
         return self._kept(ImageFiles(folder, names, labels, scored_on), numbers, split)

@@ -8,6 +8,7 @@ from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import array_cache, named_codes, stated_split, table_links, table_repeats
 from datamodules.reading.array_cache import MappedStrings
+from datamodules.reading.beside_columns import group_hint
 from datamodules.reading.class_map import (
     WrongLabelsError,
     check_meaning,
@@ -24,7 +25,6 @@ from datamodules.reading.listed_images import say_hidden, single_labels, unlabel
 from datamodules.reading.multihot import MultiHot
 from datamodules.reading.other_tables import other_tables
 from datamodules.reading.shared_sequences import Ragged
-from datamodules.reading.table_columns import person_hint
 from datamodules.reading.table_content import TableForm, content
 from datamodules.reading.table_labels import TableLabels
 from datamodules.reading.table_paths import Paths
@@ -196,14 +196,13 @@ class Manifest(DividedTable):
         self._check_apart()
         if self.lacks_train:
             return
-        if merged := self._map.merged(self._labels("train").counts):
-            self.notice(merged)
+        for said in self._map.said(self._labels("train").counts):
+            self.notice(said)
         kept = array_cache.load(self._file("train"))
         splits = kept["splits"] if self._divides is not None else None
         self._check_groups(splits)
-        train = self.root / str(self.tables["train"])
-        if stage == "fit" and not self.group_column and (hint := person_hint(train, self.columns[1])):
-            self.notice(hint)
+        for column in MappedStrings(self._file("train"), "may_group") if stage == "fit" else ():
+            self.notice(group_hint(self.root / str(self.tables["train"]), column))
         if splits is not None:
             self._divide_by_column(splits, kept["digests"])
         else:

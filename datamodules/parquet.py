@@ -134,7 +134,8 @@ class Parquet(ImageDataModule):
         return {
             name
             for file in files
-            for name in listed_classes(file, self._label) or read_labels(file, self._label, self.multi_label).names
+            for name in listed_classes(file, self._label)
+            or read_labels(file, self._label, self.multi_label, self._map.lists).names
         }
 
     def _labels_of(self, file: Path) -> FileLabels:
@@ -320,7 +321,7 @@ class Parquet(ImageDataModule):
         """Refuse numbers that a class map may count from 1 or from 0, and say which labels it makes one class of."""
         numbers = {name for labels in training if labels.numbered for name in labels.names}
         self._map.check_begins_at_0(numbers, str(self._files["train"][0]))
-        if said := self._map.merged(sum((labels.counts() for labels in training), Counter())):
+        for said in self._map.said(sum((labels.counts() for labels in training), Counter())):
             self.notice(said)
 
     def _check_meaning(self) -> None:

@@ -240,7 +240,7 @@ class WebShards(ImageDataModule):
         labels = array_cache.load(file)["labels.values" if self.form.multi_label else "labels"]
         texts = array_cache.MappedStrings(file, "names")
         counts = np.bincount(labels, minlength=len(texts)).tolist()
-        if said := self._map.merged(dict(zip(texts, counts, strict=False))):  # a label that is not told comes last
+        for said in self._map.said(dict(zip(texts, counts, strict=False))):  # a label that is not told comes last
             self.notice(said)
 
     def _wrong(

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from datamodules.reading import (
+    beside_columns,
     labelled_folders,
     named_codes,
     table_columns,
@@ -134,6 +135,9 @@ def content(table: Path, form: TableForm) -> dict[str, np.ndarray | Strings | Ra
     if told and (differing := labelled_folders.differing(zip(kept, told, strict=True))):
         column, is_given = ",".join(columns.labels), form.columns[1] is not None
         notices.append(differing.said(str(table), f"[{column}]" if columns.one_hot else column, is_given))
+    others = *columns.paths, *columns.labels, columns.split, columns.group, columns.unlabelled
+    notices += beside_columns.denied(table, others)
+    groups_by = beside_columns.may_group(table, others) if form.of == "train" and not form.group else None
     numbered = all(map(is_whole, names)) and table_rows.may_be_numbers(table, columns.labels)
     named = _named(table, columns, told, splits) if numbered and told else []
     return {
@@ -145,6 +149,7 @@ def content(table: Path, form: TableForm) -> dict[str, np.ndarray | Strings | Ra
         "split_column": Strings([columns.split] if columns.split else []),
         "notices": Strings(notices),
         "groups": Strings(groups),
+        "may_group": Strings([groups_by] if groups_by else []),
         "hidden": np.array(hidden, dtype=bool),
         "has_labels": np.array([bool(columns.labels)]),
         "one_hot": np.array([columns.one_hot]),
