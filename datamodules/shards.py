@@ -20,6 +20,7 @@ from datamodules.reading.idle_flags import name_idle_fraction
 from datamodules.reading.remote_files import RemoteFile, RemoteFiles, cache_folder, content, is_remote, sha256
 from datamodules.reading.shared_sequences import Ragged
 from datamodules.reading.split_copies import check_shards, shards_that_train
+from datamodules.reading.splits import split_folders
 from vit_lightning.data import ImageDataModule, chunks
 from vit_lightning.data.subsets import hold_out
 from vit_lightning.errors import InputError, listing
@@ -113,6 +114,13 @@ class Shards(ImageDataModule):
     def _manifest(self) -> dict[str, Any]:
         return _read_json(f"{self.address}/manifest.json") or {}
 
+    @cached_property
+    def _folders(self) -> dict[str, str]:
+        """The name of each split's folder in a set that LitData wrote, such as valid; a remote place has plain names."""
+        if self._manifest or is_remote(self.address):
+            return {}
+        return {split: folder.name for split, folder in split_folders(Path(self.address))[0].items()}
+
     def prepare_data(self) -> None:
         wanted = self.verify or self.faults is not None
         sets = filter(None, map(self._read, SPLITS)) if wanted else ()
@@ -159,7 +167,7 @@ class Shards(ImageDataModule):
 
     def _read(self, split: str) -> ChunkRecords | None:
         made = self._manifest.get("splits", {}).get(split, {})
-        folder = f"{self.address}/{made.get('folder', split)}"
+        folder = f"{self.address}/{made.get('folder', self._folders.get(split, split))}"
         data, labels = (content(f"{folder}/{name}") for name in (chunks.INDEX, chunks.LABELS))
         index = _parsed(f"{folder}/{chunks.INDEX}", data)
         if index is None:

@@ -9,6 +9,7 @@ from datamodules.parquet import Parquet
 from datamodules.reading.remote_files import RemoteFile
 from datamodules.reading.split_copies import shards_that_train
 from datamodules.reading.tar_patterns import other_tars
+from datamodules.shards import Shards
 from datamodules.webshards import WebShards
 from tests.datamodules.reading.test_split_copies import rows
 from tests.datamodules.test_webshards import pack, picture
@@ -84,6 +85,23 @@ def test_two_files_of_parquet_that_are_copies(tmp_path):
     data = Parquet(root=tmp_path, image_size=8)
     data.setup("fit")
     assert len(data.notices) == 1 and "and both train; take one" in data.notices[0]
+
+
+@pytest.mark.parametrize(
+    ("val", "test"), [("valid", "testing"), ("validation", "eval"), ("dev", "test"), ("val", "test")]
+)
+def test_folders_of_litdatas_shards(tmp_path, val, test):
+    writer = pytest.importorskip("litdata.streaming.writer").BinaryWriter
+    for folder, count in (("train", 6), (val, 4), (test, 2)):
+        shards = writer(str(tmp_path / folder), chunk_size=2)
+        for number in range(count):
+            shards.add_item(number, (picture(), number % 2))
+        shards.done()
+        shards.merge()
+    (tmp_path / "names.txt").write_text("a\nb\n")
+    data = Shards(root=str(tmp_path), class_map=tmp_path / "names.txt", image_size=8)
+    data.setup("fit")
+    assert [len(data.train_set), len(data.val_set), len(data.test_set)] == [6, 4, 2]
 
 
 def test_two_shards_of_one_checksum():
