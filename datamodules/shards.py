@@ -116,7 +116,7 @@ class Shards(ImageDataModule):
 
     @cached_property
     def _folders(self) -> dict[str, str]:
-        """The name of each split's folder in a set that LitData wrote, such as valid; a remote place has plain names."""
+        """The folder of each split in a set that LitData wrote, such as valid; a remote place has the plain names."""
         if self._manifest or is_remote(self.address):
             return {}
         return {split: folder.name for split, folder in split_folders(Path(self.address))[0].items()}
