@@ -152,7 +152,7 @@ class ImageFolder(DividedData):
         if self.train_set is not None and self.split_file is None:
             drawn = [split for split, lacks in zip(("val", "test"), lacking, strict=True) if lacks]
             if said := unread_splits.said_of_lists(self.root, drawn):
-                self.notice(said)
+                self.notice(merged)
         draws = self._is_flat or self.wants_divided(lacking)
         if self.train_set is not None:
             self.name_idle_shares(lacking, draws)
@@ -277,7 +277,7 @@ class ImageFolder(DividedData):
             )
         if split == "train":
             folder_copies.check(folder, shown_in, self._listed)
-            if merged := self._map.merged({each: len(found) for each, found in shown_in.items()}):
+            for merged in self._map.said({each: len(found) for each, found in shown_in.items()}):
                 self.notice(merged)
         scored_on = np.unique(labels) if scored_on_found else None
         return self._kept(ImageFiles(folder, names, labels, scored_on), numbers, split)

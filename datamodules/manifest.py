@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules.reading import array_cache, stated_split, table_links, table_repeats
+from datamodules.reading import array_cache, named_codes, stated_split, table_links, table_repeats
 from datamodules.reading.array_cache import MappedStrings
+from datamodules.reading.beside_columns import group_hint
 from datamodules.reading.class_map import (
     WrongLabelsError,
     check_meaning,
@@ -24,7 +25,6 @@ from datamodules.reading.listed_images import say_hidden, single_labels, unlabel
 from datamodules.reading.multihot import MultiHot
 from datamodules.reading.other_tables import other_tables
 from datamodules.reading.shared_sequences import Ragged
-from datamodules.reading.table_columns import person_hint
 from datamodules.reading.table_content import TableForm, content
 from datamodules.reading.table_labels import TableLabels
 from datamodules.reading.table_paths import Paths
@@ -33,7 +33,7 @@ from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 from vit_lightning.files import meant
 
-VERSION = "manifest 13"
+VERSION = "manifest 14"
 TRAIN_TABLE = Path("train.csv")
 
 
@@ -181,7 +181,8 @@ class Manifest(DividedTable):
             raise InputError(
                 f"{self.root / TRAIN_TABLE} is missing, and a fit needs training images; give --data.train"
             )
-        for said in [] if self.lacks_train else other_tables(self.root, self.tables):
+        is_stated = self._divides is not None or self.split_file is not None
+        for said in [] if self.lacks_train else other_tables(self.root, self.tables, is_stated):
             self.notice(said)
         if self._divides and self._divides != self.split_column:
             self._say(f"{self.tables['train']} has the column {self._divides}, which is taken for --data.split_column")
@@ -195,14 +196,13 @@ class Manifest(DividedTable):
         self._check_apart()
         if self.lacks_train:
             return
-        if merged := self._map.merged(self._labels("train").counts):
-            self.notice(merged)
+        for said in self._map.said(self._labels("train").counts):
+            self.notice(said)
         kept = array_cache.load(self._file("train"))
         splits = kept["splits"] if self._divides is not None else None
         self._check_groups(splits)
-        train = self.root / str(self.tables["train"])
-        if stage == "fit" and not self.group_column and (hint := person_hint(train, self.columns[1])):
-            self.notice(hint)
+        for column in MappedStrings(self._file("train"), "may_group") if stage == "fit" else ():
+            self.notice(group_hint(self.root / str(self.tables["train"]), column))
         if splits is not None:
             self._divide_by_column(splits, kept["digests"])
         else:
@@ -228,6 +228,8 @@ class Manifest(DividedTable):
                 [table for table, file in files.items() if array_cache.load(file)["numbered"].all()],
                 [(table, list(MappedStrings(file, "listed"))) for table, file in files.items()],
             )
+        named = [named_codes.Named.loaded(text) for file in files.values() for text in MappedStrings(file, "named")]
+        named_codes.check(named, self._map.numbered, self.class_map)
 
     def _paths(self, split: str) -> Paths:
         folders = [(self.root / self.tables[split]).parent, self.root]

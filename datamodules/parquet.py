@@ -9,7 +9,13 @@ from pathlib import Path
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules.reading import arrow_folders, parquet_paths, parquet_splits, split_copies
+from datamodules.reading import (
+    labelled_folders,
+    named_codes,
+    parquet_paths,
+    parquet_splits,
+    split_copies,
+)
 from datamodules.reading.class_map import check_meaning, doubtful_label
 from datamodules.reading.class_map_file import ClassMap
 from datamodules.reading.drawn_split import TEST, TRAIN
@@ -17,6 +23,7 @@ from datamodules.reading.idle_flags import name_idle_fraction
 from datamodules.reading.kept_splits import hold_to_run
 from datamodules.reading.label_text import check_told, is_whole
 from datamodules.reading.multihot import MultiHot
+from datamodules.reading.parquet_files import split_parquet
 from datamodules.reading.parquet_labels import (
     FileLabels,
     class_list,
@@ -26,9 +33,9 @@ from datamodules.reading.parquet_labels import (
     read_labels,
     renamed_classes,
 )
-from datamodules.reading.parquet_rows import Rows, check_columns, number_of_rows, open_table
+from datamodules.reading.parquet_rows import Rows, check_columns, given_paths, number_of_rows, open_table
 from datamodules.reading.shared_sequences import Ragged
-from datamodules.reading.splits import SPLITS, check_counted, split_files
+from datamodules.reading.splits import SPLITS, check_counted
 from datamodules.reading.stated_split import LEFT_ALONE, Use, check_flag, split_words
 from datamodules.reading.table_columns import only_column
 from vit_lightning.data import ImageDataModule
@@ -94,6 +101,7 @@ class Parquet(ImageDataModule):
         self.split_words = split_words(split_names)
         check_flag(split_column)
         self._listed: dict[str, parquet_paths.Listed] = {}
+        self._named: list[named_codes.Named] = []
 
     @property
     def num_classes(self) -> int:
@@ -126,7 +134,8 @@ class Parquet(ImageDataModule):
         return {
             name
             for file in files
-            for name in listed_classes(file, self._label) or read_labels(file, self._label, self.multi_label).names
+            for name in listed_classes(file, self._label)
+            or read_labels(file, self._label, self.multi_label, self._map.lists).names
         }
 
     def _labels_of(self, file: Path) -> FileLabels:
@@ -157,6 +166,8 @@ class Parquet(ImageDataModule):
         # Paths in equal files of two folders are those of different images.
         with_paths = {split for split, listed in self._listed.items() if len(listed.numbers)}
         split_copies.check_files({split: files for split, files in self._files.items() if split not in with_paths})
+        named_codes.check(self._named, self._map.numbered, self.class_map)
+        self._named.clear()
         if self._map.listed is None:
             self._check_meaning()
         for split in self._files:
@@ -168,6 +179,10 @@ class Parquet(ImageDataModule):
         if self._listed:
             parquet_paths.check(list(self._listed.values()))
         name_idle_fraction(self, self.root)
+        is_drawn = self.val_set is None and self.val_fraction > 0
+        files = [file for file in self._files.get("train", ()) if number_of_rows([file])]
+        if "train" not in with_paths and (said := split_copies.copies_that_train(files, is_drawn)):
+            self.notice(said)
         if self.val_set is None and self.train_set is not None:  # an image that stands in two rows stays in one split
             self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction, groups=groups)
         self._listed.clear()
@@ -229,36 +244,9 @@ class Parquet(ImageDataModule):
     @cached_property
     def _files(self) -> dict[str, list[Path]]:
         """The files of each split."""
-        found = self._found_files()
+        found = split_parquet(self.root, self.notice)
         check_counted(file for files in found.values() for file in files)
         return found
-
-    def _found_files(self) -> dict[str, list[Path]]:
-        found: dict[str, list[Path]] = {}
-        for folder in (self.root, self.root / "data"):
-            files, others = split_files(folder, ".parquet")
-            if both := sorted(files.keys() & found.keys()):
-                raise InputError(
-                    f"{found[both[0]][0]} and {files[both[0]][0]} are both {both[0]} data; keep one, or give "
-                    f"--data.root {folder}"
-                )
-            if files and found:
-                self.notice(f"{self.root} and {folder} both hold splits, which are read as one set")
-            found = files | found
-            if files and others:
-                self.notice(f"{folder} has {others[0]}, which is no split and is left out ({len(others)} such)")
-        if found:
-            return found
-        folders = [folder for folder in sorted(self.root.glob("*/")) if "train" in split_files(folder, ".parquet")[0]]
-        if len(folders) > 1:
-            names = ", ".join(folder.name for folder in folders)
-            raise InputError(f"{self.root} holds several data sets ({names}); give --data.root {folders[0]}")
-        if folders:
-            return split_files(folders[0], ".parquet")[0]
-        saved, others = arrow_folders.split_folders(self.root)
-        if saved and others:
-            self.notice(f"{self.root} has {others[0]}, which is no split and is left out ({len(others)} such)")
-        return saved
 
     @cached_property
     def _image(self) -> str:
@@ -290,10 +278,14 @@ class Parquet(ImageDataModule):
         if split == "train":
             self._check_map(found)
         for labels in found:
+            start = sum(map(len, ends)) - 1
+            parts = None if splits is None else splits[start : start + len(labels.ends) - 1]
             if split != "test":
-                start = sum(map(len, ends)) - 1
-                rows_of_file = slice(start, start + len(labels.ends) - 1)
-                labels.check_complete(self._label, None if splits is None else splits[rows_of_file] == TEST)
+                labels.check_complete(self._label, None if parts is None else parts == TEST)
+            if not self.multi_label:
+                known = self._image, self._label, self.split_column
+                self._named += named_codes.in_parquet(labels, known, parts)
+                self._check_folders(labels)
             told = told or labels.listed or not set(labels.names) <= {"0", "1"}
             has_map = self._map.listed is not None
             source = self.class_map if has_map else "train"
@@ -318,11 +310,18 @@ class Parquet(ImageDataModule):
         self._listed[split] = parquet_paths.Listed(split, images, parquet_paths.numbered(rows, hidden))
         return MultiHot(images, rows, range(len(rows)), self.num_classes, hidden if hidden.any() else None)
 
+    def _check_folders(self, labels: FileLabels) -> None:
+        """Refuse many paths in folders that are called as other labels are; name a few."""
+        told = ["" if place < 0 else labels.names[place] for place in labels.places.tolist()]
+        paths = given_paths(labels.file, self._image)
+        if found := labelled_folders.differing(zip([path or "" for path in paths], told, strict=False)):
+            self.notice(found.said(str(labels.file), self._label, self.label_column is not None))
+
     def _check_map(self, training: Sequence[FileLabels]) -> None:
         """Refuse numbers that a class map may count from 1 or from 0, and say which labels it makes one class of."""
         numbers = {name for labels in training if labels.numbered for name in labels.names}
         self._map.check_begins_at_0(numbers, str(self._files["train"][0]))
-        if said := self._map.merged(sum((labels.counts() for labels in training), Counter())):
+        for said in self._map.said(sum((labels.counts() for labels in training), Counter())):
             self.notice(said)
 
     def _check_meaning(self) -> None:

@@ -19,7 +19,8 @@ from datamodules.reading.damaged_files import reading, reason
 from datamodules.reading.idle_flags import name_idle_fraction
 from datamodules.reading.remote_files import RemoteFile, RemoteFiles, cache_folder, content, is_remote, sha256
 from datamodules.reading.shared_sequences import Ragged
-from datamodules.reading.split_copies import check_shards
+from datamodules.reading.split_copies import check_shards, shards_that_train
+from datamodules.reading.splits import split_folders
 from vit_lightning.data import ImageDataModule, chunks
 from vit_lightning.data.subsets import hold_out
 from vit_lightning.errors import InputError, listing
@@ -113,6 +114,13 @@ class Shards(ImageDataModule):
     def _manifest(self) -> dict[str, Any]:
         return _read_json(f"{self.address}/manifest.json") or {}
 
+    @cached_property
+    def _folders(self) -> dict[str, str]:
+        """The folder of each split in a set that LitData wrote, such as valid; a remote place has the plain names."""
+        if self._manifest or is_remote(self.address):
+            return {}
+        return {split: folder.name for split, folder in split_folders(Path(self.address))[0].items()}
+
     def prepare_data(self) -> None:
         wanted = self.verify or self.faults is not None
         sets = filter(None, map(self._read, SPLITS)) if wanted else ()
@@ -143,6 +151,9 @@ class Shards(ImageDataModule):
                 "prepare them with --mix true, or copy them to a folder"
             )
         _check(file for one in found if one is not None for file in one.files)
+        is_drawn = found[1] is None and self.val_fraction > 0
+        if found[0] is not None and (said := shards_that_train(found[0].files.files, is_drawn)):
+            self.notice(said)
         check_shards({split: one.files.files for split, one in zip(SPLITS, found, strict=True) if one is not None})
 
     def _check_whole(self) -> None:
@@ -156,7 +167,7 @@ class Shards(ImageDataModule):
 
     def _read(self, split: str) -> ChunkRecords | None:
         made = self._manifest.get("splits", {}).get(split, {})
-        folder = f"{self.address}/{made.get('folder', split)}"
+        folder = f"{self.address}/{made.get('folder', self._folders.get(split, split))}"
         data, labels = (content(f"{folder}/{name}") for name in (chunks.INDEX, chunks.LABELS))
         index = _parsed(f"{folder}/{chunks.INDEX}", data)
         if index is None:

@@ -35,16 +35,16 @@ from datamodules.reading.remote_files import (
     is_remote,
 )
 from datamodules.reading.shared_sequences import Ragged
-from datamodules.reading.split_copies import TO_SCORE, check_samples
+from datamodules.reading.split_copies import TO_SCORE, check_samples, shards_that_train
 from datamodules.reading.tar_parts import SampleForm
-from datamodules.reading.tar_patterns import matching
+from datamodules.reading.tar_patterns import matching, other_tars
 from datamodules.reading.webdataset import TarSamples, index_samples
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.data.subsets import hold_out
 from vit_lightning.errors import InputError
 
-VERSION = "webshards 6"
+VERSION = "webshards 7"
 THREADS = 8
 """Tars that are asked for at once."""
 
@@ -170,6 +170,12 @@ class WebShards(ImageDataModule):
             return
         self._check_apart()
         name_idle_fraction(self, self.address)
+        tars = [self.train_set.files[tar] for tar in np.unique(self.train_set.tars).tolist()]
+        if said := shards_that_train(tars, self.val_set is None and self.val_fraction > 0):
+            self.notice(said)
+        lacking = [split for split, pattern in self.patterns.items() if pattern is None]
+        for said in other_tars(self.address, [tar.url for tar in tars], lacking):
+            self.notice(said)
         if self.val_set is None:
             self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction)
 
@@ -234,7 +240,7 @@ class WebShards(ImageDataModule):
         labels = array_cache.load(file)["labels.values" if self.form.multi_label else "labels"]
         texts = array_cache.MappedStrings(file, "names")
         counts = np.bincount(labels, minlength=len(texts)).tolist()
-        if said := self._map.merged(dict(zip(texts, counts, strict=False))):  # a label that is not told comes last
+        for said in self._map.said(dict(zip(texts, counts, strict=False))):  # a label that is not told comes last
             self.notice(said)
 
     def _wrong(

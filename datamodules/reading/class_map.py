@@ -1,5 +1,6 @@
 """Class lists: made of labels, and looked up by name."""
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
@@ -33,6 +34,10 @@ MAY_BE_MISSING = frozenset(
     | {"not available", "unsorted", "uncategorized", "uncategorised", "unclassified", "unspecified"}
 )
 """Labels that say in some tables that there is none, and are classes in others."""
+MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
+DATE = re.compile(rf"\d{{1,2}}-({MONTHS})|({MONTHS})-\d{{1,2}}", re.IGNORECASE)
+"""What a spreadsheet makes of a range such as 3-5 or 10-14."""
+SPAN = re.compile(r"\d+-\d+")
 LONGEST = 10
 """Digits that no number of a class has."""
 
@@ -169,7 +174,16 @@ def counted_from_zero(labels: Iterable[str], training: Collection[str]) -> list[
 
 
 def doubtful_label(labels: Collection[str]) -> str | None:
-    """Say which class is called as a missing label may be; nothing of signs where other classes are signs too."""
+    """Say which class may be a range turned into a date, or is called as a missing label may be.
+
+    Nothing is said of signs where other classes are signs too.
+    """
+    dates = [label for label in labels if DATE.fullmatch(label)]
+    if dates and (span := next((label for label in labels if SPAN.fullmatch(label)), None)):
+        return (
+            f"the label {dates[0]!r} stands beside {span!r} and may be such a range that a spreadsheet took for a "
+            "date; write it as the others, or list all classes in --data.class_map"
+        )
     words = [label for label in labels if label.lower() in MAY_BE_MISSING]
     signs = [label for label in labels if not any(map(str.isalnum, label))]
     found = [label for label in words if label not in signs or len(signs) == 1]

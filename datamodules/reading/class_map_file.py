@@ -4,6 +4,7 @@ import csv
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from decimal import Decimal
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 
@@ -32,6 +33,8 @@ from vit_lightning.errors import InputError, listing
 from vit_lightning.files import looked_for_in
 
 ONE_CLASS = "give each class a name of its own, or write the names into the data to make one class of two numbers"
+MOST_COMPARED = 64
+"""Labels without a line that lines are compared with."""
 REFUSED = (".yaml", ".yml", ".jsonl", ".pbtxt", ".toml", ".xml")
 
 
@@ -76,6 +79,12 @@ class ClassMap:
         names = (self.listed or []) if says and not self._may_be_places else []
         return {} if any(map(is_whole, names)) else {str(number): name for number, name in enumerate(names)}
 
+    @property
+    def numbered(self) -> dict[str, str]:
+        """The class of each number, where the file says it and no class is called by a number."""
+        names = {str(number): name for number, name in enumerate(self.listed or [])}
+        return names if names and not any(map(is_whole, names.values())) else self.renamed if self._are_numbers else {}
+
     def class_of(self, label: str) -> str:
         """Return the class that a label stands for.
 
@@ -90,8 +99,8 @@ class ClassMap:
             raise WrongLabelsError([label], f", which --data.class_map {self.path} lacks; {said}")
         return self.by_number.get(label, label) if known is None else known
 
-    def merged(self, counts: Mapping[str, int]) -> str | None:
-        """Say which labels the file makes one class of, and how many images each has, or that it renames nothing.
+    def said(self, counts: Mapping[str, int]) -> list[str]:
+        """Say which labels the file makes one class of, and which of its lines and of the labels match nothing.
 
         Args:
             counts: images that train, by their label.
@@ -99,16 +108,33 @@ class ClassMap:
         classes: dict[str, list[str]] = {}
         for label in sorted(label for label, count in counts.items() if count):
             classes.setdefault(self.class_of(label), []).append(f"{label!r:.60} ({counts[label]})")
-        said = [f"{name!r:.60} of {' and '.join(labels)}" for name, labels in classes.items() if labels[1:]]
-        if said:
-            shown = listing(said, most=8, longest=400)
-            return f"--data.class_map {self.path} makes one class of several labels: {shown}"
+        found = [f"{name!r:.60} of {' and '.join(labels)}" for name, labels in classes.items() if labels[1:]]
+        shown = listing(found, most=8, longest=400)
+        said = [f"--data.class_map {self.path} makes one class of several labels: {shown}"] if found else []
         if self.renamed and counts and not any(whole_number(label) in self.renamed for label in counts):
-            return (
+            are_names = any(label in self._names for label in counts)
+            turned = "; they are called as its classes: it may have its two columns the wrong way round" * are_names
+            return [
+                *said,
                 f"--data.class_map {self.path} renames nothing: no label is called as one of those that it has, "
-                f"{self._shown}; the data have {listing(counts, most=3)}"
-            )
-        return None
+                f"{self._shown}; the data have {listing(counts, most=3)}{turned}",
+            ]
+        return [*said, *self._unmatched(counts)]
+
+    def _unmatched(self, counts: Mapping[str, int]) -> list[str]:
+        """Say which lines name no label, where there are labels without a line: one may be meant for the other."""
+        known = {*map(whole_number, counts), *map(whole_number, self._labels())} if self.renamed else set()
+        lines = sorted(self.renamed.keys() - known)
+        labels = sorted(label for label in known if label not in self.renamed and label not in self._names)
+        if not lines or not labels:
+            return []
+        pairs = ((label, get_close_matches(label, lines, 1)) for label in labels[:MOST_COMPARED])
+        label, line = next(((label, lines[0]) for label, lines in pairs if lines), (labels[0], lines[0]))
+        return [
+            f"--data.class_map {self.path} has a line for {line!r:.60}, which no image has as its label, and none for "
+            f"{label!r:.60}, which stays a class of its own ({len(lines)} such lines, {len(labels)} such labels); "
+            "correct the line if it is meant for this label"
+        ]
 
     def check_begins_at_0(self, training: Collection[str], place: str) -> None:
         """Refuse training labels 1, 2, ... up to fewer than a list has names, which may be counted from 1 or from 0.

@@ -70,7 +70,7 @@ class RowNames(Sequence[str]):
     def own_names(self) -> Strings | None:
         """Return the path of every image, as the rows have it; None where it does not tell one from another."""
         try:
-            paths = [path for file in self.files for path in _paths(file, self.image)]
+            paths = [path for file in self.files for path in given_paths(file, self.image)]
         except InputError:  # whoever reads the images says what is wrong
             return None
         return Strings(paths) if len(paths) == len(self) == len({*paths} - {"", None}) else None
@@ -154,7 +154,7 @@ def open_table(file: Path):
         return ParquetFile(file, memory_map=True)
 
 
-def _paths(file: Path, image: str) -> list[str | None]:
+def given_paths(file: Path, image: str) -> list[str | None]:
     """Return the path of each row's image, without its bytes; none of images that have none."""
     import pyarrow as pa
 

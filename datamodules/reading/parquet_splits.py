@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from datamodules.reading import stated_split, unread_splits
+from datamodules.reading import stated_split, unread_columns
 from datamodules.reading.drawn_split import NAMES, TRAIN, split_number
+from datamodules.reading.label_text import whole_number
 from datamodules.reading.parquet_labels import holds_text
 from datamodules.reading.parquet_rows import number_of_rows, open_table
 from datamodules.reading.splits import CELLS
@@ -36,9 +37,9 @@ def stated_column(
     said = stated_split.read(rows_of(files, names), names, words) if names else {}
     found = stated_split.decide(str(files[0]), said, split, use)
     if found.column is None and use == "taken":
-        flags = [name for name in schemas[0].names if name not in known and unread_splits.may_state(name)]
+        flags = [name for name in schemas[0].names if name not in known and unread_columns.may_state(name)]
         flags = [name for name in flags if all(name in schema.names for schema in schemas)]
-        found.notices.extend(unread_splits.said_of_columns(str(files[0]), flags, rows_of(files, flags)))
+        found.notices.extend(unread_columns.said_of_columns(str(files[0]), flags, rows_of(files, flags)))
     return found
 
 
@@ -75,7 +76,7 @@ def splits_of(
         if column not in there:
             raise InputError(f"{file} has no column {column!r} but {', '.join(there)}; give --data.split_column")
         for row, (cell,) in enumerate(rows_of([file], [column]), start=1):
-            text = "" if cell is None else str(cell)
+            text = "" if cell is None or cell != cell else whole_number(str(cell).strip())
             fix = f"; {stated_split.naming([text])} says its split, and {stated_split.LEFT_ALONE}"
             where = f"{file} has in row {row} of the column {column!r}"
             found[start + row - 1] = split_number(text, where, words, fix)

@@ -1,7 +1,7 @@
 """Copies of training images among those of other splits, by which a net would be scored on what trained it."""
 
 import filecmp
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import islice, pairwise
 from pathlib import Path
@@ -43,6 +43,48 @@ def check_files(splits: Mapping[str, Sequence[Path]]) -> None:
         for file in _plain(files) if split != "train" else ():
             if other := next((one for one in training.get(file.stat().st_size, ()) if _are_equal(one, file)), None):
                 raise _copy(split, file, other)
+
+
+def copies_that_train(files: Sequence[Path], is_drawn: bool) -> str | None:
+    """Say that two files of training images hold the same bytes, None if no two do.
+
+    Args:
+        files: those that hold images.
+        is_drawn: whether validation images are drawn from them, which would train by the copy.
+
+    Raises:
+        InputError: they are drawn; naming both files.
+    """
+    sizes = {file: file.stat().st_size for file in _plain(files)}
+    often = Counter(sizes.values())
+    seen: defaultdict[tuple[int, bytes, bytes], list[Path]] = defaultdict(list)
+    for file, size in sizes.items():
+        if size == 0 or often[size] == 1:
+            continue
+        alike = seen[size, *_ends(file)]
+        if other := next((one for one in alike if filecmp.cmp(one, file, shallow=False)), None):
+            return _twins(file, other, is_drawn)
+        alike.append(file)
+    return None
+
+
+def _twins(file: Path | str, other: Path | str, is_drawn: bool) -> str:
+    said = f"{file} is a copy of {other}, and both train"
+    if is_drawn:
+        raise InputError(
+            f"{said}: images drawn from one for validation would train by the other; take one of them away, or give "
+            "validation images of their own"
+        )
+    return f"{said}; take one of them away if their images are not to count twice"
+
+
+def shards_that_train(shards: Sequence[RemoteFile], is_drawn: bool) -> str | None:
+    """Say that two shards of training images are copies, by their checksums or their bytes, as `copies_that_train`."""
+    seen: dict[str, str] = {}
+    for shard in shards:
+        if shard.sha256 and seen.setdefault(shard.sha256, shard.url) != shard.url:
+            return _twins(shard.url, seen[shard.sha256], is_drawn)
+    return copies_that_train([Path(one.url) for one in shards if _is_bare(one)], is_drawn)
 
 
 def check_shards(splits: Mapping[str, Sequence[RemoteFile]]) -> None:
@@ -113,13 +155,17 @@ def _are_equal(one: Path, other: Path) -> bool:
     size = one.stat().st_size
     if size == 0:
         return False
-    with one.open("rb") as first, other.open("rb") as second:
-        for place in (0, max(0, size - EDGE)):
-            first.seek(place)
-            second.seek(place)
-            if first.read(EDGE) != second.read(EDGE):
-                return False
+    if _ends(one) != _ends(other):
+        return False
     return filecmp.cmp(one, other, shallow=False)
+
+
+def _ends(file: Path) -> tuple[bytes, bytes]:
+    """Return the bytes at either end of a file."""
+    with file.open("rb") as opened:
+        first = opened.read(EDGE)
+        opened.seek(max(0, file.stat().st_size - EDGE))
+        return first, opened.read(EDGE)
 
 
 def _spread(samples: TarSamples) -> np.ndarray:

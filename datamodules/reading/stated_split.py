@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from datamodules.reading import table_rows
 from datamodules.reading.folder_names import SPLIT_WORDS, words_of
+from datamodules.reading.label_text import whole_number
 from datamodules.reading.splits import BOTH, CELLS, KNOWN, SHORT, SPLITS
 from vit_lightning.errors import InputError
 from vit_lightning.terminal import counted
@@ -99,7 +100,7 @@ def split_words(given: Mapping[str, str] | None) -> dict[str, str]:
     for word, split in (given or {}).items():
         if split not in SPLITS:
             raise InputError(f"--data.split_names {word}: {split!r} is no split, expected one of {', '.join(SPLITS)}")
-    return CELLS | {str(word).strip().lower(): split for word, split in (given or {}).items()}
+    return CELLS | {whole_number(str(word).strip()).lower(): split for word, split in (given or {}).items()}
 
 
 @lru_cache(maxsize=4096)
@@ -251,7 +252,7 @@ def read(rows: Iterable[Sequence[Any]], names: Sequence[str], words: Mapping[str
         for name, cell in zip(names, cells, strict=True):
             if name not in found:
                 continue
-            said, text = found[name], "" if cell is None or cell != cell else str(cell).strip()
+            said, text = found[name], "" if cell is None or cell != cell else whole_number(str(cell).strip())
             word = text.lower()
             if word in words:
                 said.splits[words[word]] += 1

@@ -8,7 +8,7 @@ from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import table_rows
 from datamodules.reading.coco import Annotated
-from datamodules.reading.column_names import LABEL_COLUMNS, PATH_COLUMNS, PERSON_COLUMNS, UNLABELLED_COLUMNS
+from datamodules.reading.column_names import LABEL_COLUMNS, PATH_COLUMNS, UNLABELLED_COLUMNS
 from datamodules.reading.label_text import (
     IF_A_NAME,
     MISSING,
@@ -108,17 +108,6 @@ def choose(
                     f"{table} has no column {name!r} but {', '.join(there) or 'none'}; give --data.{flag}{other}"
                 )
     return Columns(paths, labels, one_hot, split, group, unlabelled)
-
-
-def person_hint(table: Path, label: str | Sequence[str] | None) -> str | None:
-    """Say which column of a table, beside its labels, names whom an image shows; None: there is none."""
-    for column in table_rows.header(table):
-        if (
-            column not in _given(label)
-            and "".join(filter(str.isalpha, column.lower())).removesuffix("id") in PERSON_COLUMNS
-        ):
-            return f"{table} has the column {column}: --data.group_column {column} keeps all images of one in one split"
-    return None
 
 
 def read(

@@ -8,11 +8,21 @@ from pathlib import Path
 
 import numpy as np
 
-from datamodules.reading import table_columns, table_repeats, table_rows, unread_splits
+from datamodules.reading import (
+    beside_columns,
+    labelled_folders,
+    named_codes,
+    table_columns,
+    table_repeats,
+    table_rows,
+    unread_columns,
+    unread_splits,
+)
+from datamodules.reading.class_map import is_hidden
 from datamodules.reading.drawn_split import NAMES as SPLIT_NAMES
 from datamodules.reading.drawn_split import split_number
 from datamodules.reading.image_files import without_prefix
-from datamodules.reading.label_text import is_whole
+from datamodules.reading.label_text import is_whole, whole_number
 from datamodules.reading.shared_sequences import Ragged, Strings
 from datamodules.reading.splits import BOTH
 from datamodules.reading.stated_split import Use, beside, naming, split_words, stated_split, trained_words
@@ -121,6 +131,15 @@ def content(table: Path, form: TableForm) -> dict[str, np.ndarray | Strings | Ra
         if splits:
             said = [f"{what}, {SPLIT_NAMES[splits[row]]}" for row, what in zip(twice, said, strict=True)]
         raise _differing(table, kept[twice[0]], twice, said, form.multi_label)
+    told = [names[row[0]] if len(row) else "" for row in classes] if columns.labels and not form.multi_label else []
+    if told and (differing := labelled_folders.differing(zip(kept, told, strict=True))):
+        column, is_given = ",".join(columns.labels), form.columns[1] is not None
+        notices.append(differing.said(str(table), f"[{column}]" if columns.one_hot else column, is_given))
+    others = *columns.paths, *columns.labels, columns.split, columns.group, columns.unlabelled
+    notices += beside_columns.denied(table, others)
+    groups_by = beside_columns.may_group(table, others) if form.of == "train" and not form.group else None
+    numbered = all(map(is_whole, names)) and table_rows.may_be_numbers(table, columns.labels)
+    named = _named(table, columns, told, splits) if numbered and told else []
     return {
         "paths": kept,
         "digests": rows.digests,
@@ -130,19 +149,31 @@ def content(table: Path, form: TableForm) -> dict[str, np.ndarray | Strings | Ra
         "split_column": Strings([columns.split] if columns.split else []),
         "notices": Strings(notices),
         "groups": Strings(groups),
+        "may_group": Strings([groups_by] if groups_by else []),
         "hidden": np.array(hidden, dtype=bool),
         "has_labels": np.array([bool(columns.labels)]),
         "one_hot": np.array([columns.one_hot]),
         "listed": Strings(table_rows.listed_names(table, columns.labels)),
-        "numbered": np.array([all(map(is_whole, names)) and table_rows.may_be_numbers(table, columns.labels)]),
+        "numbered": np.array([numbered]),
+        "named": Strings(named),
     }
+
+
+def _named(table: Path, columns: table_columns.Columns, labels: Sequence[str], splits: Sequence[int]) -> list[str]:
+    """Return what columns of names call labels that are numbers."""
+    known = {*columns.paths, *columns.labels, columns.split, columns.group, columns.unlabelled}
+    others = [name for name in table_rows.text_columns(table) if name not in known]
+    numbers = ("" if is_hidden(label) else whole_number(label) for label in labels)
+    rows = table_rows.values(table, others) if others else ()
+    found = named_codes.in_rows(str(table), others, rows, numbers, splits) if others else []
+    return [each.dumped() for each in found]
 
 
 def _flags(table: Path, known: Collection[str | None]) -> list[str]:
     """Say which columns may state splits by numbers or flags, but for those that hold something else."""
     names = [name for name in dict.fromkeys(table_rows.header(table)) if name not in known]
-    names = list(filter(unread_splits.may_state, names))
-    return unread_splits.said_of_columns(str(table), names, table_rows.values(table, names) if names else ())
+    names = list(filter(unread_columns.may_state, names))
+    return unread_columns.said_of_columns(str(table), names, table_rows.values(table, names) if names else ())
 
 
 def _differing(table: Path, path: str, rows: Sequence[int], said: Sequence[str], multi_label: bool) -> InputError:

@@ -1,6 +1,7 @@
 """Images that tables list twice: with another label or in another split that is an error."""
 
 import posixpath
+import re
 from array import array
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
@@ -96,7 +97,8 @@ def check_groups(splits: Sequence[Grouped], column: str) -> None:
     Raises:
         InputError: naming the first such group, and a row of each split.
     """
-    if pair := alike(chain.from_iterable(split.groups for split in splits)):
+    groups = sorted({*chain.from_iterable(split.groups for split in splits)})
+    if pair := alike(groups) or _alike_but_for_dashes(groups):
         raise InputError(
             f"--data.group_column {column} has {pair[0]!r:.60} and {pair[1]!r:.60}, which may be one in two spellings; "
             "write both alike, or give the groups other names"
@@ -111,6 +113,13 @@ def check_groups(splits: Sequence[Grouped], column: str) -> None:
                 f"{len(both)} values of --data.group_column {column} have {one.split} and {other.split} images, "
                 f"such as {both[0]!r:.60} in {rows[0]} and {rows[1]}; leave all images of one in one split"
             )
+
+
+def _alike_but_for_dashes(groups: Sequence[str]) -> tuple[str, str] | None:
+    """Return two groups that differ in hyphens, underscores and blanks alone, as TCGA-01 and TCGA_01 do."""
+    seen: dict[str, str] = {}
+    pairs = ((seen.setdefault(re.sub("[-_ ]", " ", group), group), group) for group in groups)
+    return next((pair for pair in pairs if pair[0] != pair[1]), None)
 
 
 def digest(path: str) -> int:

@@ -1,5 +1,6 @@
 """Samples of a WebDataset tar: which of its files belong together, which is the image, and which says the class."""
 
+import json
 import re
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,11 +14,14 @@ from datamodules.reading.label_text import (
     IF_A_NAME,
     LabelKinds,
     check_name,
+    is_whole,
+    likeness,
     names_a_list,
     nested,
     plain_text,
     refuse_vector,
     text_lines,
+    whole_number,
 )
 from vit_lightning.errors import InputError, listing
 
@@ -122,6 +126,30 @@ class SampleForm:
             raise ValueError(f"has no class: {where} {value!r:.80}, expected the names or the numbers of classes")
         return self._checked(names, f"{where} a list of {len(values)}")
 
+    def check_field(self, names: Sequence[str], data: bytes) -> None:
+        """Refuse classes that the field of a .json contradicts: other names, or other numbers.
+
+        Args:
+            names: those that a .cls names.
+            data: the content of the .json, which may hold anything.
+
+        Raises:
+            ValueError: naming both.
+        """
+        try:
+            content = json.loads(data)
+            value = content.get(self.label_field) if isinstance(content, dict) else None
+            others = list(map(plain_text, value if isinstance(value, list) else [value]))
+        except (ValueError, RecursionError):
+            return
+        numbers = [set(map(is_whole, some)) for some in (names, others)]
+        same = {likeness(whole_number(name)) for name in names} == {likeness(whole_number(other)) for other in others}
+        if any(others) and not same and numbers[0] == numbers[1]:
+            raise ValueError(
+                f"has the class {' and '.join(names)!r:.60} in .cls and {value!r:.60} in the field "
+                f"{self.label_field!r} of .json; correct one, or give --data.label_part cls or json"
+            )
+
     def _checked(self, names: Sequence[str], what: str) -> tuple[str, ...]:
         if len(names) != 1 and not self.multi_label:
             raise ValueError(f"has no single class: {what}; give --data.multi_label true for several or none")
@@ -175,6 +203,8 @@ def _sample(key: str, parts: Mapping[str, tarfile.TarInfo], tar: tarfile.TarFile
     try:
         image, label = form.image(parts), form.label(parts)
         names = form.names(label, _content(parts[label], tar)) if label else None
+        if names and label == "cls" and form.label_part is None and "json" in parts:
+            form.check_field(names, _content(parts["json"], tar))
     except (ValueError, RecursionError) as error:
         said = str(error) if type(error) is ValueError else f"has a damaged .{label} ({reason(error)}); pack it anew"
         raise InputError(f"{url}: sample {key[-80:]} {said}") from error

@@ -3,7 +3,8 @@
 import glob
 import os
 import re
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Collection, Iterator, Sequence
 
 from datamodules.reading.damaged_files import reason
 from datamodules.reading.downloads import file_system
@@ -31,6 +32,40 @@ def matching(address: str, patterns: str) -> list[str]:
     for urls in found:
         _check_writings(urls)
     return list(dict.fromkeys(url for urls in found for url in urls))
+
+
+def other_tars(address: str, tars: Sequence[str], lacking: Collection[str]) -> list[str]:
+    """Say which tars lie beside those that train, are called as those of other splits are, and are not asked for.
+
+    Args:
+        address: folder that the names of tars start from; of a remote place nothing is said.
+        tars: those that train.
+        lacking: the splits that were not asked for.
+    """
+    folders = dict.fromkeys(os.path.dirname(tar) for tar in tars if not is_remote(tar))
+    outer = [os.path.dirname(folder) for folder in folders if SPLIT_OF.get(os.path.basename(folder).lower()) == "train"]
+    beside = [os.path.join(one, name) for one in dict.fromkeys(outer) for name in SPLIT_OF if SPLIT_OF[name] in lacking]
+    found: dict[str, list[str]] = {}
+    for folder in (*folders, *beside):
+        for path in sorted(glob.glob(os.path.join(glob.escape(folder), "*"))) if lacking else ():
+            split = _split_of(os.path.basename(path)) or (
+                _split_of(os.path.basename(folder)) if folder in beside else ""
+            )
+            if ENDING.search(path.lower()) and split in lacking and path not in tars:
+                found.setdefault(split, []).append(path)
+    said = []
+    for split, paths in found.items():
+        pattern = re.sub(r"\d+", "*", os.path.relpath(paths[0], address))
+        said.append(
+            f"{paths[0]} is not read ({len(paths)} such tars); give --data.{split} {shlex.quote(pattern)} if it holds "
+            f"{split} images"
+        )
+    return said
+
+
+def _split_of(name: str) -> str:
+    """Return the split whose name is the first such word of a tar's or a folder's name; empty: there is none."""
+    return next((SPLIT_OF[word] for word in re.findall("[a-z]+", name.lower()) if word in SPLIT_OF), "")
 
 
 def _check_writings(urls: Sequence[str]) -> None:

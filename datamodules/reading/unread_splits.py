@@ -1,20 +1,17 @@
-"""Splits that data may state where they are not read: columns of flags, folders in paths, and lists beside folders."""
+"""Splits that data may state where they are not read: in paths, and in lists beside folders and tables."""
 
 import os
 import re
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from datamodules.reading.folder_names import IMAGE_WORDS, is_image_word, split_alone, words_of
 from datamodules.reading.splits import BOTH, SPLIT_OF, SPLITS
 
-TRUE = frozenset({"true", "1", "yes", "t", "y"})
-FALSE = frozenset({"false", "0", "no", "f", "n"})
-NUMBERED = frozenset({"split", "splits", "subset", "partition", "set", "dataset", "phase", "datasplit"})
-"""Words in names of columns whose numbers may stand for splits; those of folds stand for others."""
+IN_NAMES = re.compile(rf"({'|'.join(SPLIT_OF)})[-_ ]*\d[^/]*", re.IGNORECASE)
+"""Names of images that begin with a split and count on, as train_00001.jpg does."""
 LISTS = (".csv", ".tsv", ".txt", ".lst", ".list", ".json", ".jsonl", ".parquet")
 WHOLE = frozenset({"split", "splits", "partition", "partitions"})
 """Names of files that state the split of every image."""
@@ -27,55 +24,33 @@ LIST_FOLDERS = WHOLE | LISTING | {"meta", "metadata", "label", "labels", "annota
 """Words in the names of folders that hold such files, beside those of splits and images."""
 
 
-def may_state(column: str) -> bool:
-    """Tell whether numbers or flags in a column may state splits, by its name."""
-    return _flagged(column) is not None or _is_numbered(column)
-
-
-def said_of_columns(table: str, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
-    """Say which columns may state splits by numbers or flags.
-
-    Args:
-        table: what to call it.
-        names: columns of which `may_state` holds.
-        rows: their cells, row after row.
-    """
-    found: dict[str, dict[str, None]] = {name: {} for name in names}
-    for cells in rows if names else ():
-        for name, cell in zip(names, cells, strict=True):
-            if name in found:
-                found[name][str(cell).strip()] = None
-                if len(found[name]) > len(SPLITS):
-                    del found[name]
-    said = []
-    for name, words in found.items():
-        if meant := _meant(name, sorted(words)):
-            pairs = ", ".join(f"{word}: {split}" for word, split in meant.items())
-            said.append(
-                f"{table} has the column {name!r} of {' and '.join(meant)}, which may state each image's split and is "
-                f"left alone; if it does, give --data.split_column {shlex.quote(name)} and --data.split_names "
-                f"'{{{pairs}}}', or what each stands for; --data.split_column false leaves it alone without this line"
-            )
-    return said
-
-
 def said_of_paths(table: str, paths: Iterable[str]) -> str | None:
-    """Say that a table lists images in folders that are called as several splits are.
+    """Say that a table lists images in folders that are called as several splits are, or that all are named so.
 
     Args:
         table: what to call it.
         paths: those of the images.
     """
     found: dict[int, dict[str, str]] = {}
+    names: dict[str, str] | None = {}
     for path in paths:
-        for place, split in _splits_in(path.replace("\\", "/").rpartition("/")[0]):
+        folder, _, name = path.replace("\\", "/").rpartition("/")
+        for place, split in _splits_in(folder):
             found.setdefault(place, {}).setdefault(split, path)
-    several = next((some for some in found.values() if len(some) > 1), None)
-    if several is None:
+        if names is not None:
+            match = IN_NAMES.fullmatch(name)
+            names = names if match else None
+            if match and names is not None:
+                names.setdefault(SPLIT_OF[match[1].lower()], path)
+    several, where = next((some for some in found.values() if len(some) > 1), None), "folders"
+    if several is None and names and "train" in names:
+        several, where = names, "names"
+    if several is None or len(several) == 1:
         return None
+    are = "in folders called" if where == "folders" else "whose names begin"
     return (
-        f"{table} lists {' and '.join(list(several.values())[:2])}, in folders called as splits are, and all of its "
-        "images train; if the folders are splits, write each row's into a column, for --data.split_column, or give a "
+        f"{table} lists {' and '.join(list(several.values())[:2])}, {are} as splits are, and all of its "
+        f"images train; if the {where} are splits, write each row's into a column, for --data.split_column, or give a "
         "table for each split; --data.split_column false takes all rows without this line"
     )
 
@@ -109,19 +84,29 @@ def lists_in(folder: Path) -> dict[str, Path]:
     return {split: path for path in reversed(paths) if (split := listed_split(path.name))}
 
 
-def said_of_lists(folder: Path, lacking: Collection[str]) -> str | None:
-    """Say which files beside folders of classes may list the images of splits that are drawn.
+def lists_around(folder: Path, lacking: Collection[str]) -> dict[str, Path]:
+    """Return the file that may list each split's images, of those that list one of some splits.
 
     They lie in the folder, in a folder of lists there, or beside it where it is called images.
+
+    Args:
+        folder: what holds the images.
+        lacking: the splits that are wanted.
+    """
+    place = folder.resolve()
+    around = [folder, place.parent] if is_image_word(place.name) else [folder]
+    some = [lists_in(each) for one in around for each in (one, *_folders_of_lists(one))]
+    return next((each for each in some if not each.keys().isdisjoint(lacking)), {})
+
+
+def said_of_lists(folder: Path, lacking: Collection[str]) -> str | None:
+    """Say which files beside folders of classes may list the images of splits that are drawn.
 
     Args:
         folder: what holds the folders.
         lacking: the splits that are drawn.
     """
-    place = folder.resolve()
-    around = [folder, place.parent] if is_image_word(place.name) else [folder]
-    some = [lists_in(each) for one in around for each in (one, *_folders_of_lists(one))]
-    lists = next((each for each in some if not each.keys().isdisjoint(lacking)), {})
+    lists = lists_around(folder, lacking)
     found = [lists[split] for split in SPLITS if split in lacking and split in lists]
     if not found:
         return None
@@ -147,31 +132,6 @@ def _folders_of_lists(folder: Path) -> list[Path]:
 
 def _long_words(name: str) -> list[str]:
     return [word for word in words_of(name) if len(word) > 1 and not word.isdigit()]
-
-
-def _meant(column: str, words: Sequence[str]) -> Mapping[str, str] | None:
-    """Return the split that each word of a column may stand for; None where they are no flags or numbers of splits."""
-    low = [word.lower() for word in words]
-    flagged = _flagged(column)
-    if flagged and len(words) == 2 and {*low} & TRUE and {*low} & FALSE:
-        other = "test" if flagged == "train" else "train"
-        return {word: flagged if word.lower() in TRUE else other for word in words}
-    if _is_numbered(column) and len(words) > 1:
-        if {*low} <= {"0", "1", "2"} and "0" in low:
-            return {word: ("train", "test" if len(words) == 2 else "val", "test")[int(word)] for word in words}
-        if {*low} <= TRUE | FALSE and len(words) == 2:
-            return {word: "train" if word.lower() in TRUE else "test" for word in words}
-    return None
-
-
-def _flagged(column: str) -> str | None:
-    """Return the split that a column is called after, as is_valid and is_training_image are."""
-    words = [word for word in words_of(column) if word not in IMAGE_WORDS | {"is", "in", "set", "for"}]
-    return SPLIT_OF.get(words[0]) if len(words) == 1 else None
-
-
-def _is_numbered(column: str) -> bool:
-    return bool(NUMBERED & {*words_of(column)})
 
 
 @lru_cache(maxsize=4096)

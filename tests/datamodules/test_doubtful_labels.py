@@ -65,3 +65,15 @@ def test_a_doubtful_class_of_shards(tmp_path: Path):
     (tmp_path / "manifest.json").write_text(json.dumps({"classes": ["cat", "?", "dog"]}))
     data = Shards(root=str(tmp_path), image_size=8)
     assert data.class_names == ["cat", "?", "dog"] and notices(data) == [f"{tmp_path}{said('?')}"]
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("label", ["5-Mar", "Oct-14", "12-DEC"])
+def test_a_range_that_became_a_date(root, reader, label):  # noqa: F811
+    (text,) = [each for each in read(root, reader, train=["3-5", "cat", label]).notices if "spreadsheet" in each]
+    assert f"the label {label!r} stands beside '3-5' and may be such a range that a spreadsheet took for a date" in text
+
+
+@pytest.mark.parametrize("names", [["5-Mar", "6-Mar", "cat"], ["3-5", "6-8", "Mar"], ["3-5", "Mario-7"]])
+def test_dates_or_ranges_alone(root, names):  # noqa: F811
+    assert not [each for each in read(root, "csv", train=names).notices if "spreadsheet" in each]

@@ -1,6 +1,7 @@
 """Manifest's splits: a column of them, groups that are never divided, and labels that are hidden or missing."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pyarrow
@@ -496,7 +497,7 @@ def test_splits_among_other_words_are_named_where_the_column_is_given(root):
 def test_a_column_of_patients_without_its_flag_is_named_in_a_fit(root, caplog, column):
     write(root / "train.csv", f"path,label,{column}", [f"{n}.png,{'ab'[n % 2]},{n // 4}" for n in range(40)])
     ready(root)
-    said = f"has the column {column}: --data.group_column {column} keeps all images of one in one split"
+    said = f"has the column {column}: --data.group_column {shlex.quote(column)} keeps all images of one in one split"
     assert caplog.text.count(said) == 1
     caplog.clear()
     ready(root, group_column=column)

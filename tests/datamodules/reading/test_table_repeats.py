@@ -80,6 +80,15 @@ def test_a_group_in_two_splits_is_named_with_a_row_of_each():
     assert "'b' in row 5 of train.csv (train) and row 9 of val.csv (val)" in str(told.value)
 
 
+@pytest.mark.parametrize("other", ["TCGA_01", "TCGA 01"])
+def test_a_group_with_another_dash_is_refused(other):
+    train = Grouped("train", Path("train.csv"), [0], ["TCGA-01"])
+    with pytest.raises(InputError, match="which may be one in two spellings; write both alike"):
+        check_groups([train, Grouped("val", Path("val.csv"), [0], [other])], "case")
+    for apart in ("TCGA-10", "TCGA01", "TCG-A01", "TCGA-01-A"):
+        check_groups([train, Grouped("val", Path("val.csv"), [0], [apart])], "case")
+
+
 ROWS = (("a/x", "cat", "train"), ("a/y", "cat", "train"), ("a\\x", "cat", "train"))
 
 

@@ -9,7 +9,8 @@ from pyarrow import parquet
 
 from datamodules.folder import ImageFolder
 from datamodules.reading import parquet_splits
-from datamodules.reading.unread_splits import may_state, said_of_columns, said_of_lists, said_of_paths
+from datamodules.reading.unread_columns import may_state, said_of_columns
+from datamodules.reading.unread_splits import said_of_lists, said_of_paths
 from tests.datamodules.test_folder import put
 from tests.datamodules.test_manifest_split import ready, write
 
@@ -83,6 +84,10 @@ def test_paths_in_folders_of_splits_are_said(paths):
         ["train/a.png", "train/b.png"],
         ["train/a.png", "bus/b.png"],
         ["train.png", "test.png"],
+        ["train_1.png", "test_1.png", "car_1.png"],
+        ["train_1.png", "train_2.png"],
+        ["val_1.png", "test_1.png"],
+        ["tested1.png", "trains1.png"],
         ["tr/0.png", "te/1.png"],
         ["test_tube/0.png", "train_station/1.png"],
         ["test/train/0.png", "test/train/1.png"],

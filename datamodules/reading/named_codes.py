@@ -1,0 +1,192 @@
+"""Columns of names beside labels that are numbers: two tables that number the same names otherwise do not fit."""
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from datamodules.reading.folder_names import words_of
+from datamodules.reading.label_text import NUMBER, likeness
+from datamodules.reading.parquet_labels import FileLabels, holds_text
+from datamodules.reading.parquet_rows import open_table
+from vit_lightning.errors import InputError
+
+OF_CLASSES = frozenset({"class", "classes", "category", "label", "labels", "name", "names"})
+"""Words in names of columns that name the classes."""
+EACH = 2
+"""Rows that each number has, on average, where a column may name the classes: fewer stand beside one by chance."""
+
+
+@dataclass
+class Named:
+    """What a column calls the numbers of one part of a set, as long as each has one name of its own.
+
+    Args:
+        place: the file.
+        column: the column.
+        names: name and row of each number, rows being counted from 1.
+        rows: how many have a name.
+        is_one_to_one: whether each number has one name so far, and each name one number.
+        is_map: whether a class map says so.
+    """
+
+    place: str
+    column: str
+    names: dict[str, tuple[str, int]] = field(default_factory=dict)
+    rows: int = 0
+    is_one_to_one: bool = True
+    is_map: bool = False
+    numbers: dict[str | Decimal, str] = field(default_factory=dict, repr=False)
+
+    def add(self, number: str, name: str, row: int, rows: int = 1) -> None:
+        """Note that some rows have a name beside a number, the first of which is `row`."""
+        same = likeness(name)
+        known = self.names.setdefault(number, (name, row))[0]
+        is_same = (known == name or likeness(known) == same) and self.numbers.setdefault(same, number) == number
+        self.is_one_to_one = self.is_one_to_one and is_same and NUMBER.fullmatch(name) is None
+        self.rows += rows
+
+    def dumped(self) -> str:
+        """Return it as text, without what is not one to one."""
+        return json.dumps({**asdict(self), "numbers": {}, "names": self.names if self.is_one_to_one else {}})
+
+    @classmethod
+    def loaded(cls, text: str) -> "Named":
+        """Return what `dumped` has written."""
+        return cls(**json.loads(text))
+
+
+def in_rows(
+    place: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], numbers: Iterable[str], splits: Sequence[int]
+) -> list[Named]:
+    """Return what columns of a table call its labels, for each split in it.
+
+    Args:
+        place: the table.
+        columns: those that may hold names.
+        rows: their cells, row after row. Text in an object counts as a column of its own, as SageMaker's class-name.
+        numbers: the label of each row; empty: it is not told.
+        splits: the split of each row; empty: they are of one.
+    """
+    found: dict[tuple[str, int], Named] = {}
+    done: set[str] = set()
+    for row, (cells, number) in enumerate(zip(rows, numbers, strict=True), start=1):
+        split = splits[row - 1] if len(splits) else 0
+        for column, name in _texts(columns, cells, done) if number else ():
+            named = found.setdefault((column, split), Named(place, column))
+            named.add(number, name, row)
+            if not named.is_one_to_one:
+                done.add(column)
+        if done.issuperset(columns):
+            break
+    return list(found.values())
+
+
+def _texts(columns: Sequence[str], cells: Sequence[Any], done: set[str]) -> Iterator[tuple[str, str]]:
+    for column, cell in zip(columns, cells, strict=True):
+        parts = {f"{column}.{key}": part for key, part in cell.items()} if isinstance(cell, dict) else {column: cell}
+        for name, part in parts.items():
+            if name not in done and isinstance(part, str) and part.strip():
+                yield name, part.strip()
+
+
+def in_parquet(labels: FileLabels, known: Collection[Any], splits: np.ndarray | None) -> list[Named]:
+    """Return what columns of text call the labels of a Parquet file, for each split in it.
+
+    Args:
+        labels: the labels, one a row.
+        known: columns that hold something else.
+        splits: the split of each row; None: they are of one.
+    """
+    file, places, numbers = labels.file, labels.places, labels.texts or labels.names
+    columns = [field.name for field in open_table(file).schema_arrow if holds_text(field.type)]
+    columns = [name for name in columns if name not in known] if labels.numbered else []
+    table = open_table(file)
+    found: dict[tuple[str, int], Named] = {}
+    left, start = list(columns), 0
+    parts = np.zeros(len(places), np.int64) if splits is None else splits
+    for group in range(table.metadata.num_row_groups if left else 0):
+        cells = table.read_row_group(group, columns=left, use_threads=False)
+        rows = slice(start, start + cells.num_rows)
+        for column in list(left):
+            for part, place, name, row, count in _pairs(cells.column(column), places[rows], parts[rows]):
+                named = found.setdefault((column, part), Named(str(file), column))
+                named.add(numbers[place], name, start + row + 1, count)
+                if not named.is_one_to_one:
+                    left.remove(column)
+                    break
+        start = rows.stop
+        if not left:
+            break
+    return list(found.values())
+
+
+def _pairs(column: Any, places: np.ndarray, parts: np.ndarray) -> Iterator[tuple[int, int, str, int, int]]:
+    """Yield part, place and name of each pair of label and name, the first row with it, and how many have it."""
+    import pyarrow.compute as pc
+
+    encoded = pc.dictionary_encode(column.cast("string")).combine_chunks()
+    names = encoded.dictionary.to_pylist()
+    each = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    told = np.flatnonzero((each >= 0) & (places >= 0))
+    rows = np.stack([parts[told], places[told], each[told]])
+    pairs, first, counts = np.unique(rows, axis=1, return_index=True, return_counts=True)
+    for (part, place, name), row, count in zip(pairs.T.tolist(), told[first].tolist(), counts.tolist(), strict=True):
+        if names[name].strip():
+            yield part, place, names[name].strip(), row, count
+
+
+def check(found: Sequence[Named], listed: Mapping[str, str], class_map: Path | None = None) -> None:
+    """Refuse numbers that a column calls by other names in one part of a set than in another.
+
+    Args:
+        found: what columns say.
+        listed: the name of each number by a class map.
+        class_map: that.
+
+    Raises:
+        InputError: naming both rows.
+    """
+    for column in dict.fromkeys(named.column for named in found):
+        parts = [named for named in found if named.column == column]
+        if not all(named.is_one_to_one for named in parts) or not any(map(_is_sure, parts)):
+            continue
+        if listed:
+            names = {number: (name, row) for row, (number, name) in enumerate(listed.items(), start=1)}
+            parts.insert(0, Named(f"--data.class_map {class_map}", column, names, is_map=True))
+        _check_column(column, parts)
+
+
+def _is_sure(named: Named) -> bool:
+    return len(named.names) > 1 and named.rows >= EACH * len(named.names)
+
+
+def _check_column(column: str, parts: Sequence[Named]) -> None:
+    numbers: dict[str | Decimal, tuple[Named, str]] = {}
+    names: dict[str, tuple[Named, str]] = {}
+    for named in parts:
+        for number, (name, _) in named.names.items():
+            first = numbers.setdefault(likeness(name), (named, number))
+            if first[1] != number:
+                raise _differ(column, first, (named, number))
+        for number, (name, _) in {} if named.is_map or OF_CLASSES.isdisjoint(words_of(column)) else named.names.items():
+            first = names.setdefault(number, (named, number))
+            if likeness(first[0].names[number][0]) != likeness(name):
+                raise _differ(column, first, (named, number))
+
+
+def _differ(column: str, *both: tuple[Named, str]) -> InputError:
+    said = []
+    for named, number in both:
+        name, row = named.names[number]
+        place = f"gives the number {number} the name" if named.is_map else f"has in row {row} the label {number} and"
+        said.append(f"{named.place} {place} {name!r:.60}")
+    fix = f"give --data.label_column {column} to go by these names" if "." not in column else "write the names there"
+    return InputError(
+        f"{' but '.join(said)} in the column {column!r}: the numbers are not those of the same classes; {fix}, or "
+        "take the column away if it names something else"
+    )
