@@ -38,7 +38,8 @@ def test_one_file_in_two_splits(root, linked, split):  # noqa: F811
     (root / f"{split}.csv").write_text(f"path,label\n2.png,dog\n{linked},cat\n")
     with pytest.raises(InputError, match=rf"are one through a link, as a train and a {split} image; keep one of the"):
         manifest(root, **{split: f"{split}.csv"})
-    assert len(manifest(root, val="train.csv").val_set) == 2  # one table for both is meant so
+    with pytest.raises(InputError, match=r"train\.csv is the table of train and of val images; give each split a"):
+        manifest(root, val="train.csv")
 
 
 def test_one_file_in_two_splits_of_one_table(root, linked):  # noqa: F811
