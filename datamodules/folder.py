@@ -10,7 +10,15 @@ import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 from torch import nn
 
-from datamodules.reading import folder_layouts, folder_links, folder_sides, unread_splits
+from datamodules.reading import (
+    folder_copies,
+    folder_layouts,
+    folder_links,
+    folder_marks,
+    folder_sides,
+    unread_images,
+    unread_splits,
+)
 from datamodules.reading.class_map import WrongLabelsError, doubtful_label, one_or_two
 from datamodules.reading.class_map_file import ClassMap
 from datamodules.reading.divided_data import DividedData
@@ -25,6 +33,8 @@ from vit_lightning.files import check_data_root, looked_for_in, meant
 from vit_lightning.terminal import counted
 
 TABLES = ("metadata.csv", "metadata.jsonl", "metadata.parquet", "_classes.csv", "labels.csv", "train.csv")
+SAID = 5
+"""Classes of which the files that may be no images of the class are told."""
 UNLABELLED = "_unlabeled"
 """Folder in which FiftyOne keeps images without a class."""
 
@@ -235,15 +245,18 @@ class ImageFolder(DividedData):
             )
         for each, name in shown.items():
             folders[name].append(each)
-        names, labels, others, counts = [], [], [], dict[str, int]()
+        names, labels, others, shown_in = [], [], [], dict[str, list[str]]()
+        said: list[str] = []
         numbers = array("Q")
         for label, (name, of_class) in enumerate(folders.items()):
             files = {}
             for each in of_class:
                 below = dict(numbered_files_below(folder, each))
-                self._check_inside(folder, each, list(filter(is_image, below)))
+                shown_in[each] = list(filter(is_image, below))
+                folder_sides.check_inside(folder, each, shown_in[each])
+                said += unread_images.check(folder, each, list(below))
+                said += folder_marks.check(folder, each, shown_in[each])
                 files |= below
-                counts[each] = sum(map(is_image, below))
             pictures = [file for file in files if is_image(file)]
             numbers.extend(files[file] for file in pictures)
             if not pictures and split == "train":
@@ -251,6 +264,10 @@ class ImageFolder(DividedData):
             names += pictures
             labels += [label] * len(pictures)
             others += [file for file in files if not is_image(file)]
+        for text in said[:SAID]:
+            self.notice(text)
+        if len(said) > SAID:
+            self.notice(f"{folder}: {len(said) - SAID} more such notices, of other classes, are not shown")
         if others:
             rank_zero_info(f"{folder}: ignored {len(others)} hidden or other files, such as {others[0]}")
         if not names:
@@ -258,15 +275,12 @@ class ImageFolder(DividedData):
                 f"{folder} holds no <class>/<image>; images must lie in a folder named after their class"
                 f"{_tables(folder)}"
             )
-        if split == "train" and (said := self._map.merged(counts)):
-            self.notice(said)
+        if split == "train":
+            folder_copies.check(folder, shown_in, self._listed)
+            if merged := self._map.merged({each: len(found) for each, found in shown_in.items()}):
+                self.notice(merged)
         scored_on = np.unique(labels) if scored_on_found else None
         return self._kept(ImageFiles(folder, names, labels, scored_on), numbers, split)
-
-    def _check_inside(self, folder: Path, name: str, images: list[str]) -> None:
-        folder_sides.check_inside(folder, name, images)
-        if said := folder_sides.check_marks(folder, name, images):
-            self.notice(said)
 
     def _name_strays(self, folder: Path) -> None:
         """Say which images lie beside the folders of classes."""
@@ -281,6 +295,8 @@ class ImageFolder(DividedData):
         """Return the images of a folder without classes."""
         files = {file: number for file, number in numbered_files_below(folder, "") if is_image(file)}
         rank_zero_info(f"{folder} has {len(files)} images and no class folders: they serve predict alone")
+        for said in unread_images.check(folder, "", list(files_below(folder, ""))):
+            self.notice(said)
         images = ImageFiles(folder, files, [IGNORE] * len(files))
         return self._kept(images, array("Q", files.values()), "test") if files else None
 
@@ -300,11 +316,12 @@ class ImageFolder(DividedData):
         names = sorted(entry.name for entry in entries if entry.is_dir() and entry.name != UNLABELLED)
         if not with_images:
             return names
-        return [
-            name
-            for name in names
-            if any(map(is_image, files_below(folder, name))) and not folder_layouts.holds_runs(folder / name)
-        ]
+        runs = [name for name in names if folder_layouts.holds_runs(folder / name)]
+        found = [name for name in names if name not in runs and any(map(is_image, files_below(folder, name)))]
+        if not set(found) <= set(self._listed):
+            for name in set(names) - {*found, *runs}:
+                unread_images.check(folder, name, list(files_below(folder, name)), is_class=False)
+        return found
 
 
 def _may_be_scored(name: str) -> bool:

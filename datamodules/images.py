@@ -6,6 +6,9 @@ from functools import cached_property
 from glob import glob
 from pathlib import Path
 
+from lightning.pytorch.utilities import rank_zero_info
+
+from datamodules.reading import unread_images
 from datamodules.reading.class_map_file import read_class_map
 from datamodules.reading.damaged_files import read_whole
 from datamodules.reading.image_files import files_below, is_image
@@ -95,6 +98,8 @@ def _matches(root: Path, given: str, may_list: bool = True) -> list[str]:
         return [given]
     if (root / given).is_dir():
         found = [os.path.normpath(os.path.join(given, file)) for file in files_below(root / given, "")]
+        for said in unread_images.check(root, given, found):
+            rank_zero_info(said)
     else:
         found = sorted(glob(given, root_dir=root, recursive=True))
     images = [path for path in found if is_image(path)]

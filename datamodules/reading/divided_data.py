@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules.reading import drawn_split, split_sentences
+from datamodules.reading import drawn_split, image_sources, split_sentences
 from datamodules.reading.drawn_split import LEFT_OUT, NAMES, TEST, TRAIN, VAL
 from datamodules.reading.idle_flags import name_idle
 from datamodules.reading.kept_splits import run_that_begins
@@ -95,7 +95,10 @@ class DividedData(ImageDataModule):
         if images is None:
             return
         if kept is None:
-            self.train_set, self.val_set = hold_out(images, share, groups=groups)
+            together = image_sources.numbers(keys_of(images), groups)
+            if together is not groups:
+                self._say(image_sources.SAID)
+            self.train_set, self.val_set = hold_out(images, share, groups=together)
         else:
             self.train_set, self.val_set, _ = self._parts(images, kept)
         if self.val_set is not None:
@@ -154,9 +157,10 @@ class DividedData(ImageDataModule):
                 for part, lacks in enumerate(lacking)
             )
             seed = self.split_seed or 0
-            splits = drawn_split.draw(
-                groups or list(map(posixpath.normpath, files)), classes, (1 - val - test, val, test), seed
-            )
+            together = groups or image_sources.sources(files)
+            if not groups and len({*together}) < len({*map(posixpath.normpath, files)}):
+                self._say(image_sources.SAID)
+            splits = drawn_split.draw(together, classes, (1 - val - test, val, test), seed)
             shares = val, test
             of = f", {split_sentences.counts_of_groups(groups, splits)} values of {grouped_by}," if groups else ""
             origin = f"drawn by class{of} (val_fraction {val:g}, test_fraction {test:g}, split_seed {seed})"

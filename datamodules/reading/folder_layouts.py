@@ -239,21 +239,41 @@ def _check_nested(folder: Path, below: Mapping[str, Inside], is_flat: bool) -> N
 def _check_siblings(folder: Path, below: Mapping[str, Inside]) -> None:
     """Refuse folders that hold folders of the same names, which then are the classes of two sets.
 
-    One such name alone, or names that are numbers, may be parts of each class, as cat/2019 and dog/2019. Images and
-    masks in each are no classes; `check_inside` looks at them.
+    One such name alone, or names that are numbers, may be parts of each class, as cat/2019 and dog/2019; not numbers
+    that hold the same folders in turn, as fog/1/cat and blur/1/cat do. Images and masks in each are no classes;
+    `check_inside` looks at them.
     """
+    deeper: dict[str, Inside] = {}
     for one, other in combinations(below, 2):
-        same = sorted(below[one].names & below[other].names)
-        either = below[one].names | below[other].names
-        if folder_names.are_numbered(same, either) or all(map(folder_names.is_image_or_side, same)):
-            continue
-        if len(same) > 1 or (len(either) > 1 and any(map(folder_names.may_be_class, same))):
-            shown, root = " and ".join(same[:2]), folder / below[one].place
-            raise InputError(
-                f"{folder} holds {one} and {other}, each of which holds {shown}: if these are the classes, call one "
-                f"folder around them train and the others val and test, or give --data.root {root}; if {one} "
-                f"and {other} are the classes, list all classes in {_list_of(folder, below)}"
-            )
+        same, either = below[one].names & below[other].names, below[one].names | below[other].names
+        if folder_names.are_numbered(same, either):
+            for name in (one, other):
+                place = f"{below[name].place}/{min(same)}"
+                deeper.setdefault(name, Inside(place, _folders_alone(folder / place)))
+            if _are_of_two_sets(deeper[one].names, deeper[other].names):
+                raise _two_sets(folder, one, other, deeper, below)
+        elif _are_of_two_sets(below[one].names, below[other].names):
+            raise _two_sets(folder, one, other, below, below)
+
+
+def _are_of_two_sets(some: set[str], others: set[str]) -> bool:
+    """Tell whether the folders in two may be the classes of two sets."""
+    same, either = some & others, some | others
+    if folder_names.are_numbered(same, either) or all(map(folder_names.is_image_or_side, same)):
+        return False
+    return len(same) > 1 or (len(either) > 1 and any(map(folder_names.may_be_class, same)))
+
+
+def _two_sets(folder: Path, one: str, other: str, held: Mapping[str, Inside], classes: Collection[str]) -> InputError:
+    """Return the error that names two folders and what both hold."""
+    root = folder / held[one].place
+    around = "" if held is classes else f"{root.name}/"
+    shown = " and ".join(f"{around}{name}" for name in sorted(held[one].names & held[other].names)[:2])
+    return InputError(
+        f"{folder} holds {one} and {other}, each of which holds {shown}: if these are the classes, call one "
+        f"folder around them train and the others val and test, or give --data.root {root}; if {one} "
+        f"and {other} are the classes, list all classes in {_list_of(folder, classes)}"
+    )
 
 
 def _list_of(folder: Path, classes: Collection[str]) -> str:

@@ -45,6 +45,8 @@ SIDE_WORDS = PLAIN_SIDES | frozenset(
     }
     | {"overlay", "overlays", "saliency", "pred", "preds", "prediction", "predictions"}
 )
+DESCRIBING = frozenset({"edge", "depth", "gt", "target", "label", "thermal", "infrared", "thumb"})
+"""Such words that tell classes apart as well, as in Edge-Loc, depth camera and Ford GT."""
 KINDS = frozenset({"class", "object", "instance", "instances", "semantic"})
 """Words beside those of sides that say what these show, as in SegmentationClass."""
 FORM_WORDS = IMAGE_WORDS | {
@@ -92,6 +94,8 @@ def parts_of_a_set(names: Sequence[str]) -> Sequence[str]:
     others = [name for name in names if name not in parts and (is_side(name) or _is_of(name, BYSTANDERS))]
     if len(parts) > 1 and len(parts) + len(others) == len(names) and len({_stem(words[name]) for name in parts}) == 1:
         return parts[:2]
+    if len(names) > 1 and all(IMAGE_WORDS & {*words[name]} for name in names) and any(map(split_alone, names)):
+        return names[:2]
     images = [name for name in names if is_image_word(name)]
     asides += [name for name in names if name not in (*asides, *images) and PLAIN_SIDES & {*words[name]}]
     if images and asides and len(images) + len(asides) == len(names):
@@ -121,6 +125,11 @@ def sides_of_classes(names: Sequence[str]) -> dict[str, str]:
     plain = {some: name for name, some in words.items()}
     found = {name: tuple(word for word in some if word not in SIDE_WORDS) for name, some in words.items()}
     return {name: plain[rest] for name, rest in found.items() if rest in plain and rest != words[name]}
+
+
+def may_describe(name: str) -> bool:
+    """Tell whether the words of sides in the name of a class may tell it from others."""
+    return SIDE_WORDS & {*words_of(name)} <= DESCRIBING
 
 
 def unlabelled_beside(names: Sequence[str]) -> str | None:

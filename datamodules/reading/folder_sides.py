@@ -1,9 +1,8 @@
-"""Masks, previews and the like beside images, which would train as images of a class or as a class of their own."""
+"""Folders of masks, previews and the like beside images, which would train as a class of their own or in one."""
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from datamodules.reading import folder_names, folder_pairs
@@ -28,7 +27,7 @@ def check(folder: Path, classes: Sequence[str]) -> None:
     if not (sides or owned):
         return
     stems = _stems(folder, classes)
-    paired = [side for side, owner in owned.items() if not _are_apart(stems[owner], stems[side])]
+    paired = [side for side in owned if not _is_own(stems, side, owned)]
     alike = [side for side in sides if not (_is_apart(stems, side) or _counts_alone(stems, side))]
     if found := (alike + paired)[:1]:
         raise InputError(
@@ -63,27 +62,6 @@ def check_inside(folder: Path, name: str, images: Sequence[str]) -> None:
         )
 
 
-def check_marks(folder: Path, name: str, images: Sequence[str]) -> str | None:
-    """Refuse a class with images called as masks of others, as 1_mask.png is of 1.png; say it where these are few.
-
-    Args:
-        folder: what holds the class.
-        name: its name.
-        images: paths of its images under the folder.
-
-    Raises:
-        InputError: naming one of these images, and the one that it belongs to.
-    """
-    found = _marked(images)
-    if not found:
-        return None
-    side, image = found[0]
-    what = f"{folder} holds {side}, called as what belongs to {image} is ({len(found)} such in the class {name})"
-    if folder_pairs.SHARED * len(found) < len(images):
-        return f"{what}, and reads it as an image of the class; if it is none, move it out"
-    raise InputError(f"{what}; move these out of the folder, or rename them if they are images of the class")
-
-
 def aside(folder: Path, classes: Sequence[str], known: Collection[str] = ()) -> str | None:
     """Say which class is called as what belongs to images is, and is read since its images belong to no others.
 
@@ -95,10 +73,11 @@ def aside(folder: Path, classes: Sequence[str], known: Collection[str] = ()) -> 
     if set(classes) <= set(known):
         return None
     kinds = folder_names.parts_of_a_set(classes)[1:]
-    sides = kinds or _sides(classes)
-    stems = _stems(folder, classes) if sides else {}
+    sides, owned = kinds or _sides(classes), folder_names.sides_of_classes(classes)
+    stems = _stems(folder, classes) if sides or owned else {}
+    sides = [*sides, *(side for side in owned if not _are_apart(stems[owned[side]], stems[side]))]
     for side in sides:
-        is_apart = _is_apart(stems, side)
+        is_apart = side not in owned and _is_apart(stems, side)
         if is_apart and side not in kinds and not folder_names.is_plain_side(side):
             continue  # a class called edge, whose images have names of their own
         why = "its images are called otherwise than those beside it" if is_apart else "each folder counts its own"
@@ -131,6 +110,39 @@ def _are_apart(images: Collection[str], sides: Collection[str]) -> bool:
     return bool(sides) and folder_pairs.are_apart(images, sides)
 
 
+def _is_own(stems: Stems, side: str, owned: Mapping[str, str]) -> bool:
+    """Tell whether a folder is a class although another's name is part of its own, as Edge-Loc is beside Loc.
+
+    Its images are called otherwise; or both count anew, and it has numbers that the other lacks, since masks have an
+    image each; or all classes count alike, of which most have no such folder.
+
+    Args:
+        stems: the names of images in each folder.
+        side: the folder.
+        owned: the class for each such folder.
+    """
+    owner = owned[side]
+    if _are_apart(stems[owner], stems[side]):
+        return True
+    others = [name for name in stems if name not in owned]
+    if folder_names.PLAIN_SIDES & {*folder_names.words_of(side)} or not all(
+        _is_counted(stems, name) for name in (side, owner)
+    ):
+        return False
+    numbers = {name: _numbers(stems[name]) for name in (side, *others)}
+    if folder_pairs.SHARED * len(numbers[side] - numbers[owner]) >= len(numbers[side]):
+        return True
+    alike = [numbers[name] for name in others if _is_counted(stems, name)]
+    is_usual = len(alike) == len(others) > 2 * len(owned) and _are_shared(alike)
+    return is_usual and folder_names.may_describe(side)
+
+
+def _is_counted(stems: Stems, name: str) -> bool:
+    """Tell whether the images of a folder have nothing but numbers beside its name or a word for images."""
+    words = {_words(stem) for stem in stems[name]}
+    return all(some in ("", _words(name)) or folder_names.is_image_word(some) for some in words)
+
+
 def _counts_alone(stems: Stems, side: str) -> bool:
     """Tell whether each folder counts its own images, as helmets_0 and masks_0, so that equal numbers say nothing."""
     forms = {name: {re.sub("[0-9]+", "#", stem.lower()) for stem in found} for name, found in stems.items()}
@@ -140,6 +152,9 @@ def _counts_alone(stems: Stems, side: str) -> bool:
     if len(others) > 1 and not _are_shared([_numbers(stems[name]) for name in others]):
         return False  # images counted through all classes, whose numbers masks have
     words = {name: _words(*found) for name, found in forms.items()}
+    owners = [name for name in others if words[name] and _words(name).startswith(words[name])]
+    if words[side] in {words[name] for name in owners} and not _words(side).startswith(words[side]):
+        return False  # called as those of one class are, as a_0 is in the class a
     if folder_names.is_plain_side(side):
         return all(some == _words(name) for name, some in words.items())
     return len(others) > 1 or all(some in ("", _words(name)) for name, some in words.items())
@@ -169,30 +184,3 @@ def _alike(images: Sequence[str], others: Sequence[str], aside: Sequence[str]) -
         return []
     known = set().union(*(stems[place] for place in others))
     return [place for place in aside if not _are_apart(known, stems[place])]
-
-
-def _marked(images: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the images whose names are those of others and a side's word, each with the other."""
-    text = "\n".join(map(os.path.basename, images)).lower()
-    if not any(word in text for word in (*folder_names.SIDE_WORDS, "truth")):
-        return []  # names are taken apart only where need be
-    words = {image: folder_names.words_of(Path(image).stem) for image in images}
-    plain = {tuple(some): image for image, some in words.items()}
-    found = (
-        (image, next((plain[rest] for rest in _unmarked(some) if rest in plain), None)) for image, some in words.items()
-    )
-    return [(image, other) for image, other in found if other]
-
-
-def _unmarked(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Yield what is left of a name's words without a side's at its end or beginning."""
-    for place in range(1, len(words)):
-        if _is_side(*filter(str.isalpha, words[place:])):
-            yield tuple(words[:place])
-        if _is_side(*filter(str.isalpha, words[:place])):
-            yield tuple(words[place:])
-
-
-@lru_cache(maxsize=4096)
-def _is_side(*words: str) -> bool:
-    return folder_names.is_side(" ".join(words))

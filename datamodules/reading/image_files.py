@@ -11,7 +11,10 @@ import numpy as np
 from datamodules.reading.shared_sequences import Strings
 from vit_lightning.data.images import BrokenImage, is_hidden
 
-ENDINGS = (".jpg", ".jpeg", ".jfif", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
+ENDINGS = (
+    *(".jpg", ".jpeg", ".jfif", ".jpe", ".png", ".apng", ".bmp", ".dib", ".gif", ".webp", ".tif", ".tiff"),
+    *(".ppm", ".pgm", ".pbm", ".pnm", ".tga", ".jp2", ".avif"),
+)
 """Endings, in any case, of the files that are taken for images; what they hold decides how they are decoded."""
 
 MOST_COMPARED = 2000

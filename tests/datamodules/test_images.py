@@ -55,6 +55,17 @@ def test_paths_start_from_root(folder, monkeypatch):
     assert list(ready(str(folder / "photos/*.jpg"), root=Path("/tmp")).test_set.keys) == [str(folder / "photos/b.jpg")]
 
 
+def test_pictures_that_are_not_read_are_named(folder, caplog):
+    (folder / "photos" / "p.heic").write_bytes(b"ftypheic")
+    with caplog.at_level("INFO"):
+        assert len(ready("photos").test_set) == 3
+    assert "photos holds 1 file of .heic, such as photos/p.heic, which is left out; convert" in caplog.text
+    (folder / "phone").mkdir()
+    (folder / "phone" / "p.heic").write_bytes(b"ftypheic")
+    with pytest.raises(InputError, match="phone holds no images that are read, but 1 file of"):
+        ready("phone")
+
+
 def test_contract(folder):
     check_datamodule(Images("photos", image_size=8, batch_size=2))
 

@@ -1,0 +1,94 @@
+"""Versions of one source, which a split that is drawn keeps together."""
+
+import numpy as np
+import pytest
+
+from datamodules.folder import ImageFolder
+from datamodules.reading import image_sources
+from datamodules.reading.image_sources import numbers, sources
+from datamodules.reading.shared_sequences import Strings
+from tests.datamodules.test_folder import put
+from tests.datamodules.test_manifest_split import keys
+from tests.datamodules.test_manifest_split import ready as manifest
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        ["cat/12_jpg.rf.0a1b.jpg", "cat/12_jpg.rf.Zz99.jpg", "cat/12_jpg.rf.77ff.jpg"],
+        ["cat/12.jpg", "cat/12_aug1.jpg", "cat/12-aug-2.png", "cat/12_augmented_3.jpg"],
+        ["cat/1.jpg", "cat/1.webp", "./cat/1.png"],
+        ["cat/a.rf.b.rf.0a1b.jpg", "cat/a.rf.b.rf.99.jpg"],
+    ],
+)
+def test_versions_of_one_source(files):
+    assert sources(["cat/13.jpg", *files, "dog/12.jpg"]) == ["cat/13.jpg", *[files[0]] * len(files), "dog/12.jpg"]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        ["cat/12_jpg.rf.0a1b.jpg", "cat/13_jpg.rf.0a1b.jpg", "dog/12_jpg.rf.0a1b.jpg"],
+        ["cat/aug_1.jpg", "cat/aug_2.jpg", "cat/august1.jpg", "cat/_aug1.jpg"],
+        ["cat/1.jpg", "cat/10.jpg", "cat/1.1.jpg", "cat/1 (2).jpg", "cat/1_2.jpg"],
+        ["cat/surf.1.jpg", "cat/surf.2.jpg", "rf.1.jpg", "rf.2.jpg"],
+        [f"cat/image.rf.{number}.jpg" for number in range(51)],
+    ],
+)
+def test_files_that_stand_alone(files):
+    assert sources(files) == files
+    assert numbers(files, None) is None
+
+
+def test_numbers_beside_those_that_are_known():
+    files = ["a.rf.1.jpg", "b.jpg", "a.rf.2.jpg", "b.jpg"]
+    assert numbers(files, None).tolist() == [0, 1, 0, 1]
+    assert numbers(files, np.array([7, 5, 9, 5])).tolist() == [7, 5, 7, 5]
+    plain = np.array([7, 5])
+    assert numbers(["a.jpg", "b.jpg"], plain) is plain
+
+
+def test_of_very_many_files_only_marks_are_looked_at(monkeypatch):
+    monkeypatch.setattr(image_sources, "LOOKED_AT", 2)
+    assert numbers(Strings(["a.jpg", "a.png", "b.jpg"]), None) is None
+    assert numbers(Strings(["a.rf.1.jpg", "a.rf.2.jpg", "b.jpg"]), None).tolist() == [0, 0, 2]
+
+
+FORMS = ["{}_jpg.rf.{}f.jpg", "{}_aug{}.jpg"]
+
+
+def divided(parts: list[list[str]]) -> list[set[str]]:
+    return [{name.rpartition("/")[2].partition("_")[0] for name in part} for part in parts]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("place", ["set", "set/train"])
+def test_folders_keep_versions_together(tmp_path, form, place, caplog):
+    for number in range(60):
+        put(tmp_path / place / "ab"[number // 3 % 2] / form.format(number // 3, number % 3), number)
+    data = ImageFolder(root=tmp_path / "set", image_size=8, val_fraction=0.3)
+    with caplog.at_level("INFO"):
+        data.setup("fit")
+    parts = divided(keys(data))
+    assert parts[0] and parts[1] and sum(map(len, parts)) == len(set.union(*parts)) == 20
+    assert "versions of one by their names" in caplog.text
+
+
+@pytest.mark.parametrize("options", [{}, {"test_fraction": 0.2}])
+@pytest.mark.parametrize("form", FORMS)
+def test_tables_keep_versions_together(tmp_path, form, options):
+    names = [form.format(number // 3, number % 3) for number in range(60)]
+    for number, name in enumerate(names):
+        put(tmp_path / "set" / name, number)
+    rows = [f"{name},{'ab'[number // 3 % 2]}" for number, name in enumerate(names)]
+    (tmp_path / "set" / "train.csv").write_text("path,label\n" + "\n".join(rows) + "\n")
+    parts = divided(keys(manifest(tmp_path / "set", val_fraction=0.3, **options)))
+    assert parts[0] and parts[1] and sum(map(len, parts)) == len(set.union(*parts)) == 20
+
+
+def test_other_names_are_drawn_as_before(tmp_path, caplog):
+    for number in range(40):
+        put(tmp_path / "set" / "ab"[number % 2] / f"{number}.jpg", number)
+    with caplog.at_level("INFO"):
+        ImageFolder(root=tmp_path / "set", image_size=8).setup("fit")
+    assert "versions of one" not in caplog.text
