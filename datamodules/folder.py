@@ -263,7 +263,7 @@ class ImageFolder(DividedData):
                 rank_zero_info(f"class {name!r} has no images in {folder}; it keeps its number {label}")
             names += pictures
             labels += [label] * len(pictures)
-            others += [file for file in files if not is_image(file)]
+            others += [file for file in files if not is_image(file) and not unread_images.refused(file)]
         for text in said[:SAID]:
             self.notice(text)
         if len(said) > SAID:
