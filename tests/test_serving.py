@@ -167,6 +167,10 @@ child.join()
     wait_until(lambda: not in_session(process.pid))
 
 
+def test_the_example_is_short():
+    assert len((ROOT / "docker/serve.py").read_text().splitlines()) <= 64
+
+
 def test_the_image_installs_the_torch_that_is_supported_before_the_sources():
     """Its own layer, so that a change of the sources does not fetch it again."""
     wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
