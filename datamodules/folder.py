@@ -94,6 +94,7 @@ class ImageFolder(DividedData):
         if not names:
             check_data_root(self.root)
             self._refuse_one_class()
+            unread_images.check(self.root, "", list(files_below(self.root, "")))
             raise InputError(
                 f"{self.root} holds no train/<class>/ folders: expected train/<class>/<image>, and perhaps "
                 "val/<class>/<image> and test/<class>/<image>, or two or more <class>/<image> alone"
