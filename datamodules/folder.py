@@ -94,6 +94,7 @@ class ImageFolder(DividedData):
         if not names:
             check_data_root(self.root)
             self._refuse_one_class()
+            unread_images.check(self.root, "", list(files_below(self.root, "")))
             raise InputError(
                 f"{self.root} holds no train/<class>/ folders: expected train/<class>/<image>, and perhaps "
                 "val/<class>/<image> and test/<class>/<image>, or two or more <class>/<image> alone"
@@ -263,7 +264,7 @@ class ImageFolder(DividedData):
                 rank_zero_info(f"class {name!r} has no images in {folder}; it keeps its number {label}")
             names += pictures
             labels += [label] * len(pictures)
-            others += [file for file in files if not is_image(file)]
+            others += [file for file in files if not is_image(file) and not unread_images.refused(file)]
         for text in said[:SAID]:
             self.notice(text)
         if len(said) > SAID:

@@ -6,14 +6,14 @@ from functools import cached_property
 from glob import glob
 from pathlib import Path
 
-from lightning.pytorch.utilities import rank_zero_info
-
 from datamodules.reading import unread_images
 from datamodules.reading.class_map_file import read_class_map
 from datamodules.reading.damaged_files import read_whole
 from datamodules.reading.image_files import files_below, is_image
 from datamodules.reading.shared_sequences import Strings
+from datamodules.reading.unread_images import refused
 from vit_lightning.data import ImageDataModule
+from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.records import OnError
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
@@ -21,7 +21,7 @@ from vit_lightning.files import meant
 
 
 class Unlabelled:
-    """Image files whose classes nobody knows.
+    """Image files whose classes nobody knows; those of formats that are not read are broken images.
 
     Args:
         root: folder that the paths start from.
@@ -36,7 +36,10 @@ class Unlabelled:
         return len(self.keys)
 
     def __getitem__(self, index: int) -> tuple[Path, int]:
-        return self.root / self.keys[index], IGNORE
+        path = self.keys[index]
+        if why := refused(path):
+            raise BrokenImage(path, why)
+        return self.root / path, IGNORE
 
 
 class Images(ImageDataModule):
@@ -86,24 +89,26 @@ class Images(ImageDataModule):
         if self.image_size is None:
             self.image_size = self.trainer.lightning_module.hparams.image_size
         root = self.root or Path()
-        self.test_set = Unlabelled(root, [path for given in self.files for path in _matches(root, given)])
+        self.test_set = Unlabelled(root, [path for given in self.files for path in self._matches(root, given)])
 
-
-def _matches(root: Path, given: str, may_list: bool = True) -> list[str]:
-    given = os.path.expanduser(given)
-    if may_list and given.endswith(".txt") and (root / given).is_file():
-        lines = read_whole(root / given).decode(errors="replace").splitlines()
-        return [path for line in lines if line.strip() for path in _matches(root, line.strip(), may_list=False)]
-    if (root / given).is_file():
-        return [given]
-    if (root / given).is_dir():
-        found = [os.path.normpath(os.path.join(given, file)) for file in files_below(root / given, "")]
-        for said in unread_images.check(root, given, found):
-            rank_zero_info(said)
-    else:
-        found = sorted(glob(given, root_dir=root, recursive=True))
-    images = [path for path in found if is_image(path)]
-    if not images:
-        what = "holds no images" if (root / given).is_dir() else "is no file or folder, and no image matches it"
-        raise InputError(f"--data.files {given}: it {what} in {root.resolve()}{meant(root / given)}")
-    return images
+    def _matches(self, root: Path, given: str, may_list: bool = True) -> list[str]:
+        given = os.path.expanduser(given)
+        if may_list and given.endswith(".txt") and (root / given).is_file():
+            lines = read_whole(root / given).decode(errors="replace").splitlines()
+            return [
+                path for line in lines if line.strip() for path in self._matches(root, line.strip(), may_list=False)
+            ]
+        if (root / given).is_file():
+            return [given]
+        if (root / given).is_dir():
+            found = [os.path.normpath(os.path.join(given, file)) for file in files_below(root / given, "")]
+            shown = any(map(is_image, found))
+            for said in unread_images.check(root, given, [file for file in found if not (shown and refused(file))]):
+                self.notice(said)
+        else:
+            found = sorted(glob(given, root_dir=root, recursive=True))
+        images = [path for path in found if is_image(path) or refused(path)]
+        if not images:
+            what = "holds no images" if (root / given).is_dir() else "is no file or folder, and no image matches it"
+            raise InputError(f"--data.files {given}: it {what} in {root.resolve()}{meant(root / given)}")
+        return images

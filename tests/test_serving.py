@@ -12,8 +12,10 @@ import time
 import tomllib
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -41,13 +43,16 @@ def encoded(image: Image.Image) -> str:
 
 
 def ask(address: str, content: object) -> tuple[int, object]:
-    body = json.dumps(content).encode()
-    request = urllib.request.Request(f"{address}/predict", body, {"Content-Type": "application/json"})
+    return posted(address, json.dumps(content).encode(), "application/json")
+
+
+def posted(address: str, body: bytes, kind: str) -> tuple[int, object]:
+    request = urllib.request.Request(f"{address}/predict", body, {"Content-Type": kind})
     try:
         with urllib.request.urlopen(request, timeout=SECONDS) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
+        return error.code, json.load(error)
 
 
 @pytest.fixture
@@ -59,9 +64,16 @@ def weights(tmp_path: Path) -> Path:
     return tmp_path / "net.ckpt"
 
 
+class Served(NamedTuple):
+    """The example, serving the weights."""
+
+    address: str
+    process: subprocess.Popen
+    log: Path
+
+
 @pytest.fixture
-def served(weights: Path, tmp_path: Path) -> Iterator[str]:
-    """The address of the example, serving the weights."""
+def served(weights: Path, tmp_path: Path) -> Iterator[Served]:
     pytest.importorskip("litserve")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -77,10 +89,18 @@ def served(weights: Path, tmp_path: Path) -> Iterator[str]:
         )
         try:
             wait_until_healthy(f"http://127.0.0.1:{port}/health", process, tmp_path / "log")
-            yield f"http://127.0.0.1:{port}"
+            yield Served(f"http://127.0.0.1:{port}", process, tmp_path / "log")
         finally:
-            os.killpg(process.pid, 9)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, 9)
             process.wait()
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def wait_until_healthy(address: str, process: subprocess.Popen, log: Path) -> None:
@@ -94,18 +114,61 @@ def wait_until_healthy(address: str, process: subprocess.Popen, log: Path) -> No
     raise AssertionError(log.read_text())
 
 
-def test_a_served_model_answers_as_predictor_does(served, weights):
-    status, answer = ask(served, {"image": encoded(picture())})
+def in_session(leader: int) -> list[str]:
+    """Processes of a session that are no zombies."""
+    listed = subprocess.run(["ps", "-o", "pid=,stat=,args=", "-s", str(leader)], capture_output=True, text=True).stdout
+    return [line for line in listed.splitlines() if not line.split()[1].startswith("Z")]
+
+
+def test_a_served_model_answers_as_predictor_does_and_all_of_it_ends_with_its_program(served, weights):
+    status, answer = ask(served.address, {"image": encoded(picture())})
     assert status == 200
     assert answer == pytest.approx(Predictor(weights, device="cpu")(picture()), abs=1e-5)
-    for wrong in ({"image": "bm8gaW1hZ2U="}, {"image": "%"}, {"photo": ""}):
-        status, said = ask(served, wrong)
-        assert status == 422, said
-    assert ask(served, {"image": encoded(picture())})[0] == 200
+    form = 'expected JSON of the form {"image": "<base64 of an image file>"}'
+    for wrong in ({"img": "xx"}, {"image": 3}, {"image": None}, ["image"], "image", None):
+        assert ask(served.address, wrong) == (422, {"detail": form}), wrong
+    assert ask(served.address, {"image": "%"}) == (422, {"detail": f"the image is no base64: {form}"})
+    status, said = ask(served.address, {"image": "bm8gaW1hZ2U="})
+    assert status == 422 and "not an image of a known format" in said["detail"]
+    upload = b'--x\r\nContent-Disposition: form-data; name="request"; filename="x.jpg"\r\n\r\n\xff\xd8\r\n--x--\r\n'
+    for kind, body in {
+        "multipart/form-data; boundary=x": upload,
+        "application/json": b"{",
+        "image/jpeg": b"\xff",
+    }.items():
+        assert posted(served.address, body, kind) == (422, {"detail": form}), kind
+    assert ask(served.address, {"image": encoded(picture())})[0] == 200
+    log = served.log.read_text()
+    assert (
+        log.index(f"loading {weights}: port") < log.index("Uvicorn running") < log.index(f"{weights} is loaded: POST")
+    )
+
+    assert len(in_session(served.process.pid)) > 2
+    served.process.terminate()
+    assert served.process.wait(SECONDS) == 128 + 15
+    wait_until(lambda: not in_session(served.process.pid))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a thread looks each second")
+def test_forks_end_with_a_program_that_is_killed():
+    program = """
+import multiprocessing, time
+from vit_lightning.processes import take_forks_along
+take_forks_along()
+child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(3600,))
+child.start()
+print(child.pid, flush=True)
+child.join()
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, start_new_session=True) as process:
+        child = int(process.stdout.readline())
+        assert any(line.split()[0] == str(child) for line in in_session(process.pid))
+        process.kill()
+    wait_until(lambda: not in_session(process.pid))
 
 
 def test_the_example_is_short():
-    assert len((ROOT / "docker/serve.py").read_text().splitlines()) <= 30
+    assert len((ROOT / "docker/serve.py").read_text().splitlines()) <= 64
 
 
 def test_the_image_installs_the_torch_that_is_supported_before_the_sources():

@@ -51,13 +51,23 @@ def end_with_starter() -> None:
     starter, os.environ[STARTED_BY] = os.environ.get(STARTED_BY, ""), str(os.getpid())
     if not starter.isdecimal():
         return
-    pid, signum = int(starter), signal.SIGKILL if "LOCAL_RANK" in os.environ else signal.SIGTERM
-    if _signal_at_death_of(pid, signum):
-        return
-    if not exists(pid):
+    _end_with(int(starter), signal.SIGKILL if "LOCAL_RANK" in os.environ else signal.SIGTERM)
+
+
+def take_forks_along() -> None:
+    """Let all processes that this one forks from now on end when it does; SIGTERM ends it and all its children at once.
+
+    For servers of other packages, whose processes cannot call `end_with_parent`; those that they spawn must.
+    """
+    own = os.getpid()
+    os.register_at_fork(after_in_child=lambda: _end_with(own, signal.SIGKILL))
+
+    def end(signum: int, frame: object) -> None:
+        for child in multiprocessing.active_children():
+            child.kill()
         os._exit(128 + signum)
-    if os.getppid() == pid:
-        threading.Thread(target=_watch, args=(pid, signum), daemon=True).start()
+
+    signal.signal(signal.SIGTERM, end)
 
 
 def is_program() -> bool:
@@ -101,6 +111,16 @@ def end_in_time(status: int, said: str = "") -> None:
     timer = threading.Timer(LIMIT, end)
     timer.daemon = True
     timer.start()
+
+
+def _end_with(pid: int, signum: int) -> None:
+    """Let this process get a signal when the one of that number ends, if that is its parent, or end now if it has."""
+    if _signal_at_death_of(pid, signum):
+        return
+    if not exists(pid):
+        os._exit(128 + signum)
+    if os.getppid() == pid:
+        threading.Thread(target=_watch, args=(pid, signum), daemon=True).start()
 
 
 def _signal_at_death_of(parent: int, signum: int) -> bool:

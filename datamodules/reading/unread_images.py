@@ -18,6 +18,8 @@ ENDINGS = frozenset(
     | {".orf", ".rw2", ".raf"}
 )
 """Endings, in any case, of pictures that are not read."""
+CONVERT = "convert them to .jpg or .png"
+"""What to do about them."""
 LOOKED_AT = 4
 """Files without an ending that are opened, or one more."""
 DICOM = 128, b"DICM"
@@ -38,18 +40,25 @@ def check(folder: Path, name: str, files: Sequence[str], is_class: bool = True) 
     """
     others = [file for file in files if not is_image(file) and not is_hidden(os.path.basename(file))]
     plain = [file for file in others if not _ending(file)]
-    found = [file for file in others if _ending(file) in ENDINGS]
+    found = [file for file in others if refused(file)]
     found += plain if any(_is_picture(folder / file) for file in plain[:: max(1, len(plain) // LOOKED_AT)]) else []
     if not found:
         return []
     ending, count = Counter(map(_ending, found)).most_common(1)[0]
     example = os.path.normpath(next(file for file in found if _ending(file) == ending))
     what = f"{counted(count, 'file')} {f'of {ending}' if ending else 'without an ending'}, such as {example}"
-    fix = "convert them to .jpg or .png" if ending else "give them the ending of their format, as .jpg"
+    fix = CONVERT if ending else "give them the ending of their format, as .jpg"
     if any(map(is_image, files)):
         return [f"{folder / name} holds {what}, which {'is' if count == 1 else 'are'} left out; {fix}"]
     aside = "" if is_class else f", or move the folder out of {folder} if it is no class"
     raise InputError(f"{folder / name} holds no images that are read, but {what}; {fix}{aside}")
+
+
+def refused(file: str) -> str:
+    """Say why a file is not read whose ending is that of a picture; nothing of any other."""
+    ending = _ending(file)
+    is_one = ending in ENDINGS and not is_hidden(os.path.basename(file))
+    return f"files of {ending} are not read; {CONVERT}" if is_one else ""
 
 
 def _ending(file: str) -> str:

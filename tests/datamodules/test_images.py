@@ -55,15 +55,35 @@ def test_paths_start_from_root(folder, monkeypatch):
     assert list(ready(str(folder / "photos/*.jpg"), root=Path("/tmp")).test_set.keys) == [str(folder / "photos/b.jpg")]
 
 
-def test_pictures_that_are_not_read_are_named(folder, caplog):
-    (folder / "photos" / "p.heic").write_bytes(b"ftypheic")
-    with caplog.at_level("INFO"):
-        assert len(ready("photos").test_set) == 3
-    assert "photos holds 1 file of .heic, such as photos/p.heic, which is left out; convert" in caplog.text
+def test_pictures_that_are_not_read_are_named(folder):
+    Image.new("RGB", (9, 8)).save(folder / "photos" / "scan", "png")
+    data = ready("photos")
+    assert len(data.test_set) == 3
+    assert data.notices == [
+        "photos holds 1 file without an ending, such as photos/scan, which is left out; give them the ending of their "
+        "format, as .jpg"
+    ]
     (folder / "phone").mkdir()
     (folder / "phone" / "p.heic").write_bytes(b"ftypheic")
     with pytest.raises(InputError, match="phone holds no images that are read, but 1 file of"):
         ready("phone")
+
+
+@pytest.mark.parametrize("files", ["photos", "photos/**", ["photos/a.PNG", "photos/b.HEIC", "photos/p.dng"]])
+def test_pictures_of_formats_that_are_not_read_keep_their_places(folder, files):
+    """A raw file may hold a small picture that a decoder would take for the whole."""
+    for name in ("photos/b.jpg", "photos/deep/c.jpg"):
+        (folder / name).unlink()
+    (folder / "photos/b.HEIC").write_bytes(b"ftypheic")
+    Image.new("RGB", (9, 8)).save(folder / "photos/p.dng", "tiff")
+    data = ready(files)
+    loader = data.predict_dataloader()
+    assert list(loader.dataset.keys) == ["photos/a.PNG", "photos/b.HEIC", "photos/p.dng"] and not data.notices
+    assert [label for _, labels in loader for label in labels.tolist()] == [IGNORE, BROKEN, BROKEN]
+    assert loader.dataset.reason(1) == "files of .heic are not read; convert them to .jpg or .png"
+    assert loader.dataset.reason(2) == "files of .dng are not read; convert them to .jpg or .png"
+    with pytest.raises(BrokenImage, match=r"photos/b\.HEIC: files of \.heic are not read"):
+        list(ready(files, on_error="raise").predict_dataloader())
 
 
 def test_contract(folder):

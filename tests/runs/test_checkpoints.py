@@ -182,6 +182,20 @@ def test_a_signal_saves_and_ends_the_run(tmp_path, monkeypatch, received, first,
     assert len(queued) == (received == signal.SIGUSR1)
 
 
+def test_the_whole_command_that_goes_on_is_said(tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr(checkpoints, "rank_zero_info", said.append)
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "runs" / "my pets" / "0"
+    (folder / "checkpoints").mkdir(parents=True)
+    (folder / "config.yaml").touch()
+    callback, trainer = keeping(folder / "checkpoints", global_step=5)
+    callback.stop.received = signal.SIGTERM
+    with pytest.raises(SIGTERMException):
+        callback.on_train_batch_start(trainer, None, None, 0)
+    assert said == ["stopped by a signal at optimiser step 5; python -m vit_lightning fit 'runs/my pets/0' goes on"]
+
+
 @pytest.mark.parametrize("accumulate", [1, 2, 3])
 def test_a_signal_is_obeyed_between_two_steps_and_not_amid_the_batches_of_one(tmp_path, accumulate):
     callback, trainer = keeping(tmp_path, every=100, accumulate_grad_batches=accumulate)

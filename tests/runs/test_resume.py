@@ -179,7 +179,7 @@ def test_a_save_that_dies_leaves_what_was_there(named, monkeypatch):
     done = named("cut", *more)
     assert done.code == 1
     assert "last.ckpt cannot be written" in done.err.replace("new.ckpt", "last.ckpt")
-    assert "no space left; free space there, then --ckpt_path last goes on" in done.err
+    assert "no space left; free space there, then python -m vit_lightning fit runs/cut/0 goes on" in done.err
     assert not list(Path("runs/cut/0/checkpoints").glob("*.part"))
     for name in ("last", "best", "previous"):
         assert torch.load(f"runs/cut/0/checkpoints/{name}.ckpt", weights_only=True)["global_step"] > 0

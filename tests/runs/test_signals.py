@@ -106,7 +106,7 @@ def test_an_interrupt_saves_and_exits_as_interrupted(tmp_path, monkeypatch):
     assert code == 130
     assert last("default/0")["global_step"] > 0
     assert not list(tmp_path.rglob("*.part"))
-    assert "--ckpt_path last goes on" in (tmp_path / "log").read_text()
+    assert "; python -m vit_lightning fit runs/default/0 goes on" in (tmp_path / "log").read_text()
     assert "Traceback" not in (tmp_path / "log").read_text()
 
 

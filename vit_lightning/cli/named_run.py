@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.cli.config_files import data_named, is_of_a_run, read_config, stated
+from vit_lightning.cli.image_folders import check_images
 from vit_lightning.cli.run_data import leave_split, place, place_weights
 from vit_lightning.commands import LIGHTNING_VERBS
 from vit_lightning.errors import InputError, listing
@@ -56,6 +57,8 @@ def named_run(line: CommandLine) -> NamedRun | None:
     if not path.exists() and path.suffix != ".ckpt" and len(path.parts) == 1:
         return None  # the parser knows what to say of a stray word
     del line.arguments[place]
+    if not folders.is_run(path):
+        check_images(line.verb, word, needs_net=line.verb in SCORING, as_files=line.verb in OF_IMAGES)
     if line.verb in BEGINNING:
         held = path.parent if is_of_a_run(path) else folders.folder_of(path)
         folder = held if is_sharded(path) or path.is_file() else path

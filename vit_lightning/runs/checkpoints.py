@@ -19,6 +19,7 @@ from vit_lightning.errors import InputError
 from vit_lightning.files import in_utf8, remove, replace, unwritable
 from vit_lightning.private_api import cluster_environment, skip_sigterm_exchange
 from vit_lightning.runs.checkpoint_names import LAST, NEW, PREVIOUS, is_complete, is_sharded
+from vit_lightning.runs.folders import to_go_on
 from vit_lightning.runs.lock import check_held
 from vit_lightning.runs.signals import Agreement, Stop
 from vit_lightning.runs.slurm import requeue
@@ -125,7 +126,7 @@ class LastCheckpoint(Checkpoint):
         if trainer.strategy.reduce_boolean_decision(self.stop.requeues, all=False) and trainer.is_global_zero:
             requeue()
         step = trainer.global_step
-        further = "--ckpt_path last goes on" if step else "nothing is saved yet, so start anew"
+        further = to_go_on(Path(self.dirpath or "").parent) if step else "nothing is saved yet, so start anew"
         rank_zero_info(f"stopped by a signal at optimiser step {step}; {further}")
         # A rank that does not end with 0 would make Lightning kill the first.
         interrupted = self.stop.received == signal.SIGINT and trainer.is_global_zero
@@ -167,7 +168,7 @@ class WholeCheckpoints(Trainer):
                 raise
             remove(part)
             whole = any(path.with_name(name).exists() for name in (LAST, PREVIOUS))
-            raise InputError(f"{fault}, then {'--ckpt_path last goes on' if whole else 'start anew'}") from error
+            raise InputError(f"{fault}, then {to_go_on(path.parent.parent) if whole else 'start anew'}") from error
         if self.is_global_zero:
             replace(part, path)
         self.strategy.barrier()

@@ -27,6 +27,7 @@ Nothing here loads torch, so that `sweep` can look at run folders.
 import json
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -121,6 +122,12 @@ def configs(folder: Path) -> list[Path]:
     return sorted(folder.glob("config*.yaml"), key=lambda path: (len(path.name), path.name))
 
 
+def to_go_on(folder: Path) -> str:
+    """Say what goes on with a run: a whole command if its folder holds the config that the command reads."""
+    command = shlex.join(["python", "-m", "vit_lightning", "fit", str(near(folder))])
+    return f"{command if configs(folder) else '--ckpt_path last'} goes on"
+
+
 def folder_of(checkpoint: Path) -> Path | None:
     """Run folder that a checkpoint lies in, or None for a checkpoint from elsewhere."""
     folder = checkpoint.resolve().parent
@@ -194,7 +201,7 @@ def not_a_run(path: Path) -> str:
         said = "no such file or folder"
     elif not path.is_dir():
         said = "neither a folder nor a regular file"
-    elif runs := _runs_below(path):
+    elif runs := runs_below(path):
         what = "the folder of an experiment" if runs[-1].parent == path else "a folder of experiments"
         return f"{what}, whose newest run is {runs[-1]}; give a run folder, such as that one"
     else:
@@ -208,7 +215,7 @@ def run_meant(path: Path) -> str:
     A path that is not there may lack the folder of all runs, as `digits/0` does.
     """
     beside = [folder for folder in path.absolute().parents if folder.is_dir()][:1]
-    runs = next((found for folder in (*beside, Path("runs").absolute()) if (found := _runs_below(folder))), [])
+    runs = next((found for folder in (*beside, Path("runs").absolute()) if (found := runs_below(folder))), [])
     if not runs:
         return "give a run folder"
     likeness = {run: SequenceMatcher(None, str(near(path.absolute())), str(near(run))).ratio() for run in runs}
@@ -219,7 +226,7 @@ def run_meant(path: Path) -> str:
     return f"give a run folder, such as {near(runs[-1])}, the newest there"
 
 
-def _runs_below(folder: Path) -> list[Path]:
+def runs_below(folder: Path) -> list[Path]:
     """Runs of an experiment, the newest last; of a folder of experiments, those of all."""
     if not folder.is_dir():
         return []
@@ -278,7 +285,7 @@ def checkpoint_behind(source: str) -> str:
         return source
     if is_run(path):
         return str(trained_checkpoint(path))
-    if _runs_below(path) and not any(entry.is_file() for entry in path.iterdir()):  # else these may be weights
+    if runs_below(path) and not any(entry.is_file() for entry in path.iterdir()):  # else these may be weights
         raise InputError(f"{source}: {not_a_run(path)}{meant(path)}")
     return source
 

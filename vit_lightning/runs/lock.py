@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 from vit_lightning.errors import InputError
 from vit_lightning.private_api import lock_descriptor
 from vit_lightning.processes import LIMIT
-from vit_lightning.runs.folders import CHECKPOINTS, REMOVED, rank
+from vit_lightning.runs.folders import CHECKPOINTS, REMOVED, rank, to_go_on
 from vit_lightning.runs.slurm import was_requeued
 
 LOCK = ".lock"
@@ -82,7 +82,7 @@ def check_held() -> None:
             raise InputError(REMOVED.format(folder=folder))
         raise InputError(
             f"{folder / LOCK} was removed or replaced while this run held it, so that another process may train there; "
-            "nothing more is written: see that none does, then go on with --ckpt_path last"
+            f"nothing more is written: see that none does; {to_go_on(folder)}"
         )
 
 

@@ -66,6 +66,9 @@ def test_damaged_images_are_broken_unless_fixed():
     damaged = survey(faults={2: "empty"}, damages={0: "premature end"})
     assert only(findings.unreadable(damaged, "raise", 0)).items == ("tr0: premature end", "tr2: empty")
     broken, shown = findings.unreadable(damaged, "fix", 0)
+    assert broken.fix.endswith(
+        "fix shows JPEGs that are damaged inside, and no file that is cut short or of an unknown format"
+    )
     assert (broken.severity, broken.items) == ("error", ("tr2: empty",))
     assert (shown.severity, shown.items) == ("note", ("tr0: premature end",))
 

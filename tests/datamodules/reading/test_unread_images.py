@@ -64,6 +64,29 @@ def test_half_of_a_class_is_said(tmp_path, root):
     assert f"{root / 'cow'} holds 1 file without an ending, such as cow/w9, which is left out; give them" in notices
 
 
+@pytest.mark.parametrize("names", [("a/1", "b/2"), ("a/1",), ("train/1", "val/2"), ("1", "2")])
+def test_a_root_of_which_no_image_is_read(tmp_path, names):
+    for name in names:
+        put_other(tmp_path / "set" / f"{name}.heic")
+    what = "2 files" if len(names) == 2 else "1 file"
+    said = (
+        f"set holds no images that are read, but {what} of .heic, such as {names[0]}.heic; convert them to .jpg or .png"
+    )
+    with pytest.raises(InputError, match=said):
+        _ = ImageFolder(root=tmp_path / "set").class_names
+
+
+def test_pictures_that_are_not_read_are_not_among_the_other_files(tmp_path, caplog):
+    for number, name in enumerate(("a/1.jpg", "a/2.jpg", "b/3.jpg", "b/4.jpg")):
+        put(tmp_path / "set" / name, number)
+    put_other(tmp_path / "set/a/x.heic")
+    put_other(tmp_path / "set/a/notes.txt", b"text")
+    with caplog.at_level("INFO"):
+        notices = read(tmp_path / "set", val_fraction=0, test_fraction=0).notices
+    assert any("a holds 1 file of .heic, such as a/x.heic, which is left out" in text for text in notices)
+    assert "ignored 1 hidden or other files, such as a/notes.txt" in caplog.text
+
+
 def test_many_classes_are_not_all_told(tmp_path):
     for name in "abcdefgh":
         put(tmp_path / "set" / name / f"{name}.jpg")

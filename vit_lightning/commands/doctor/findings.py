@@ -21,6 +21,10 @@ HUGE = 64
 """How many times the pixels that the model sees are worth a word: decoding one takes the time of many."""
 MENDING = "mend or remove them"
 """What to do about images that cannot be read, unless their datamodule knows better."""
+MENDED = (
+    "--data.on_error fix shows JPEGs that are damaged inside, and no file that is cut short or of an unknown format"
+)
+"""Why images cannot be read all the same."""
 WINDOW = "give --data.window auto, or [low,high]"
 """What to do about values without a defined white."""
 LEAST_BITS, MOST_BITS = 9, 14
@@ -69,6 +73,7 @@ def unreadable(
         if windowless := [record for record, reason in broken.items() if NO_WHITE in reason]:
             mending = WINDOW + f"; {mending}, of the others" * (len(windowless) < len(broken))
         fix = mending + (f", or give {' '.join(flags)}" if flags and not refused else "")
+        fix += f"; {MENDED}" * (on_error == "fix")
         findings.append(Finding("warning" if allowed else "error", "broken", text, fix, _reasons(found, broken)))
     if found.damages and on_error == "fix":
         text = f"{_images(found.damages, found)} damaged inside, and shown in part"

@@ -119,7 +119,7 @@ def probe(
     console().print(table(rows))
     report(f"probed   {near(source) if Path(source).exists() else source}")
     report(f"wrote    {near(paths[0])}, {near(paths[1])}")
-    report(f"kept     {near(net.folder)}: the features, for further probes; it may be removed")
+    report(f"kept     {near(net.folder)}: the features, which another probe reads; delete the folder to free its space")
 
 
 def _check_numbers(**flags: Any) -> None:
