@@ -1,5 +1,6 @@
 """What a report says of a run in words and rows: what it is, its recipe, its cost, its scores, its parent."""
 
+import re
 import shlex
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -18,6 +19,9 @@ from vit_lightning.yaml_files import read_mapping
 
 Rows = list[tuple[str, str]]
 SETS = {"test": "test", "val": "validation"}
+PLANNED_NET = re.compile(r"(.+?), (\d[\d,]* parameters(?: \([^)]*\))?)")
+"""How a plan describes the net."""
+PLANNED_PRECISION = re.compile(r", precision (\S+)$")
 MODELS = {"MaskedPatch": "masked patch prediction"}
 
 
@@ -48,12 +52,28 @@ def sentence(run: Run) -> str:
 
 
 def net_of(run: Run) -> str:
-    """Return the variant, and the fields that it has otherwise."""
+    """Return the variant, and the fields that it has otherwise; those of weights stand in the plan alone."""
+    if planned := _planned(run):
+        return planned[0]
     net = as_dict(run.part("model").get("net"))
     try:
         return described(str(net["variant"]), {name: value for name, value in net.items() if value is not None})
     except (InputError, KeyError):
         return str(net.get("variant") or "A net")
+
+
+def _planned(run: Run) -> tuple[str, str] | None:
+    """Return the net that a run has had, and the number of its parameters, from its plan; None: it does not say."""
+    found = PLANNED_NET.match(dict(run.plan).get("net", ""))
+    return (found[1], found[2]) if found else None
+
+
+def _precision(run: Run) -> str:
+    """Return the precision of the last part of a run: what its plan says, else what it was told."""
+    if found := PLANNED_PRECISION.search(dict(run.plan).get("device", "")):
+        return found[1]
+    trainer = run.part("trainer")
+    return _text(trainer.get("precision") or "the device's default") if trainer else ""
 
 
 def _doing(run: Run) -> str:
@@ -64,8 +84,8 @@ def _doing(run: Run) -> str:
 
 
 def main_score(run: Run) -> ScoreRow | None:
-    """Return the score that speaks for a run."""
-    rows = {row.metric: row for row in reversed(score_rows(run))}
+    """Return the score that speaks for a run: of a test, else of the best validation, else of the last."""
+    rows = {row.metric.removeprefix("best "): row for row in reversed(score_rows(run))}
     return next((rows[metric] for metric in MAIN_METRICS if metric in rows), None)
 
 
@@ -160,7 +180,7 @@ def recipe(run: Run) -> Rows:
     augment = as_dict(data.get("augment"))
     of_area = augment.get("crop") == "inception"
     rows = [
-        ("net", net_of(run)),
+        ("net", ", ".join((net_of(run), *(_planned(run) or ())[1:]))),
         ("weights", str(model.get("weights") or "from scratch")),
         ("trained", _trained(model)),
         ("data", " ".join(filter(None, [run.class_of("data"), str(data.get("root") or "")]))),
@@ -173,7 +193,7 @@ def recipe(run: Run) -> Rows:
         ("augmentation", _listed(augment, tuple(name for name in augment if name != "crop_area" or of_area))),
         ("gradient clipping", _text(trainer.get("gradient_clip_val"))),
         ("averaging", _listed(as_dict(model.get("averaging")), ("decay",))),
-        ("precision", _text(trainer.get("precision") or "the device's default") if trainer else ""),
+        ("precision", _precision(run)),
         ("seed", _text(run.config.get("seed_everything"))),
     ]
     return [(name, said) for name, said in rows if said]
