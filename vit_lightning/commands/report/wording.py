@@ -11,6 +11,7 @@ from vit_lightning.commands.report import sources
 from vit_lightning.commands.report.collect import Run, as_dict, number_of
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation.scores import MAIN_METRICS, SCORES, best_value, set_and_score
+from vit_lightning.models.recipe_words import effective, trained_part
 from vit_lightning.models.variants import described
 from vit_lightning.runs import folders
 from vit_lightning.runs.differences import differences
@@ -176,13 +177,13 @@ def _row(split: str, metric: str, value: float, key: str, metrics: Collection[st
 def recipe(run: Run) -> Rows:
     """Return what a person asks first of how a net was trained."""
     model, data, trainer = run.part("model"), run.part("data"), run.part("trainer")
-    optim, schedule = as_dict(model.get("optim")), as_dict(model.get("schedule"))
+    optim, schedule = (effective(part, as_dict(model.get(part))) for part in ("optim", "schedule"))
     augment = as_dict(data.get("augment"))
     of_area = augment.get("crop") == "inception"
     rows = [
         ("net", ", ".join((net_of(run), *(_planned(run) or ())[1:]))),
         ("weights", str(model.get("weights") or "from scratch")),
-        ("trained", _trained(model)),
+        ("trained", trained_part(model)),
         ("data", " ".join(filter(None, [run.class_of("data"), str(data.get("root") or "")]))),
         ("image size", f"{_size(data.get('image_size'))} px" if data.get("image_size") else ""),
         ("batch", _batch(run)),
@@ -197,13 +198,6 @@ def recipe(run: Run) -> Rows:
         ("seed", _text(run.config.get("seed_everything"))),
     ]
     return [(name, said) for name, said in rows if said]
-
-
-def _trained(model: Mapping[str, Any]) -> str:
-    rank = as_dict(model.get("lora")).get("rank")
-    if rank:
-        return f"low-rank updates of rank {rank}"
-    return "the head" if model.get("freeze_trunk") else "the biases" if model.get("bias_only") else "all parameters"
 
 
 def _batch(run: Run) -> str:
