@@ -157,6 +157,9 @@ def test_the_words():
     assert memory_in_words(memory) == "3.75 GiB on a device (weights 0.25, gradients 0.5, optimiser 1, activations 2)"
     small = TrainingMemory(2**20, 2**21, 2**22, 2**23)
     assert memory_in_words(small) == "15 MiB on a device (weights 1, gradients 2, optimiser 4, activations 8)"
+    middling = TrainingMemory(170 * 2**20, 2**20, 199 * 2**20 + 2**19, 652 * 2**20)
+    parts = "weights 170, gradients 1, optimiser 200, activations 650"
+    assert memory_in_words(middling) == f"1,020 MiB on a device ({parts})"
     line = estimate_line(RunEstimate(1, 1, 12.5, small))
     assert line == f"estimate 12.5 exaFLOPs, {memory_in_words(small)}"
 

@@ -39,15 +39,15 @@ def test_classes_without_an_image_are_named(labels, absent):
 
 
 @pytest.mark.parametrize("published", [True, False])
-def test_a_fit_leaves_the_record_of_published_splits_in_its_folder(app, monkeypatch, published):
+def test_a_fit_leaves_the_record_of_its_splits_in_its_folder(app, monkeypatch, published):
     monkeypatch.setattr(Digits, "has_published_splits", published)
     words = "--model.net.variant mu/4 --data Digits --data.image_size 8 --data.num_workers 0 --trainer.accelerator cpu"
     done = app("fit", *words.split(), "--trainer.max_steps", 1, "--data.fraction", 0.5)
     assert done.code == 0, done.err
-    assert Path("runs/default/0/splits.json").exists() == published
-    if not published:
-        return
     facts = json.loads(Path("runs/default/0/splits.json").read_text())
+    if not published:
+        assert list(facts) == ["val"] and facts["val"]["published"] is False
+        return
     assert list(facts) == ["train", "val", "test"]
     assert all(len(facts[split]["sha256"]) == 64 and facts[split]["images"] > 50 for split in facts)
     assert len({facts[split]["sha256"] for split in facts}) == 3 and facts["test"]["absent_classes"] == []
@@ -77,3 +77,24 @@ def test_each_set_stands_under_its_own_name_once(tmp_path):
     for again in (record, SplitRecord(tmp_path)):
         again.on_train_batch_start(SimpleNamespace(datamodule=Own(**sets)), None, None, 0)
     assert (tmp_path / "splits.json").read_text() == "of the run that goes on"
+
+
+class Drawn(Own):
+    """The same without published splits."""
+
+    has_published_splits = False
+
+
+def test_of_other_splits_the_validation_images_are_recorded_by_each_part(tmp_path):
+    """Names and labels in the form of a file of scores: class names, an empty line, keys, then labels as int64."""
+    path = tmp_path / "splits.json"
+    train, labels = Images(keys=["t0", "t1", "t2"], labels=np.array([1, 1, 1])), np.array([1, 0, 2])
+    for keys in (["a", "b", "c"], ["a", "b", "d"]):
+        data = Drawn(train=train, val=Images(keys=keys, labels=labels))
+        SplitRecord(tmp_path).on_train_batch_start(SimpleNamespace(datamodule=data), None, None, 0)
+        text = "".join(f"{name}\n" for name in (*data.class_names, "", *keys)).encode()
+        digest = hashlib.sha256(text + labels.astype("<i8").tobytes()).hexdigest()
+        assert json.loads(path.read_text()) == {"val": {"images": 3, "published": False, "sha256": digest}}
+    for sets in ({"train": train}, {"val": Images()}):  # none, and one without names
+        SplitRecord(tmp_path).on_train_batch_start(SimpleNamespace(datamodule=Drawn(**sets)), None, None, 0)
+        assert not path.exists()

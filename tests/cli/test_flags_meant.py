@@ -138,6 +138,28 @@ def test_what_was_expected_is_said_in_words(message, said):
     assert shorten(message, FLAGS, []) == said
 
 
+FORMATS = ["onnx", "torch_export", "safetensors", "huggingface"]
+
+
+@pytest.mark.parametrize(
+    ("given", "choices", "meant"),
+    [
+        *(("hf", FORMATS, "huggingface"), ("Transformers", FORMATS, "huggingface"), ("ONNX", FORMATS, "onnx")),
+        *(("torchscript", FORMATS, "torch_export"), ("pt2", FORMATS, "torch_export")),
+        *(("pytorch", FORMATS, "safetensors"), ("pytorch", ["npz", "checkpoint"], "checkpoint")),
+        *(("safetensor", FORMATS, "safetensors"), ("hf", ["npz", "checkpoint"], None), ("tflite", FORMATS, None)),
+    ],
+)
+def test_the_likeliest_of_some_words_is_named(given, choices, meant):
+    said = shorten(f"{KEY.format('to')}Expected a typing.Literal{choices}. Got value: {given}", [], [])
+    assert said == f"--to {given}: expected {', '.join(choices)}" + (f"; did you mean {meant}?" if meant else "")
+
+
+def test_of_values_that_are_no_words_none_is_named():
+    message = KEY.format("a") + "Expected a <class 'float'>. Got value: flot"
+    assert shorten(message, FLAGS, []) == "--a flot: expected a number, such as 0.5"
+
+
 def test_a_run_is_no_stray_word(tmp_path):
     run = tmp_path / "own/0"
     run.mkdir(parents=True)

@@ -229,10 +229,25 @@ def test_a_split_is_its_images_and_not_how_it_was_drawn(monkeypatch):
     first = (A, *member(of_data={"ImageFolder": {"split": drawn}}))
     monkeypatch.setattr(module, "load_net", lambda path: member(of_data={"ImageFolder": {"split": went_on}}))
     assert _checked(B, first)
-    other = went_on | {"digest": "2b"}
-    monkeypatch.setattr(module, "load_net", lambda path: member(of_data={"ImageFolder": {"split": other}}))
-    with pytest.raises(InputError, match="their splits of the data differ"):
-        _checked(B, first)
+
+
+@pytest.mark.parametrize(("is_kept", "table"), [(True, "runs/head/0/split.csv"), (False, "SPLIT.csv")])
+def test_another_split_is_said_in_images_and_with_what_would_make_it_one(monkeypatch, tmp_path, is_kept, table):
+    monkeypatch.chdir(tmp_path)
+    first, second = (Path(f"runs/head/{number}/checkpoints/best.ckpt") for number in (0, 1))
+    for path in (first, second):
+        path.parent.mkdir(parents=True)
+        (path.parents[1] / "config.yaml").touch()
+    if is_kept:
+        (first.parents[1] / "split.csv").touch()
+    then, now = ({"digest": str(count), "train": count, "val": 33, "test": 33} for count in (141, 155))
+    monkeypatch.setattr(module, "load_net", lambda path: member(of_data={"ImageFolder": {"split": now}}))
+    with pytest.raises(InputError) as raised:
+        _checked(second, (first, *member(of_data={"ImageFolder": {"split": then}})))
+    assert str(raised.value) == (
+        f"{second} and {first} cannot be averaged, since their splits of the data differ: trained on 155 and on 141 "
+        f"images, each of its own split; fit the former again with --data.split_file {table}"
+    )
 
 
 def test_no_file_is_written_over(soup, tmp_path):

@@ -16,6 +16,7 @@ from vit_lightning.commands.convert import convert
 from vit_lightning.commands.export import export
 from vit_lightning.errors import InputError
 from vit_lightning.models import NetConfig, build
+from vit_lightning.runs.checkpoint_names import fingerprint
 from vit_lightning.weights import deploy as deploying
 from vit_lightning.weights import load_net
 from vit_lightning.weights.card import write_card
@@ -159,7 +160,8 @@ def test_a_converted_checkpoint_keeps_its_loss(random_checkpoint, tmp_path):
 
 def test_card_tells_licence_recipe_data_and_metrics(random_checkpoint, tmp_path):
     content = torch.load(random_checkpoint, weights_only=True)
-    content["hyper_parameters"]["optim"] = {"name": "sgd", "lr": 0.03}
+    content["hyper_parameters"] |= {"optim": {"name": "sgd", "lr": 0.03, "betas": [0.9, 0.999]}, "freeze_trunk": True}
+    content["hyper_parameters"]["schedule"] = {"decay": "cosine", "milestones": [0.5], "timescale": 9, "end_lr": 0.1}
     content["callbacks"] = {"ModelCheckpoint": {"monitor": "val/top1", "best_model_score": torch.tensor(0.75)}}
     content["global_step"] = 500
     run = tmp_path / "run" / "checkpoints"
@@ -167,6 +169,8 @@ def test_card_tells_licence_recipe_data_and_metrics(random_checkpoint, tmp_path)
     torch.save(content, run / "trained.ckpt")
     data = f"{{class_path: my.Pets, init_args: {{root: {tmp_path}, batch_size: 8}}}}"
     (tmp_path / "run" / "config.yaml").write_text(f"data: {data}")
+    facts = {"scores": {"test/top1": 0.625}, "fingerprint": fingerprint(run / "trained.ckpt")}
+    (tmp_path / "run" / "test.json").write_text(json.dumps(facts))
     export(str(run / "trained.ckpt"), tmp_path / "out", "safetensors", licence="apache-2.0")
     card = (tmp_path / "out" / "README.md").read_text()
     for line in (
@@ -175,12 +179,16 @@ def test_card_tells_licence_recipe_data_and_metrics(random_checkpoint, tmp_path)
         '| data | "my.Pets" |',
         "| batch_size | 8 |",
         "| val/top1 | 0.75 |",
+        "| test/top1 | 0.625 |",
+        "| trained | the head alone; the net before it was frozen |",
+        '| schedule.decay | "cosine" |',
         "| trained steps | 500 |",
         "| source | trained.ckpt |",
         "1. teapot, lid on",
     ):
         assert line in card, line
     assert str(tmp_path) not in card
+    assert not any(idle in card for idle in ("betas", "milestones", "timescale", "end_lr"))
 
 
 @pytest.mark.parametrize(("verb", "to"), [(export, "safetensors"), (convert, "checkpoint")])

@@ -24,6 +24,17 @@ def test_table_groups_blocks_and_counts_the_rest():
     ]
 
 
+def test_a_head_in_the_place_of_another_has_one_line():
+    report = Report("w.npz", "Google's npz", loaded=["a"])
+    report.missing = {"head.weight": "the head is reset", "head.bias": "the head is reset", "pool.query": "not there"}
+    report.dropped = {"head.weight": "the head is reset", "head.bias": "the head is reset", "x": "training state"}
+    assert str(report).splitlines()[2:] == [
+        "  reset    head.weight, head.bias  the head is reset",
+        "  missing  pool.query              not there",
+        "  dropped  x                       training state",
+    ]
+
+
 def test_normalisation_that_nobody_knows_can_be_stated():
     report = Report("", "", std=(0.2, 0.2, 0.2))
     report.state_normalisation(None, (0.2, 0.2, 0.2), 3)

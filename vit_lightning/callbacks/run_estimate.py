@@ -12,6 +12,7 @@ from vit_lightning.callbacks.run_length import RunLength
 from vit_lightning.compute.cost import training_flops
 from vit_lightning.compute.memory import Step, Trained, TrainingMemory, activations
 from vit_lightning.contracts import RecipeTrained
+from vit_lightning.terminal import number
 
 GIB, MIB = 2**30, 2**20
 GAPS = 1.15
@@ -68,8 +69,13 @@ def memory_in_words(memory: TrainingMemory) -> str:
     """Return the memory of a device and its parts."""
     unit, name = (GIB, "GiB") if memory.total >= GIB else (MIB, "MiB")
     parts = zip(("weights", "gradients", "optimiser", "activations"), memory, strict=True)
-    said = ", ".join(f"{part} {value / unit:.2g}" for part, value in parts)
-    return f"{memory.total / unit:.3g} {name} on a device ({said})"
+    said = ", ".join(f"{part} {_rounded(value / unit, 2)}" for part, value in parts)
+    return f"{_rounded(memory.total / unit, 3)} {name} on a device ({said})"
+
+
+def _rounded(value: float, digits: int) -> str:
+    """Return a number of so many digits that count, without an exponent."""
+    return number(float(f"{value:.{digits}g}"))
 
 
 def cost_in_words(figures: Mapping[str, float], on_gpu: bool) -> str:

@@ -33,6 +33,14 @@ TYPES = (
     (re.compile(r"tuple with (\d+) elements"), r"\1 values in brackets, such as [2, 10]"),
 )
 """What Python calls a type, and how to type a value of it."""
+CHOICE = "typing.Literal["
+"""How Python begins a type whose values are some words alone."""
+USUALLY_CALLED = {
+    **dict.fromkeys(("hf", "transformers"), ("huggingface",)),
+    **dict.fromkeys(("torchscript", "pt2"), ("torch_export",)),
+    **dict.fromkeys(("pytorch", "torch", "pt", "pth"), ("safetensors", "checkpoint")),
+}
+"""What people call a format, and our words for it, of which a flag takes one."""
 GIVEN = re.compile(r"(?:Got value|Given value): (.*)")
 
 
@@ -74,14 +82,18 @@ def shorten(message: str, flags: Iterable[str], plugins: Iterable[str], models: 
     if found := CLASS_PATH.search(message):
         return unknown_class(key, found[1], list(plugins), list(models), found[2])
     wanted = [re.sub(r"<class '(?:\w+\.)*(\w+)'>", r"\1", text) for text in EXPECTED.findall(message)]
-    wanted = [text.removeprefix("typing.Literal[").rstrip("]").replace("'", "") for text in wanted]
+    choices = [
+        word.strip("'\"]") for text in wanted if text.startswith(CHOICE) for word in text[len(CHOICE) :].split(", ")
+    ]
+    wanted = [text.removeprefix(CHOICE).rstrip("]").replace("'", "") for text in wanted]
     # Every part that holds the flag, such as model, may be null as well and says so once.
     null = ", or null" if wanted.count("NoneType") >= len(KEY.findall(message)) > 0 else ""
     wanted = [text for text in dict.fromkeys(wanted) if text != "NoneType" and not text.startswith("path but")]
     if key in ("data", "model") and given and not wanted:
         return f"--{key} {given[0]}: expected a class, or a mapping of class_path and init_args"
     if key and given and wanted:
-        return f"--{key} {given[0]}: expected {', or '.join(_in_words(one, given[0]) for one in wanted)}{null}"
+        said = f"--{key} {given[0]}: expected {', or '.join(_in_words(one, given[0]) for one in wanted)}{null}"
+        return said + _choice_meant(given[0], choices)
     if key and not given and "Union subtypes" in message:
         return f"--{key}: a flag below it needs its class first; give --{key} CLASS too, such as CSVLogger for a logger"
     lines = [line.strip(" -") for line in message.splitlines() if line.strip(" -")]
@@ -93,6 +105,12 @@ def bare_flag(message: str, line: CommandLine) -> str | None:
     found = BARE.search(message)
     bare = [flag for flag, value in line if found and value is None and flag.startswith(found[1])]
     return f"{bare[0]} has no value; --help says what it takes" if bare else None
+
+
+def _choice_meant(given: str, choices: list[str]) -> str:
+    """Suggest one of the words that a flag takes, or nothing."""
+    usual = next((word for word in USUALLY_CALLED.get(given.lower(), ()) if word in choices), None)
+    return f"; did you mean {usual}?" if usual else did_you_mean(given.lower(), choices)
 
 
 def _in_words(wanted: str, given: str) -> str:

@@ -224,16 +224,34 @@ def _checked(path: Path, first: tuple[Path, Net, Report]) -> Net:
         ("normalisations", theirs.normalisation(net.config.channels), facts.normalisation(net.config.channels)),
         ("windows", theirs.window, facts.window),
         ("losses", theirs.loss, facts.loss),
-        ("splits of the data", _splits(theirs, facts), _splits(facts, theirs)),
     ):
         if this != that:
             raise InputError(
                 f"{near(path)} and {near(place)} cannot be averaged, since their {what} differ "
                 f"({_difference(this, that)}); give checkpoints of one net, trained on the same data"
             )
+    _check_split(path, _splits(theirs, facts), place, _splits(facts, theirs))
     if not all(torch.isfinite(tensor).all() for tensor in other.state_dict().values()):
         raise InputError(f"{path} holds weights that are not finite; give another checkpoint")
     return other
+
+
+def _check_split(path: Path, this: dict[str, Any], place: Path, that: dict[str, Any]) -> None:
+    """Refuse checkpoints of which one may have been trained on images that validate the other.
+
+    Raises:
+        InputError: naming both, how many images each was trained on, and what gives the next fit the same split.
+    """
+    for name, split in this.items():
+        if split != that[name]:
+            run = folders.folder_of(place)
+            table = run / folders.SPLIT_TABLE if run else None
+            kept = near(table) if table is not None and table.is_file() else "SPLIT.csv"
+            raise InputError(
+                f"{near(path)} and {near(place)} cannot be averaged, since their splits of the data differ: trained on "
+                f"{split.get('train')} and on {that[name].get('train')} images, each of its own split; fit the former "
+                f"again with --data.split_file {kept}"
+            )
 
 
 def _splits(report: Report, other: Report) -> dict[str, Any]:

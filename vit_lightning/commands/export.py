@@ -49,6 +49,7 @@ def export(
     from vit_lightning.weights.deploy import to_onnx, to_torch_export
     from vit_lightning.weights.interface import evaluation_of
     from vit_lightning.weights.save import check_ending, save
+    from vit_lightning.weights.tested import scores_of_test
 
     check_licence(licence)
     check_ending(dst, to, ENDINGS)
@@ -61,6 +62,8 @@ def export(
     check_finite(net.state_dict(), ckpt)
     report.state_normalisation(mean, std, net.config.channels)
     evaluation = evaluation_of(None if "://" in ckpt else folder_of(Path(ckpt)))
+    if "://" not in ckpt and (scores := scores_of_test(Path(ckpt))):
+        report.training["metrics"] = report.training.get("metrics", {}) | scores
     print(report)
     with written(dst) as place:
         if to == "onnx":

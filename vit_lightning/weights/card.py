@@ -10,6 +10,7 @@ from typing import Any
 from vit_lightning.augment import Augment
 from vit_lightning.errors import InputError
 from vit_lightning.models import Net
+from vit_lightning.models.recipe_words import effective
 from vit_lightning.models.variants import described
 from vit_lightning.weights.interface import PROBABILITIES, in_words, interface_of
 from vit_lightning.weights.report import Report
@@ -71,6 +72,7 @@ def write_card(
         "normalisation": NORMALISING[to],
         **({} if to in PROGRAMS else {"mean": mean, "std": std}),
         "began with": _place(training.get("began with", "random weights, or not stated")),
+        **({"trained": training["trained"]} if "trained" in training else {}),
         "trained steps": training.get("steps", "not stated"),
         "source": _place(report.source),
         "largest relative difference from the trained net": f"{figure:.1e}",
@@ -85,6 +87,10 @@ def write_card(
     ]
     for title, key in (("Recipe", "recipe"), ("Data", "data"), ("Metrics", "metrics")):
         content = training.get(key)
+        if key == "recipe" and content:
+            content = {
+                name: effective(name, value) if isinstance(value, Mapping) else value for name, value in content.items()
+            }
         sections.append(f"## {title}\n\n{_table(_flat(content)) if content else 'Not stated in the weights.'}")
     if report.class_names:
         names = "\n".join(f"{index}. {_text(label)}" for index, label in enumerate(report.class_names))

@@ -103,8 +103,14 @@ class Report:
 
     def __str__(self) -> str:
         rows = [("loaded", f"{len(self.loaded)} tensors", "")]
-        for state in ("resampled", "missing", "dropped"):
-            entries: dict[str, str] = getattr(self, state)
+        anew = {name: why for name, why in self.missing.items() if self.dropped.get(name) == why}
+        states = {
+            "resampled": self.resampled,
+            "reset": anew,
+            "missing": {name: why for name, why in self.missing.items() if name not in anew},
+            "dropped": {name: why for name, why in self.dropped.items() if name not in anew},
+        }
+        for state, entries in states.items():
             for reason in dict.fromkeys(entries.values()):
                 rows.append((state, _shorten(name for name, why in entries.items() if why == reason), reason))
         rows += [("note", note, "") for note in self.notes]

@@ -113,6 +113,73 @@ def test_validation_images_are_known_by_the_settings_of_the_data(make_run, field
     assert compared(runs)["last validation top-1 accuracy"] == [False, is_marked]
 
 
+def table(folder: Path, *validating: str, header: str = "file,class,split") -> None:
+    rows = [f"{name},{name.partition('/')[0]},val" for name in validating]
+    (folder / "split.csv").write_text("\n".join([header, "cat/0.jpg,cat,train", *rows, "cat/9.jpg,cat,test"]) + "\n")
+
+
+def validated(run) -> dict[str, str]:
+    return dict(sources.of_validation(run))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_marked", "why"),
+    [
+        (("cat/1.jpg", "dog/1.jpg"), ("dog/1.jpg", "cat/1.jpg"), True, ""),
+        (("cat/1.jpg", "dog/1.jpg"), ("cat/1.jpg",), False, "number of images is 2 in pets/0, 1 in pets/1"),
+        (("cat/1.jpg", "dog/1.jpg"), ("cat/1.jpg", "dog/2.jpg"), False, "names and classes of the images is "),
+    ],
+)
+def test_validation_images_are_those_of_the_runs_own_tables(make_run, first, second, is_marked, why):
+    """One was drawn, the other had the table of the first, and the folder may have changed in between."""
+    drawn = make_run("pets/0", data__init_args__split_seed=3)
+    told = make_run("pets/1", data__init_args__split_file=str(drawn / "split.csv"))
+    for folder, names in ((drawn, first), (told, second)):
+        table(folder, *names)
+    runs = [collect(drawn), collect(told)]
+    runs[1].curves["val/top1"] = [(19, 0.875)]
+    assert compared(runs)["last validation top-1 accuracy"] == [False, is_marked]
+    said = "; ".join(sources.differences([sources.of_validation(run) for run in runs], ["pets/0", "pets/1"]))
+    assert said == "" if is_marked else said.startswith(why)
+
+
+def test_a_table_says_nothing_of_the_images_of_another_root(make_run):
+    folders = [make_run(f"pets/{number}", data__init_args__root=f"/data{number}") for number in (0, 1)]
+    for folder in folders:
+        table(folder, "cat/1.jpg")
+    first, second = (validated(collect(folder)) for folder in folders)
+    assert {name for name in first if first[name] != second[name]} == {"root"}
+
+
+def test_a_table_without_validation_images_or_a_damaged_one_leaves_the_settings(make_run):
+    folder = make_run(data__init_args__split_seed=3)
+    table(folder)
+    assert validated(collect(folder)) == {"data": "Synthetic", "split_seed": "3"}
+    table(folder, "cat/1.jpg", header="file,class")
+    run = collect(folder)
+    assert validated(run) == {"data": "Synthetic", "split_seed": "3"}
+    assert any("split.csv is damaged" in note for note in run.notes)
+
+
+@pytest.mark.parametrize(
+    ("images", "sha256", "is_marked"), [(30, "a" * 64, True), (30, "b" * 64, False), (33, "a" * 64, False)]
+)
+def test_a_fit_that_has_no_table_has_recorded_its_validation_images(make_run, images, sha256, is_marked):
+    runs = []
+    for number, facts in enumerate(({"images": 30, "sha256": "a" * 64}, {"images": images, "sha256": sha256})):
+        folder = make_run(f"pets/{number}", data__init_args__split_seed=number)
+        (folder / "splits.json").write_text(json.dumps({"val": {"published": False, **facts}}))
+        runs.append(collect(folder))
+    runs[1].curves["val/top1"] = [(19, 0.875)]
+    assert compared(runs)["last validation top-1 accuracy"] == [False, is_marked]
+
+
+@pytest.mark.parametrize(("limit", "is_all"), [(1.0, True), (None, True), (1, False), (0.5, False)])
+def test_some_batches_are_not_all_validation_images(make_run, limit, is_all):
+    run = collect(make_run(trainer={"limit_val_batches": limit}))
+    assert ("limit_val_batches" not in validated(run)) == is_all
+
+
 def test_a_training_table_does_not_change_the_images_of_a_validation_table():
     told = {"class_path": "Manifest", "init_args": {"root": "/pets", "val": "v.csv", "train": "t.csv"}}
     found = []
@@ -137,7 +204,7 @@ def test_a_test_of_an_earlier_state_does_not_speak_for_the_run(make_run):
     checkpoint(folder, 2.0)  # as a resume that has become better does
     run = collect(folder)
     assert wording.score_rows(run)[0].of == "test (of another best.ckpt), 30 images"
-    assert wording.main_score(run).of == "last validation"
+    assert wording.main_score(run).of == "best validation"
     assert "test top-1" not in wording.sentence(run)
     (said,) = wording.outdated(run)
     assert said.startswith("test.json is of another best.ckpt than the run has now, and so are the tables beside it; ")
@@ -162,7 +229,7 @@ def test_a_file_of_another_run_is_named_as_such(make_run):
     for facts in ({}, {"fingerprint": fingerprint(path)}):
         scored(own, 0.8, checkpoint=str(path), **facts)
         run = collect(own)
-        assert wording.main_score(run).of == "last validation"
+        assert wording.main_score(run).of == "best validation"
         assert wording.outdated(run)[0].startswith(f"test.json is of {path}, which is no checkpoint of this run; ")
 
 
@@ -183,7 +250,7 @@ def test_scores_of_validation_stand_in_the_order_of_those_of_a_test(make_run):
     run = collect(make_run())
     run.scores = {}
     run.curves = {f"val/{name}": [(19, 0.5)] for name in ("ece", "loss", "macro_f1", "own", "top1")}
-    names = [row.name for row in wording.score_rows(run) if row.of == "last validation"]
+    names = [row.name for row in wording.score_rows(run) if row.of == "best validation"]
     assert names == ["loss", "top-1 accuracy", "macro F1", "expected calibration error", "own"]
 
 

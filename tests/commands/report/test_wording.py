@@ -17,7 +17,58 @@ def test_the_score_of_the_test_speaks_for_a_run(make_run):
     run = collect(folder)
     assert wording.main_score(run).said == "80.00 %"
     (folder / "test.json").unlink()
-    assert wording.main_score(collect(folder)).of == "last validation"
+    assert wording.main_score(collect(folder)).of == "best validation"
+
+
+def test_of_validations_the_best_speaks_and_is_called_so(make_run):
+    folder = make_run()
+    (folder / "test.json").unlink()
+    run = collect(folder)
+    run.curves["val/top1"] = [(9, 0.8), (19, 0.75)]
+    assert ": best validation top-1 accuracy 80.00 % after" in wording.sentence(run)
+    (folder / "validate.json").write_text(json.dumps({"scores": {"val/top1": 0.625}}))
+    assert ": validation top-1 accuracy 62.50 % after" in wording.sentence(collect(folder))
+
+
+@pytest.mark.parametrize(
+    ("line", "net", "row"),
+    [
+        (
+            "net      S/14, 21,588,869 parameters (1,925 trained, 21,586,944 frozen), 0.89 GFLOPs per image forward",
+            "S/14",
+            "S/14, 21,588,869 parameters (1,925 trained, 21,586,944 frozen)",
+        ),
+        (
+            "net      B/16 with depth 1, width 48, 9,123 parameters, 0.1 GFLOPs per image forward",
+            "B/16 with depth 1, width 48",
+            "B/16 with depth 1, width 48, 9,123 parameters",
+        ),
+        ("net      MyOwn, 40 parameters", "MyOwn", "MyOwn, 40 parameters"),
+        ("net      something else", "A net", "A net"),
+        ("", "A net", "A net"),
+    ],
+)
+def test_a_net_that_came_from_weights_is_that_of_the_plan(make_run, line, net, row):
+    folder = make_run(model__init_args={"net": {"variant": None}, "weights": "small.safetensors"})
+    (folder / "plan.txt").write_text(f"{line}\nbatch    8 per device x 1 device x 1 = 8\n")
+    run = collect(folder)
+    assert wording.sentence(run).startswith(f"{net} fine-tuned on Synthetic at 32 px")
+    assert dict(wording.recipe(run))["net"] == row
+
+
+@pytest.mark.parametrize(
+    ("plan", "told", "said"),
+    [
+        ("device   cpu, precision 32-true", None, "32-true"),
+        ("device   NVIDIA H200, precision bf16-mixed", None, "bf16-mixed"),
+        ("", "16-mixed", "16-mixed"),
+        ("", None, "the device's default"),
+    ],
+)
+def test_the_precision_is_that_of_the_plan(make_run, plan, told, said):
+    folder = make_run(trainer__precision=told)
+    (folder / "plan.txt").write_text(f"{plan}\n")
+    assert dict(wording.recipe(collect(folder)))["precision"] == said
 
 
 def test_scores_of_other_data_are_named_and_speak_for_nothing(make_run):
@@ -25,7 +76,7 @@ def test_scores_of_other_data_are_named_and_speak_for_nothing(make_run):
     (folder / "test.json").rename(folder / "test-2.json")
     run = collect(folder)
     assert [row.of for row in wording.score_rows(run)][:2] == ["test (test-2.json), 30 images"] * 2
-    assert wording.main_score(run).of == "last validation"
+    assert wording.main_score(run).of == "best validation"
 
 
 def test_every_further_set_has_its_own_name_and_images(make_run):

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from zipfile import is_zipfile
 
 from vit_lightning.commands.report import tables
-from vit_lightning.commands.report.tables import ClassRow, Matrix, Mistake, Point
+from vit_lightning.commands.report.tables import ClassRow, Matrix, Mistake, Point, Validated
 from vit_lightning.errors import InputError, listing
 from vit_lightning.files import check_regular, meant
 from vit_lightning.runs import folders
@@ -41,7 +41,9 @@ class Run:
     curves: dict[str, list[Point]] = field(default_factory=dict)
     """Values by optimiser step, of each metric."""
     splits: dict[str, Any] = field(default_factory=dict)
-    """Which images trained and were held out, by split, where these are published."""
+    """Which images trained and were held out, by split, where these are published; else which validated."""
+    validated: Validated | None = None
+    """The validation images of its own table of a split; None: it has none, or these are not in it."""
     scores: dict[str, dict[str, Any]] = field(default_factory=dict)
     """What each file of scores holds, by the beginning of its name."""
     classes: list[ClassRow] = field(default_factory=list)
@@ -126,6 +128,7 @@ def collect(folder: Path) -> Run:
         run.notes.append("There is no config.yaml that could be read, so the settings of the run are not known.")
     run.environment = _read(run, folder / folders.ENVIRONMENT, _json) or {}
     run.splits = _read(run, folder / folders.SPLITS, _json) or {}
+    run.validated = _read(run, folder / folders.SPLIT_TABLE, tables.validated)
     run.plan = _read(run, folder / folders.PLAN, _plan) or []
     run.notes += _damaged_checkpoints(folder)
     _read_curves(run)

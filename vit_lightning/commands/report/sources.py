@@ -42,15 +42,33 @@ def of_scores(facts: Mapping[str, Any], called: str = "") -> Source:
 
 
 def of_validation(run: Run) -> Source:
-    """Return what the images are known by that a fit has validated on."""
-    told = {"data": run.class_of("data")}
-    if digest := as_dict(run.splits.get("val")).get("sha256"):
-        return *told.items(), ("names of the images", str(digest)[:SHORT])
-    data = run.part("data")
+    """Return what the images are known by that a fit has validated on.
+
+    These are a hash of published ones, the rows of the run's own table of its split, or what the fit has recorded of
+    them; of a run without any of these, the settings that decide which images there are.
+    """
+    told: dict[str, Any] = {"data": run.class_of("data")}
+    data, val = run.part("data"), as_dict(run.splits.get("val"))
+    limit = run.part("trainer").get("limit_val_batches")
+    if limit is not None and not (isinstance(limit, float) and limit == 1):  # 1 is a batch, 1.0 all of them
+        told |= {"limit_val_batches": limit, "batch_size": data.get("batch_size")}
+    known = val.get("sha256")
+    if known and val.get("published", True):
+        told |= {"names of the images": str(known)[:SHORT]}
+        return tuple((name, str(value)) for name, value in told.items())
     root, start = data.get("root"), run.environment.get("folder")
     if isinstance(root, str) and isinstance(start, str) and "://" not in root:
         root = str(Path(start, Path(root).expanduser()))
-    decides = ("val", "files", "task", "class_map", *(() if data.get("val") else DRAWN_FROM))
+    decides: tuple[str, ...] = ("val", "files", "task", "class_map")
+    if run.validated:
+        told |= {
+            "number of images": run.validated.images,
+            "names and classes of the images": run.validated.sha256[:SHORT],
+        }
+    elif known:
+        told |= {"number of images": val.get("images"), "names and labels of the images": str(known)[:SHORT]}
+    else:
+        decides = (*decides, *(() if data.get("val") else DRAWN_FROM))
     found = told | {"root": root} | {name: data.get(name) for name in decides}
     return tuple((name, str(value)) for name, value in found.items() if value not in (None, ""))
 

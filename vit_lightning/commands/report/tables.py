@@ -1,6 +1,7 @@
 """Tables of a run as its report reads them: of one that was cut, what is whole, and how many rows are not."""
 
 import csv
+import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -38,6 +39,14 @@ class Matrix(NamedTuple):
     """Number of the true class, of the predicted one, and how many images; those of none are left out."""
 
 
+class Validated(NamedTuple):
+    """What validation images are known by."""
+
+    images: int
+    sha256: str
+    """Of their names and classes, in whichever order."""
+
+
 def text_of(path: Path) -> str:
     """Return a file's text; the names of a folder's files, which a table holds, need not be UTF-8."""
     csv.field_size_limit(2**27)
@@ -72,6 +81,20 @@ def classes(path: Path) -> tuple[list[ClassRow], int]:
 def _class(row: dict[str, str]) -> ClassRow:
     shares = {name: float(text) if text else None for name, text in row.items() if name not in ("class", "support")}
     return ClassRow(typed_cell(row["class"]), int(row["support"]), shares)
+
+
+def validated(path: Path) -> Validated | None:
+    """Return what the validation images of a table of a split are known by; None: it has none.
+
+    Raises:
+        ValueError: rows of the table are damaged.
+    """
+    rows, damaged = _rows(path, ("file", "split"))
+    if damaged:
+        raise ValueError(f"{damaged} of its rows cannot be read")
+    names = sorted(f"{row['file']}\n{row.get('class', '')}\n" for row in rows if row["split"] == "val")
+    digest = hashlib.sha256("".join(names).encode(errors="surrogateescape")).hexdigest()
+    return Validated(len(names), digest) if names else None
 
 
 def mistakes(path: Path) -> tuple[list[Mistake], int]:

@@ -1,5 +1,6 @@
 """What a report says of a run in words and rows: what it is, its recipe, its cost, its scores, its parent."""
 
+import re
 import shlex
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ from vit_lightning.commands.report import sources
 from vit_lightning.commands.report.collect import Run, as_dict, number_of
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation.scores import MAIN_METRICS, SCORES, best_value, set_and_score
+from vit_lightning.models.recipe_words import effective, trained_part
 from vit_lightning.models.variants import described
 from vit_lightning.runs import folders
 from vit_lightning.runs.differences import differences
@@ -18,6 +20,9 @@ from vit_lightning.yaml_files import read_mapping
 
 Rows = list[tuple[str, str]]
 SETS = {"test": "test", "val": "validation"}
+PLANNED_NET = re.compile(r"(.+?), (\d[\d,]* parameters(?: \([^)]*\))?)")
+"""How a plan describes the net."""
+PLANNED_PRECISION = re.compile(r", precision (\S+)$")
 MODELS = {"MaskedPatch": "masked patch prediction"}
 
 
@@ -48,12 +53,28 @@ def sentence(run: Run) -> str:
 
 
 def net_of(run: Run) -> str:
-    """Return the variant, and the fields that it has otherwise."""
+    """Return the variant, and the fields that it has otherwise; those of weights stand in the plan alone."""
+    if planned := _planned(run):
+        return planned[0]
     net = as_dict(run.part("model").get("net"))
     try:
         return described(str(net["variant"]), {name: value for name, value in net.items() if value is not None})
     except (InputError, KeyError):
         return str(net.get("variant") or "A net")
+
+
+def _planned(run: Run) -> tuple[str, str] | None:
+    """Return the net that a run has had, and the number of its parameters, from its plan; None: it does not say."""
+    found = PLANNED_NET.match(dict(run.plan).get("net", ""))
+    return (found[1], found[2]) if found else None
+
+
+def _precision(run: Run) -> str:
+    """Return the precision of the last part of a run: what its plan says, else what it was told."""
+    if found := PLANNED_PRECISION.search(dict(run.plan).get("device", "")):
+        return found[1]
+    trainer = run.part("trainer")
+    return _text(trainer.get("precision") or "the device's default") if trainer else ""
 
 
 def _doing(run: Run) -> str:
@@ -64,8 +85,8 @@ def _doing(run: Run) -> str:
 
 
 def main_score(run: Run) -> ScoreRow | None:
-    """Return the score that speaks for a run."""
-    rows = {row.metric: row for row in reversed(score_rows(run))}
+    """Return the score that speaks for a run: of a test, else of the best validation, else of the last."""
+    rows = {row.metric.removeprefix("best "): row for row in reversed(score_rows(run))}
     return next((rows[metric] for metric in MAIN_METRICS if metric in rows), None)
 
 
@@ -156,13 +177,13 @@ def _row(split: str, metric: str, value: float, key: str, metrics: Collection[st
 def recipe(run: Run) -> Rows:
     """Return what a person asks first of how a net was trained."""
     model, data, trainer = run.part("model"), run.part("data"), run.part("trainer")
-    optim, schedule = as_dict(model.get("optim")), as_dict(model.get("schedule"))
+    optim, schedule = (effective(part, as_dict(model.get(part))) for part in ("optim", "schedule"))
     augment = as_dict(data.get("augment"))
     of_area = augment.get("crop") == "inception"
     rows = [
-        ("net", net_of(run)),
+        ("net", ", ".join((net_of(run), *(_planned(run) or ())[1:]))),
         ("weights", str(model.get("weights") or "from scratch")),
-        ("trained", _trained(model)),
+        ("trained", trained_part(model)),
         ("data", " ".join(filter(None, [run.class_of("data"), str(data.get("root") or "")]))),
         ("image size", f"{_size(data.get('image_size'))} px" if data.get("image_size") else ""),
         ("batch", _batch(run)),
@@ -173,17 +194,10 @@ def recipe(run: Run) -> Rows:
         ("augmentation", _listed(augment, tuple(name for name in augment if name != "crop_area" or of_area))),
         ("gradient clipping", _text(trainer.get("gradient_clip_val"))),
         ("averaging", _listed(as_dict(model.get("averaging")), ("decay",))),
-        ("precision", _text(trainer.get("precision") or "the device's default") if trainer else ""),
+        ("precision", _precision(run)),
         ("seed", _text(run.config.get("seed_everything"))),
     ]
     return [(name, said) for name, said in rows if said]
-
-
-def _trained(model: Mapping[str, Any]) -> str:
-    rank = as_dict(model.get("lora")).get("rank")
-    if rank:
-        return f"low-rank updates of rank {rank}"
-    return "the head" if model.get("freeze_trunk") else "the biases" if model.get("bias_only") else "all parameters"
 
 
 def _batch(run: Run) -> str:

@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from vit_lightning.errors import InputError
 from vit_lightning.models import Net, NetConfig, resolve
 from vit_lightning.models.config import ResolvedConfig
+from vit_lightning.models.recipe_words import trained_part
 from vit_lightning.weights.archive import Archive, Stored
 from vit_lightning.weights.layouts.facts import fact, names_in, numbers_fact, size_fact
 from vit_lightning.weights.layouts.low_rank import with_merged_kernels
@@ -157,6 +158,7 @@ def _training(archive: Archive) -> dict[str, Any]:
     best = {state.get("monitor"): state.get("best_model_score") for state in states}
     training = {
         "recipe": {name: hyper[name] for name in ("optim", "schedule", "loss", "label_smoothing") if name in hyper},
+        "trained": trained_part(hyper) if {"freeze_trunk", "bias_only", "lora"} & hyper.keys() else None,
         "data": _data(archive.path),
         "began with": facts.get("weights"),
         "steps": facts.get("global_step"),
