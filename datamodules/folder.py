@@ -153,7 +153,7 @@ class ImageFolder(DividedData):
         if self.train_set is not None and self.split_file is None:
             drawn = [split for split, lacks in zip(("val", "test"), lacking, strict=True) if lacks]
             if said := unread_splits.said_of_lists(self.root, drawn):
-                self.notice(merged)
+                self.notice(said)
         draws = self._is_flat or self.wants_divided(lacking)
         if self.train_set is not None:
             self.name_idle_shares(lacking, draws)

@@ -82,3 +82,12 @@ def test_rows_of_one_file_on_the_disk_stay_on_one_side_of_what_is_held_out(tmp_p
     data = ready(tmp_path, val_fraction=0.3)
     trained, held = ({paths[row] for row in part.indices} for part in (data.train_set, data.val_set))
     assert not trained & held and len(held) == 3 and len(data.val_set) == 6
+
+
+def test_a_test_file_without_labels_beside_one_with_them_is_named(tmp_path):
+    write(tmp_path / "train.parquet", ["a", "b", "a"])
+    write(tmp_path / "test-00000-of-00002.parquet", ["b"], first=3)
+    bare = pa.table({"image": [{"bytes": picture(4), "path": None}]})
+    parquet.write_table(bare, tmp_path / "test-00001-of-00002.parquet")
+    with pytest.raises(InputError, match=r"test-00001-of-00002\.parquet.*label"):
+        ready(tmp_path, val_fraction=0)

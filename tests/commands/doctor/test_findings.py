@@ -281,6 +281,9 @@ def test_pairs_are_named_rightly_behind_images_that_cannot_be_read():
     assert leak.fix == "remove them from either split: validation figures that count them are too good"
     assert only(duplicates.contradictions([train, val])).items == ("training tr2 = validation va2",)
     assert only(duplicates.contradictions([val, train])).items == ("validation va2 = training tr2",)
+    train = survey((0, 0, 1), digests=[0, 5, 6], faults={0: "empty"})
+    first = survey((1, 2, 0), "validation", digests=[0, 6, 9], faults={0: "empty"})
+    assert only(duplicates.contradictions([train, first])).items == ("training tr2 = validation va1",)
 
 
 def test_one_batch_is_just_enough():

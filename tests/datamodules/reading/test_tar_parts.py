@@ -110,7 +110,7 @@ def test_several_labels(tmp_path):
 
 
 def test_a_class_in_a_file_of_its_own_comes_before_one_in_a_json(tmp_path):
-    members = {"a.json": b'{"label": 2}', "a.png": b"", "a.cls": b"1", "b.png": b"", "b.json": b'{"label": 2}'}
+    members = {"a.json": b'{"label": 1}', "a.png": b"", "a.cls": b"1", "b.png": b"", "b.json": b'{"label": 2}'}
     assert [(one.key, one.labels) for one in read(tmp_path, members)] == [("a", ("1",)), ("b", ("2",))]
 
 
