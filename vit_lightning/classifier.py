@@ -50,6 +50,8 @@ class Classifier(PretrainedModel):
             weights say their names; reset: a new one at zero, as the paper fine-tunes, and as weights without one do.
         weights_resampling: How positions get to another grid: bilinear is the paper's, bicubic suits DINOv2.
         weights_adapt: Also fit the weights' first layer to another patch size or number of channels.
+        weights_overlap: Validation and test images that the weights are known to be trained on. refuse: an error; warn:
+            say how many there are.
         freeze_trunk: Train the head alone (linear probe). The net before it is in evaluation mode.
         bias_only: Train biases and the head alone (BitFit). Zaken et al., arXiv 2106.10199.
         lora: Low-rank updates of the blocks' kernels, which are trained beside the head in place of the net.
@@ -98,6 +100,7 @@ class Classifier(PretrainedModel):
         weights_head: Literal["keep", "reset"] = "keep",
         weights_resampling: Literal["bilinear", "bicubic"] = "bilinear",
         weights_adapt: bool = False,
+        weights_overlap: Literal["refuse", "warn"] = "refuse",
         freeze_trunk: bool = False,
         bias_only: bool = False,
         lora: Lora = Lora(),
@@ -139,6 +142,7 @@ class Classifier(PretrainedModel):
             weights_head=weights_head,
             weights_resampling=weights_resampling,
             weights_adapt=weights_adapt,
+            weights_overlap=weights_overlap,
             freeze_trunk=freeze_trunk,
             bias_only=bias_only,
             lora=asdict(lora) if isinstance(lora, Lora) else asdict(Lora(**lora)),

@@ -3,12 +3,12 @@
 import posixpath
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules.reading import drawn_split, image_sources, split_sentences
+from datamodules.reading import drawn_split, image_sources, split_sentences, unlisted
 from datamodules.reading.drawn_split import LEFT_OUT, NAMES, TEST, TRAIN, VAL
 from datamodules.reading.idle_flags import name_idle
 from datamodules.reading.kept_splits import run_that_begins
@@ -52,7 +52,9 @@ class DividedData(ImageDataModule):
             any split, else none.
         split_seed: number of the split that is drawn; unset: 0. It does not depend on the run's seed.
         split_file: CSV with the columns file and split to use in place of drawing, such as split.csv in a run folder; a
-            column class or label is compared with the images' own; images that it does not list are left out.
+            column class or label is compared with the images' own.
+        unlisted: what becomes of images that split_file does not list, as those that were added since: leave_out; or
+            train, where those of a group that validates or tests go with it. The new run's split.csv keeps it.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class DividedData(ImageDataModule):
         test_fraction: float | None = None,
         split_seed: int | None = None,
         split_file: Path | None = None,
+        unlisted: Literal["leave_out", "train"] = "leave_out",
         **kwargs: Any,
     ) -> None:
         super().__init__(root=root, **kwargs)
@@ -69,6 +72,7 @@ class DividedData(ImageDataModule):
         self.test_fraction = test_fraction
         self.split_seed = split_seed
         self.split_file = None if split_file is None else Path(split_file).expanduser()
+        self.unlisted = unlisted
         self._said: set[str] = set()
         self.split_facts: dict[str, Any] = {}
         """What a checkpoint keeps of a split that was made here."""
@@ -142,14 +146,11 @@ class DividedData(ImageDataModule):
         if table is not None and kept is not None:
             splits, shares, origin = kept, (None, None), f"from {table}"
         elif table is not None:
-            splits, left_out = drawn_split.by_table(
-                table, files, str(self.root), self.split_file is None, names, groups
-            )
+            splits, _ = drawn_split.by_table(table, files, str(self.root), self.split_file is None, names, groups)
+            splits = self._place_unlisted(table, files, splits, groups)
             shares = None, None
             origin = f"from {table}"
             self._name_ignored(table)
-            if left_out:
-                self.notice(f"{table} does not list {left_out} of the images of {self.root}, which are left out")
         else:
             given, unset = (self.val_fraction, self.test_fraction), (DRAWN, DRAWN) if is_whole else (HELD_OUT, 0.0)
             val, test = (
@@ -281,6 +282,22 @@ class DividedData(ImageDataModule):
             drawn_split.write(own, files, names, splits.tolist())
         return "" if table == own else f", kept in {own} once the run trains"
 
+    def _place_unlisted(
+        self, table: Path, files: Sequence[str], splits: np.ndarray, groups: Sequence[str] | None
+    ) -> np.ndarray:
+        """Give images that the table does not list the split that --data.unlisted says, and name them."""
+        own = None if self.run_folder is None else self.run_folder / SPLIT_TABLE
+        goes_on = own is not None and own.exists()
+        fits = self.trainer is None or self.trainer.state.fn == "fit"
+        found = splits
+        if self.unlisted == "train":
+            found = unlisted.placed(splits, files, groups, own if goes_on else None)
+            if said := unlisted.said_of_placed(table, files, splits, found):
+                self._say(f"split    {said}")
+        if said := unlisted.said_of_left_out(table, files, self.root, found, may_train=fits and not goes_on):
+            self.notice(said)
+        return found
+
     def _parts(self, images: ImageSet, splits: np.ndarray) -> list[Subset | None]:
         places = [np.flatnonzero(splits == split) for split in (TRAIN, VAL, TEST)]
         if not len(places[TRAIN]):
@@ -320,6 +337,7 @@ class DividedData(ImageDataModule):
         """
         if self.split_file is not None:
             return
+        name_idle(self, ("unlisted",), "no --data.split_file lists images")
         for name, what, lacks in zip(SETTINGS, ("validation", "test"), lacking, strict=False):
             if not lacks:
                 name_idle(self, (name,), f"{self.root} has {what} images of its own")

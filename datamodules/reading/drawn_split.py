@@ -207,7 +207,8 @@ def by_table(
     if new and is_of_run:
         raise InputError(
             f"{source} has {len(new)} image{'s' * (len(new) > 1)} in no split of {table}, such as {new[0]}; "
-            f"give --data.split_file {table} to leave them out, take them away, or begin a new run"
+            f"give --data.split_file {table} to leave them out, take them away, or begin a new run, which trains on "
+            f"them with --data.split_file {table} --data.unlisted train"
         )
     for file, label in zip(files, labels or (), strict=False):
         kept = listed.get(file)
@@ -244,8 +245,13 @@ def _is_same(text: str, label: str) -> bool:
 
 def listed_in(table: Path, files: Sequence[str]) -> set[str]:
     """Return those of some files that a table lists, whichever slashes it has."""
+    return {*splits_in(table, files)}
+
+
+def splits_in(table: Path, files: Sequence[str]) -> dict[str, int]:
+    """Return the split of those of some files that a table lists, whichever slashes it has."""
     there = set(files)
-    return there & _by_file(read(table), there, table).keys()
+    return {file: kept.split for file, kept in _by_file(read(table), there, table).items() if file in there}
 
 
 def _by_file(listed: Mapping[str, Kept], there: Collection[str], table: Path) -> dict[str, Kept]:

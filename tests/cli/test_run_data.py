@@ -67,6 +67,7 @@ def test_a_split_that_the_run_has_kept_takes_the_place_of_the_file(run, tmp_path
     found = placed(run, Line(verb), split_file="s.csv")["split_file"]
     assert found == str(run / "split.csv" if takes_own else tmp_path / "there/s.csv")
     assert placed(run, Line(verb), split_file=None) == {"split_file": None}
+    assert placed(run, Line(verb), split_file="gone.csv") == {"split_file": str(run / "split.csv")}
 
 
 TOLD = {"root": "pets", "train": "t.csv", "test": "own.csv", "split_seed": 3, "group_column": "dog", "image_size": 8}

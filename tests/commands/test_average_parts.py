@@ -276,6 +276,13 @@ def test_a_soup_keeps_what_each_member_has_seen(monkeypatch):
     assert module.of_data([Path("a"), Path("b")]).keys() == {"ImageFolder", "seen_labels"}
 
 
+def test_a_soup_keeps_what_the_weights_of_each_member_have_seen(monkeypatch):
+    known = {"a": {"seen_before": {"records": [3, 5]}}, "b": {}, "c": {"seen_before": {"records": [4, 5]}}}
+    monkeypatch.setattr(module, "load_net", lambda path: (None, Report("", "", of_data=dict(known[path.name]))))
+    found = module.of_data([Path(name) for name in "abc"])
+    assert found.keys() == {"seen_before"} and found["seen_before"]["records"] == [3, 4, 5]
+
+
 def test_of_facts_that_differ_those_of_the_first_member_that_has_them_are_kept(monkeypatch):
     known = {"a": {}, "b": {"Own": {"split": "x", "facts": 1}}, "c": {"Own": {"split": "x", "facts": 2}, "Other": 3}}
     monkeypatch.setattr(module, "load_net", lambda path: (None, Report("", "", of_data=dict(known[path.name]))))

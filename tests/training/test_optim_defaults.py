@@ -36,6 +36,7 @@ def test_a_classifier_trains_the_whole_net_by_softmax_and_changes_no_loss():
     assert {name: value for name, value in found.items() if name not in recipes | unset} == {
         **{"loss": "softmax", "label_smoothing": 0, "focal_gamma": 0, "logit_adjustment": 0, "threshold": 0.5},
         **{"weights_raw": False, "weights_head": "keep", "weights_resampling": "bilinear", "weights_adapt": False},
+        **{"weights_overlap": "refuse"},
         **{"freeze_trunk": False, "bias_only": False, "recompute": False, "compile": False, "cuda_graph": "auto"},
         **{"fp8": False, "flip": False},
     }

@@ -223,7 +223,7 @@ def test_a_scored_checkpoint_is_silent_on_what_bears_on_training_alone():
     settings = [name for name in model.hparams if name != "net"] + [f"net.{name}" for name in model.hparams["net"]]
     silent = {name for name in settings if not resume.bears_on_scores(name)}
     recipe = {"optim", "schedule", "averaging", "label_smoothing", "class_weights", "focal_gamma", "logit_adjustment"}
-    start = {"weights", "weights_raw", "weights_head", "weights_resampling", "weights_adapt"}
+    start = {"weights", "weights_raw", "weights_head", "weights_resampling", "weights_adapt", "weights_overlap"}
     part = {"freeze_trunk", "bias_only"}
     machine = {"recompute", "compile", "cuda_graph", "fp8", "scores"}
     drawn = {"net.dropout", "net.stochastic_depth", "net.patch_dropout", "net.head_bias"}

@@ -17,7 +17,7 @@ from vit_lightning.terminal import near
 from vit_lightning.yaml_files import read_mapping
 
 SPLIT = (
-    *("train", "val", "test", "split_column", "split_file", "val_fraction", "test_fraction", "split_seed"),
+    *("train", "val", "test", "split_column", "split_file", "unlisted", "val_fraction", "test_fraction", "split_seed"),
     *("group_column", "also", "fraction", "per_class"),
 )
 """Fields of --data that say which images train and which are scored."""
@@ -42,8 +42,10 @@ def place(data: dict[str, Any], folder: Path | None, line: CommandLine) -> None:
     """
     told, start = data.get("init_args") or {}, _started_in(folder)
     own = folder / folders.SPLIT_TABLE if folder else None
-    if own and own.is_file() and told.get("split_file") and line.verb != "fit":
-        told["split_file"] = str(own.resolve())
+    if own and own.is_file() and (given := told.get("split_file")):
+        is_there = any((place / Path(given).expanduser()).is_file() for place in (Path(), start or Path()))
+        if line.verb != "fit" or not is_there:
+            told["split_file"] = str(own.resolve())
     for name in PLACES if start else ():
         given = told.get(name)
         if not isinstance(given, str) or "://" in given or os.path.isabs(os.path.expanduser(given)):

@@ -19,6 +19,7 @@ from vit_lightning.models import Net
 from vit_lightning.models.lora import drop_lora
 from vit_lightning.runs import folders
 from vit_lightning.terminal import near, report
+from vit_lightning.training.seen_before import merged
 from vit_lightning.weights import Report, load_net
 from vit_lightning.weights.save import check_ending, save
 
@@ -146,12 +147,15 @@ def of_data(paths: Sequence[Path]) -> dict[str, Any]:
     """Return what some checkpoints know of their data, so that none of the images that one trained on is scored."""
     known: dict[str, Any] = {}
     seen: list[Any] = []
+    before: list[Any] = []
     for path in paths:
         own = load_net(path)[1].of_data
         labels = [own.pop("seen_labels", None), *own.pop("seen_by_members", [])]
+        before.append(own.pop("seen_before", None))
         seen += [one for one in labels if one and not any(_are_equal(one, other) for other in seen)]
         known = own | known
-    return known | ({"seen_labels": seen[0]} if seen else {}) | ({"seen_by_members": seen[1:]} if seen[1:] else {})
+    kept = {"seen_labels": seen[:1] and seen[0], "seen_by_members": seen[1:], "seen_before": merged(before)}
+    return known | {name: one for name, one in kept.items() if one}
 
 
 def _are_equal(one: Any, other: Any) -> bool:

@@ -14,6 +14,7 @@ from vit_lightning.models.finite import check_finite
 from vit_lightning.terminal import typed
 from vit_lightning.training.freezing import freeze
 from vit_lightning.training.scored_model import ScoredModel
+from vit_lightning.training.seen_before import check_unseen, seen_before
 from vit_lightning.training.seen_labels import check_seen, seen_labels
 from vit_lightning.weights import OpenedWeights, open_weights
 from vit_lightning.weights.class_names import check_equal, check_named, check_order
@@ -23,8 +24,8 @@ from vit_lightning.weights.layouts.facts import names_in
 class PretrainedModel(ScoredModel):
     """A scored model that fills its net with weights, and holds their classes, or a checkpoint's, against the data's.
 
-    Its hyper-parameters hold `weights_raw`, `weights_head`, `weights_resampling`, `weights_adapt`, and those that
-    `freeze` reads.
+    Its hyper-parameters hold `weights_raw`, `weights_head`, `weights_resampling`, `weights_adapt`, `weights_overlap`,
+    and those that `freeze` reads.
     """
 
     def begin_with(self, weights: str | None) -> None:
@@ -39,6 +40,8 @@ class PretrainedModel(ScoredModel):
         """Data whose classes are numbers alone."""
         self.seen_labels: dict[str, Any] | None = None
         """Labels of the data, once a checkpoint keeps them."""
+        self.seen_before: dict[str, Any] = {}
+        """What is known of the images that the weights were trained on."""
 
     def build_net(self) -> Net:
         """Fill the new net with weights if there are any, and freeze what the recipe does not train."""
@@ -63,6 +66,7 @@ class PretrainedModel(ScoredModel):
         head: Literal["keep", "reset"] = self.hparams.weights_head if scores or opened.num_classes else "reset"
         report = opened.fill(net, head, **options)
         check_finite(net.state_dict(), self.weights or "")
+        self.seen_before = seen_before(report.of_data)
         self.head_names = report.class_names
         self._match_head()
         if self.class_names and not self.head_names and head == "keep":
@@ -103,6 +107,11 @@ class PretrainedModel(ScoredModel):
             )
         self.class_names = names or self.class_names
 
+    def on_fit_start(self) -> None:
+        super().on_fit_start()
+        if self.seen_before and not self.trainer.ckpt_path:  # else check_seen does
+            check_unseen(self.seen_before, self, self.weights)
+
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         super().on_save_checkpoint(checkpoint)
         checkpoint["class_names"] = self.class_names
@@ -110,6 +119,8 @@ class PretrainedModel(ScoredModel):
             self.seen_labels = seen_labels(self.trainer.datamodule)  # type: ignore[attr-defined]
         if self.seen_labels:
             checkpoint["seen_labels"] = self.seen_labels
+        if self.seen_before:
+            checkpoint["seen_before"] = self.seen_before
         checkpoint["weights"] = self.weights
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -126,6 +137,7 @@ class PretrainedModel(ScoredModel):
         elif named == trained or self.class_names != trained:  # else check_labels compares what the sets carry
             check_equal(self.class_names, named, "checkpoint")
         self.class_names = self.class_names or named
+        self.seen_before = checkpoint.get("seen_before") or self.seen_before
         check_seen(checkpoint, self)
 
     def _names_are_stated(self) -> bool:

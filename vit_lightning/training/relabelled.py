@@ -102,7 +102,7 @@ def places_of_trained(then: Mapping[str, Any], now: SeenSet) -> list[int]:
     """Return where a set has images, as far as they are kept, that a run was trained on, wherever they lie.
 
     Args:
-        then: what a checkpoint keeps of the run's training set.
+        then: what a checkpoint keeps of the run's training set, or of those before it: see `seen_before`.
         now: the set that is scored.
     """
     known = then.get("records", {})
@@ -111,7 +111,7 @@ def places_of_trained(then: Mapping[str, Any], now: SeenSet) -> list[int]:
     if files is None or not _are_files(now):
         return found
     assert now.file_names is not None
-    file_names, _, _, marks = files.numpy()
+    file_names, marks = files[0].numpy(), files[-1].numpy()
     places = np.flatnonzero(np.isin(now.file_names, file_names))[:FILES]
     is_trained = np.isin(_marks(now, places), marks[marks != UNREADABLE])
     return found + places[is_trained].tolist()

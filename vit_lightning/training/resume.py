@@ -28,6 +28,7 @@ OPTIMIZER_STATE_DEPENDS_ON = ("optim.name", "optim.layer_decay", "optim.decay_on
 ONLY_TRAINING = ("optim", "schedule", "averaging", "label_smoothing", "recompute", "compile")
 ONLY_TRAINING += ("freeze_trunk", "bias_only", "class_weights", "focal_gamma", "logit_adjustment")
 ONLY_TRAINING += ("cuda_graph", "fp8", "weights", "weights_raw", "weights_head", "weights_resampling", "weights_adapt")
+ONLY_TRAINING += ("weights_overlap",)
 ONLY_TRAINING += ("scores",)  # which scores there are does not change them
 """Settings that bear on training alone, of which a scored checkpoint says nothing."""
 NEWER = {"bias_only": False, "lora": asdict(Lora())}

@@ -21,6 +21,7 @@ from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 from vit_lightning.terminal import near
 from vit_lightning.training import relabelled
+from vit_lightning.training.seen_before import check_unseen
 from vit_lightning.training.seen_set import SeenSet
 
 PARTS = {"images", "names", "labels", "all_names", "all_labels", "contents"}
@@ -117,8 +118,9 @@ def check_seen(then: Mapping[str, Any], model: Any) -> None:
         model: a PretrainedModel, whose trainer has set up the data of the run.
 
     Raises:
-        InputError: see `check_untrained` and `check_labels`.
+        InputError: see `check_untrained`, `check_labels` and `check_unseen`.
     """
+    check_unseen(then.get("seen_before"), model)
     for one in (then.get("seen_labels") or {}, *(then.get("seen_by_members") or [])):
         check_untrained(one, model)
         if model.shifted is None:  # else labels are numbers among other classes, and are matched by name

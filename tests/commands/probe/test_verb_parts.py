@@ -185,6 +185,8 @@ def test_images_that_any_member_was_trained_on_are_known(monkeypatch, members):
     monkeypatch.setattr(module, "trained_among", lambda known, images: seen.get(known, 0) if known else 0)
     net = SimpleNamespace(model=SimpleNamespace(weights="w", hparams={"weights_raw": False}, chosen=None))
     assert _trained_among(net, None) == (5 if members else 3)
+    monkeypatch.setattr(module, "places_seen_before", lambda before, images: [0] * 7)
+    assert _trained_among(net, None) == 7
 
 
 def test_a_net_keeps_its_head_and_another_kind_of_model_has_none(tmp_path, monkeypatch):

@@ -175,6 +175,7 @@ def test_what_holds_a_net_to_its_data_goes_from_file_to_file(tmp_path):
         "Own": {"split": {"seed": 3}},
         "seen_labels": {"class_names": {0: ["ant"]}},
         "seen_by_members": [{"class_names": {}}],
+        "seen_before": {"records": [3]},
     }
     found = checkpoint.read(archive_with(beside=held | {"Other": {"state": 3}, "splits": [1], "epoch": 2}), None, None)
     assert found.of_data == held

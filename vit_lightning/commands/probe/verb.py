@@ -19,6 +19,7 @@ from vit_lightning.evaluation.features import FeatureSet
 from vit_lightning.files import check_place
 from vit_lightning.runs import folders
 from vit_lightning.terminal import console, near, report
+from vit_lightning.training.seen_before import places_seen_before
 from vit_lightning.training.seen_labels import trained_among
 from vit_lightning.weights import open_weights
 
@@ -149,7 +150,8 @@ def _trained_among(net: FrozenNet, images: ImageSet) -> int:
     model = net.model
     opened = open_weights(model.weights or "", model.hparams["weights_raw"], model.chosen)
     seen = [opened.of_data.get("seen_labels"), *opened.of_data.get("seen_by_members", ())]
-    return max(trained_among(one or {}, images) for one in seen)
+    before = places_seen_before(opened.of_data.get("seen_before"), images)
+    return max(len(before), *(trained_among(one or {}, images) for one in seen))
 
 
 def _countable(found: FeatureSet, split: str) -> FeatureSet:

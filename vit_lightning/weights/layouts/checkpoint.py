@@ -146,7 +146,7 @@ def _of_data(facts: dict[str, Any]) -> dict[str, Any]:
     return {
         name: value
         for name, value in facts.items()
-        if name in ("seen_labels", "seen_by_members") or (isinstance(value, dict) and "split" in value)
+        if name in ("seen_labels", "seen_by_members", "seen_before") or (isinstance(value, dict) and "split" in value)
     }
 
 
