@@ -149,6 +149,6 @@ TRAINED = "image_size: 16, channels: null, window: [0, 4095], mean: null, augmen
 )
 def test_images_that_are_seen_otherwise_than_in_training_are_told(run, told, found):
     (run / "config.yaml").write_text(f"data:\n  class_path: Manifest\n  init_args: {{{TRAINED}}}\n")
-    found = {"image_size": "(16, 24)", "channels": "1", "mean": "[0.4]"} if found is None else found
+    found = {"image_size": "[16, 24]", "channels": "1", "mean": "[0.4]"} if found is None else found
     data = SimpleNamespace(class_path="Manifest", init_args=told)
     assert overridden(data, run) == found and overridden(data, None) == {}

@@ -171,7 +171,7 @@ def overridden(data: Any, folder: Path | None) -> dict[str, str]:
         shown = shown if isinstance(shown, dict) else vars(shown)
         changed = [name for name in BROUGHT if name in seen and _is_other(name, shown.get(name), seen[name])]
         found |= {f"augment.{name}": shown[name] for name in changed}
-    return {name: str(value) for name, value in found.items()}
+    return {name: str(_listed(value)) for name, value in found.items()}
 
 
 def _is_other(name: str, value: Any, trained: Any) -> bool:
@@ -179,7 +179,12 @@ def _is_other(name: str, value: Any, trained: Any) -> bool:
     if value is None or (name == "channels" and trained is None and value == 3):
         return False
     one, other = ([each, each] if name == "image_size" and isinstance(each, int) else each for each in (value, trained))
-    return (list(one) if isinstance(one, tuple) else one) != (list(other) if isinstance(other, tuple) else other)
+    return bool(_listed(one) != _listed(other))
+
+
+def _listed(value: Any) -> Any:
+    """Return a value as a config has it, which knows no tuples."""
+    return list(value) if isinstance(value, tuple) else value
 
 
 def check_brought_to_size(line: CommandLine, first: Path, members: Sequence[str]) -> None:
