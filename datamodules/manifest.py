@@ -69,7 +69,7 @@ class Manifest(DividedTable):
         split_column: column of the training table with each image's split: train, val or test; unset: the only one that
             names splits alone; false: none. It names no split that has a table of its own.
         split_names: splits of other words in that column, as {PublicTest: val}.
-        group_column: column that says which images stay together.
+        group_column: column that says which images stay together; false: none, and no column is proposed.
         image_folder: folder that the paths in the tables start from, or a list of those in which each is looked for;
             unset: root, or the table's own.
         image_prefix: beginning of the paths that is left out.
@@ -91,7 +91,7 @@ class Manifest(DividedTable):
         label_column: str | list[str] | None = None,
         split_column: bool | str | None = None,
         split_names: dict[str, str] | None = None,
-        group_column: str | None = None,
+        group_column: bool | str | None = None,
         image_folder: str | list[str] | None = None,
         image_prefix: str = "",
         image_ending: str = "",
@@ -113,7 +113,9 @@ class Manifest(DividedTable):
         self.split_column = split_column
         self.split_names = split_names
         stated_split.split_words(split_names)
-        self.group_column = group_column
+        stated_split.check_flag(group_column, "group_column")
+        self.group_column = group_column or None
+        self.proposes_group = group_column is None
         self.image_folder = image_folder
         self.image_prefix = image_prefix
         self.image_ending = f".{image_ending}" if image_ending.isalnum() else image_ending
@@ -123,7 +125,7 @@ class Manifest(DividedTable):
         self.cache = cache
         if self.lacks_train and not (val or test):
             raise InputError("--data.train null leaves no table; give --data.test")
-        stated_split.check_flag(split_column)
+        stated_split.check_flag(split_column, "split_column")
         if self.lacks_train and split_column:
             raise InputError(f"--data.split_column {split_column} divides the training table; give --data.train")
 
@@ -201,7 +203,7 @@ class Manifest(DividedTable):
         kept = array_cache.load(self._file("train"))
         splits = kept["splits"] if self._divides is not None else None
         self._check_groups(splits)
-        for column in MappedStrings(self._file("train"), "may_group") if stage == "fit" else ():
+        for column in MappedStrings(self._file("train"), "may_group") if stage == "fit" and self.proposes_group else ():
             self.notice(group_hint(self.root / str(self.tables["train"]), column))
         if splits is not None:
             self._divide_by_column(splits, kept["digests"])

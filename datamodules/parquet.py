@@ -99,7 +99,7 @@ class Parquet(ImageDataModule):
         self.val_fraction = check_share(val_fraction)
         self.split_column = split_column
         self.split_words = split_words(split_names)
-        check_flag(split_column)
+        check_flag(split_column, "split_column")
         self._listed: dict[str, parquet_paths.Listed] = {}
         self._named: list[named_codes.Named] = []
 

@@ -222,7 +222,10 @@ def begun_with(path, names, stage, **settings):
     ("names", "said"),
     [
         (["d", "b", "c", "a"], "class 0 is 'd' in the data but 'a' in the weights.*order of the weights.*_head reset"),
-        (["a", "x", "c", "d"], "class 1 is 'x' in the data but 'b' in the weights.*same classes.*weights_head reset"),
+        (
+            ["a", "x", "c", "d"],
+            "the data alone have 'x'; the weights alone have 'b'; .*same classes.*weights_head reset",
+        ),
     ],
 )
 def test_weights_that_name_their_classes_serve_no_others(named, stage, names, said):
@@ -324,11 +327,16 @@ def test_softmax_smooths_no_finished_target_and_gives_each_loss():
             ["cat", "bee", "ant"],
             ["cat", "bee", "ant"],
             True,
-            "class 0 is 'cat' in the data but 'ant' in the checkpoint",
+            "class 0 is 'cat' in the data but 'ant' in the checkpoint; give the data that order",
         ),
         (["0", "1", "2"], ["ant", "bee", "cat"], True, ""),
         (["0", "1"], ["0", "1"], True, "the data has 2 classes, the checkpoint 3"),
-        (["ant", "bee", "cat"], ["ant", "bee", "cat"], False, "class 0 is 'ant' in the data but '0' in the checkpoint"),
+        (
+            ["ant", "bee", "cat"],
+            ["ant", "bee", "cat"],
+            False,
+            "the data alone have 'ant', 'bee', 'cat'; the checkpoint alone",
+        ),
         (["0", "1", "2"], ["0", "1", "2"], False, ""),
         ([], [], True, ""),
         ([], [], False, ""),
@@ -365,7 +373,7 @@ def test_numbers_beside_names_that_a_set_carries_are_said_to_be_taken_by_number(
     """Those that a datamodule states, or another library's, are other classes."""
     model = loaded(monkeypatch, ["cat", "bee", "ant"], ["cat", "bee", "ant"])
     model._trainer = SimpleNamespace(datamodule=data, state=SimpleNamespace(fn=None))
-    said = "class 0 is 'cat' in the data but '0' in the checkpoint"
+    said = "the data alone have 'cat', 'bee', 'ant'; the checkpoint alone has '0', '1', '2'"
     expected = pytest.raises(InputError, match=said)
     if type(data) is Unstated:
         expected = pytest.warns(UserWarning, match="by numbers, and the data cat, bee, ant: they are taken by number")

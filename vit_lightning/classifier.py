@@ -37,9 +37,9 @@ class Classifier(PretrainedModel):
             pre-trains with sigmoid and --model.net.head_bias -10.
         label_smoothing: Share of the target spread over all classes (0: off). With sigmoid it is the distance of the
             targets from 1 and 0. Labels are smoothed once, before MixUp and CutMix. Targets from the data are not.
-        class_weights: Weights of the classes in the training loss, in the order of their names. The loss is divided by
-            the weights of the batch. balanced: images / (classes * images of the class). With sigmoid, they weigh the
-            images that show a class (pos_weight); balanced: the others / those.
+        class_weights: Weights of the classes in the training loss, in the order that the plan prints. The loss is
+            divided by the weights of the batch. balanced: images / (classes * images of the class). With sigmoid, they
+            weigh the images that show a class (pos_weight); balanced: the others / those.
         focal_gamma: Exponent by which the focal loss counts what the net is sure of less (0: off; Lin et al., 2017).
         logit_adjustment: Factor of the classes' log shares of the training images, which training adds to the logits
             (0: off; 1 suits equal test classes; Menon et al., 2021).
@@ -180,7 +180,7 @@ class Classifier(PretrainedModel):
     @property
     def objective(self) -> str:
         """What training minimises, in words."""
-        remedies = imbalance.described(self.hparams)
+        remedies = imbalance.described(self.hparams, self.imbalance_loss, self.class_names)
         return f"{self.hparams.loss} cross-entropy, label smoothing {self.hparams.label_smoothing:g}{remedies}"
 
     def on_fit_start(self) -> None:

@@ -115,8 +115,17 @@ def without_prefix(path: str, prefix: str) -> str:
     return path[len(prefix) :] if path.replace("\\", "/").startswith(prefix.replace("\\", "/")) else path
 
 
-def windows_advice(path: str) -> str:
-    """Say what to do about a path that begins at a drive of Windows; nothing for any other."""
+def prefix_advice(path: str, folders: Sequence[Path]) -> str:
+    """Say which beginning of a path to leave out, so that it leads to a file; else what of one of Windows is amiss.
+
+    Args:
+        path: its path as a table gives it, with either kind of slash.
+        folders: where the path may start.
+    """
+    parts = path.replace("\\", "/").split("/")
+    rests = ("/".join(parts[left_out:]) for left_out in range(1, len(parts)))
+    if rest := next((rest for rest in rests if any((folder / rest).is_file() for folder in folders)), None):
+        return f"; --data.image_prefix '{path[: len(path) - len(rest)]}' leads to {rest}"
     place = PureWindowsPath(path)
     if not place.drive:
         return ""

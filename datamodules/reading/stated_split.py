@@ -76,16 +76,14 @@ class Found(NamedTuple):
     notices: list[str]
 
 
-def check_flag(split_column: bool | str | None) -> None:
-    """Refuse what is no name of a column.
+def check_flag(column: bool | str | None, flag: str) -> None:
+    """Refuse what is no name of a column, and not false either.
 
     Raises:
         InputError: saying what is expected.
     """
-    if split_column is True or split_column == "":
-        raise InputError(
-            f"--data.split_column {split_column!r} is no column; give its name, or false where there is none"
-        )
+    if column is True or column == "":
+        raise InputError(f"--data.{flag} {column!r} is no column; give its name, or false where there is none")
 
 
 def split_words(given: Mapping[str, str] | None) -> dict[str, str]:

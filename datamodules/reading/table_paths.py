@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from datamodules.reading.array_cache import MappedStrings
-from datamodules.reading.image_files import find_image, windows_advice
+from datamodules.reading.image_files import find_image, prefix_advice
 from vit_lightning.data.images import BrokenImage
 
 LOOKED_FOR = 8
@@ -51,5 +51,5 @@ class Paths(MappedStrings):
             return ""
         return (
             f"{table}: no path leads to a file. {faults[0]}; give --data.image_folder, --data.image_prefix or "
-            f"--data.image_ending{windows_advice(self[some[0]])}"
+            f"--data.image_ending{prefix_advice(self[some[0]], self.folders)}"
         )

@@ -16,6 +16,7 @@ from datamodules.reading.split_copies import TO_SCORE
 from datamodules.reading.table_paths import Paths
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.errors import InputError
+from vit_lightning.terminal import counted
 
 LOOKED_AT = 64
 """Paths that two tables share whose files are looked for, where the tables lie in different folders."""
@@ -105,12 +106,13 @@ def check_groups(splits: Sequence[Grouped], column: str) -> None:
         )
     for one, other in combinations(splits, 2):
         if both := sorted({*one.groups} & {*other.groups}):
+            values = counted(len(both), "value"), "has" if len(both) == 1 else "have"
             rows = [
                 f"row {split.rows[split.groups.index(both[0])] + 1} of {split.table} ({split.split})"
                 for split in (one, other)
             ]
             raise InputError(
-                f"{len(both)} values of --data.group_column {column} have {one.split} and {other.split} images, "
+                f"{values[0]} of --data.group_column {column} {values[1]} {one.split} and {other.split} images, "
                 f"such as {both[0]!r:.60} in {rows[0]} and {rows[1]}; leave all images of one in one split"
             )
 

@@ -349,7 +349,7 @@ def written(folder: Path, batches: list[tuple[list[list[float]], object]], names
     trainer.world_size, trainer.precision = facts.get("ranks", 1), "32-true"
     trainer.strategy = SimpleNamespace(broadcast=lambda value: value)
     model = SimpleNamespace(hparams={"num_classes": 4}, class_names=names, all_gather=facts.get("all_gather"))
-    model.hparams = type("Settings", (dict,), {"num_classes": 4})(model.hparams)
+    model.hparams = type("Settings", (dict,), {"num_classes": 4})(model.hparams | facts.get("settings", {}))
     callback = Predictions(folder / "predictions.csv", top=facts.get("top", 2))
     callback.setup(trainer, model, "predict")
     for number, (outputs, labels) in enumerate(batches):

@@ -37,10 +37,11 @@ def test_one_table_has_images_percentages_and_time(app, verb, name):
     assert app(*FIT, "--data.eval_size", 8).code == 0
     done = app(verb, *DATA, *SCORING)
     assert done.code == 0, done.err
-    header, row, scored, tables, time = cells(done.out)
+    header, row, scored, wrote, tables, time = cells(done.out)
     files = ", ".join(f"{verb}.{name}" for name in ("classes.csv", "confusion.csv", "confusion.png", "mistakes.csv"))
     assert tables == ["tables", f"runs/default/0/{files}"]
     assert scored == ["scored", "runs/default/0/checkpoints/last.ckpt"]
+    assert wrote == ["wrote", f"runs/default/0/{verb}.json"]
     assert header == ["set", "images", "loss", "top-1", "top-5", "per-class", "macro F1", "ECE"]
     assert row[:2] == [name, "24"] and re.fullmatch(r"[\d.]+", row[2])
     assert all(re.fullmatch(r"\d+\.\d\d %", cell) for cell in row[3:])
@@ -172,7 +173,7 @@ def test_images_of_several_labels_are_known_by_their_labels(app, tmp_path: Path,
     done = app("test", *words, "--ckpt_path", "last")
     names = ["precision at 1", "hit at 5", "macro F1", "mAP", "micro mAP", "micro F1", "exact match"]
     assert cells(done.out)[0] == ["set", "images", "loss", *names], done.out + done.err
-    assert "note     mean_auroc is left out: no class tells images apart" in done.out
+    assert "note     mean_auroc is left out: every class is shown by all images or by none" in done.out
 
 
 @pytest.mark.parametrize("several", [True, False])

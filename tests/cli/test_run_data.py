@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from vit_lightning.cli.run_data import is_own, leave_split, place, source_of
+from vit_lightning.cli.run_data import is_own, leave_split, overridden, place, source_of
 from vit_lightning.errors import InputError
 
 
@@ -131,3 +131,25 @@ def test_where_nobody_knows_or_the_data_were_moved_they_are_the_runs_own(run, tm
     assert not is_own(moved, run) and is_own(moved, None)
     (tmp_path / "there/pets").rmdir()
     assert is_own(moved, run)
+
+
+TRAINED = "image_size: 16, channels: null, window: [0, 4095], mean: null, augment: {evaluation: resize, zoom: 0.9}"
+
+
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        ({"image_size": 16, "channels": None, "window": [0, 4095], "mean": None}, {}),
+        ({"image_size": [16, 16], "channels": 3, "window": (0.0, 4095.0), "std": None, "batch_size": 7}, {}),
+        ({"image_size": None, "window": None}, {}),
+        ({"window": [0.0, 65535.0]}, {"window": "[0.0, 65535.0]"}),
+        ({"image_size": (16, 24), "channels": 1, "mean": [0.4]}, None),
+        ({"augment": {"evaluation": "resize", "zoom": 0.9, "flip": False}}, {}),
+        ({"augment": SimpleNamespace(evaluation="center", zoom=0.9)}, {"augment.evaluation": "center"}),
+    ],
+)
+def test_images_that_are_seen_otherwise_than_in_training_are_told(run, told, found):
+    (run / "config.yaml").write_text(f"data:\n  class_path: Manifest\n  init_args: {{{TRAINED}}}\n")
+    found = {"image_size": "[16, 24]", "channels": "1", "mean": "[0.4]"} if found is None else found
+    data = SimpleNamespace(class_path="Manifest", init_args=told)
+    assert overridden(data, run) == found and overridden(data, None) == {}

@@ -144,3 +144,15 @@ def test_doctor_names_a_patient_in_two_splits(app, tmp_path):
         said = "nodule1.png in test in row 5, which are both of '0' in --data.group_column"
         assert done.code == 1 and said in " ".join((done.out + done.err).split()), done
     assert not list(Path("runs").glob("*/*"))
+
+
+def test_images_seen_otherwise_than_in_training_leave_the_runs_own_scores(app, run):
+    assert app("test", run).code == 0
+    own = {name: (run / name).read_bytes() for name in ("test.json", "test.classes.csv")}
+    done = app("test", run, "--data.mean", "[0.1,0.2,0.3]", "--data.std", "[1,1,1]")
+    assert done.code == 0, done.err
+    assert {name: (run / name).read_bytes() for name in own} == own
+    assert (
+        scores(run / "test-2.json")["source"].items() >= {"mean": "[0.1, 0.2, 0.3]", "std": "[1.0, 1.0, 1.0]"}.items()
+    )
+    assert (run / "test-2.classes.csv").is_file()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from vit_lightning.errors import InputError
 from vit_lightning.training.scoring import SplitScores, monitored_names
 
 LOGITS = torch.tensor([[2.0, 0.0, -1.0], [0.0, 1.0, 0.5], [1.0, 0.0, 3.0], [0.0, 2.0, 0.0], [5.0, 0.0, 0.0]])
@@ -71,6 +72,34 @@ def test_a_pass_begins_with_nothing_of_the_one_before(first, second):
     assert of_batches(scores, second) == of_batches(fresh, second)
     scores.begin()
     assert scores.summed is None and scores.sum_up() is None and scores.explain("test") == []
+
+
+@pytest.mark.parametrize(("asked", "noted"), [(None, False), (["mean_auroc"], True), (["mean_auroc", "ece"], True)])
+def test_images_of_one_class_have_scores_and_notes(asked, noted):
+    """Three images of class 0 of three classes, two of which are taken for others."""
+    scores = SplitScores(0.5)
+    scores.want(asked, (), costly=False)
+    of_batches(scores, torch.tensor([0, 0, 0, 0, 1]))
+    without = ["mean_auroc is left out: every class is shown by all images or by none"] * noted
+    assert scores.explain("test") == [
+        *without,
+        "2 of 3 classes have no test image; means over classes leave them out",
+        "all test images are of one class, so that top-1 says little: a net that always answers it scores 100 %",
+    ]
+
+
+def test_images_of_several_labels_that_all_show_one_class_are_not_of_one_class():
+    scores = SplitScores(0.5)
+    of_batches(scores, torch.tensor([[1.0, 0, 0]] * 5))
+    assert not any("top-1" in said for said in scores.explain("test"))
+
+
+def test_a_score_that_chooses_a_checkpoint_must_have_a_value():
+    scores = SplitScores(0.5)
+    scores.want(None, ("mean_auroc",), costly=False)
+    of_batches(scores, torch.zeros(5, dtype=torch.long))
+    with pytest.raises(InputError, match=r"the monitored score mean_auroc has no value: every class is shown by all"):
+        scores.explain("validation")
 
 
 def test_all_that_callbacks_watch_is_monitored():

@@ -63,7 +63,8 @@ def opened(monkeypatch):
 def test_what_the_metadata_say_is_what_a_checkpoint_would(opened):
     program = opened(facts())
     assert program.class_names == ["a", "b"] and program.weights == "net.onnx"
-    assert dict(program.hparams) == {"num_classes": 2, "image_size": (4, 6), "channels": 3, "window": None}
+    expected = {"num_classes": 2, "loss": "softmax", "image_size": (4, 6), "channels": 3, "window": None}
+    assert dict(program.hparams) == expected
     assert program.pixel_facts == (3, None) and program.evaluation == Augment()
     assert not hasattr(program, "wants_features")
     program = opened(facts((), {"black": 100, "white": 4000, "channels": 5}), 7)

@@ -6,7 +6,7 @@ import io
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice, takewhile
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -16,6 +16,8 @@ from vit_lightning.files import spreadsheet_cell, unwritable
 ENDINGS = (".csv", ".jsonl", ".parquet")
 ROWS_AT_ONCE = 10_000
 """Rows of a group in a parquet file."""
+LIKELY = 0.5
+"""Least probability of a class that a person reads as shown, where classes are independent."""
 
 
 class Answer(NamedTuple):
@@ -177,13 +179,21 @@ def as_utf8(name: str) -> str:
     return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
-def shown(path: Path) -> Iterator[str]:
-    """Yield a line for each image of a finished file: its name, and its best class with the probability in percent."""
+def shown(path: Path, are_independent: bool = False, classes: int = 0) -> Iterator[str]:
+    """Yield a line for each image of a finished file: its name, and its best class with the probability in percent.
+
+    Args:
+        path: The file.
+        are_independent: Whether an image may show several classes or none (sigmoid); then all of 50 % and more are
+            named, best first.
+        classes: How many classes the net has, of which the file may hold the best.
+    """
     rows = list(_read(path))
     names = [str(row["image"]).encode(errors="surrogateescape").decode(errors="replace") for row in rows]
     width = max(map(len, names), default=0)
     for name, row in zip(names, rows, strict=True):
-        yield f"{name:{width}}  {row['error'] or _best(row)}\n"
+        said = row["error"] or (_likely(row, classes) if are_independent else _best(row))
+        yield f"{name:{width}}  {said}\n"
 
 
 def _read(path: Path) -> Iterator[dict[str, Any]]:
@@ -198,12 +208,30 @@ def _read(path: Path) -> Iterator[dict[str, Any]]:
 
 def _best(row: dict[str, Any]) -> str:
     """Return the best class of a row of any form, and its probability."""
+    return _share(*_ranked(row)[0])
+
+
+def _likely(row: dict[str, Any], classes: int) -> str:
+    """Return the classes of a row that are likelier than not, and their probabilities."""
+    ranked = _ranked(row)
+    likely = [_share(name, share) for name, share in ranked if share >= LIKELY]
+    if not likely:
+        return f"none of 50 % or more; highest {_share(*ranked[0])}"
+    may_be_more = len(likely) == len(ranked) < classes
+    return ", ".join(likely) + "; --top all shows whether others are" * may_be_more
+
+
+def _ranked(row: dict[str, Any]) -> list[tuple[str, float]]:
+    """Return the classes that a row of any form holds with their probabilities, best first."""
     if "class1" in row:
-        name, share = row["class1"], float(row["probability1"])
-    else:
-        kept = {name: value for name, value in row.items() if name.startswith("probability:")}
-        named = row.get("probabilities") or {name.removeprefix("probability:"): p for name, p in kept.items()}
-        name, share = max(((name, float(p)) for name, p in named.items()), key=lambda pair: pair[1])
+        numbers = takewhile(lambda number: row.get(f"class{number}") is not None, count(1))
+        return [(row[f"class{number}"], float(row[f"probability{number}"])) for number in numbers]
+    kept = {name: value for name, value in row.items() if name.startswith("probability:")}
+    named = row.get("probabilities") or {name.removeprefix("probability:"): p for name, p in kept.items()}
+    return sorted(((name, float(p)) for name, p in named.items()), key=lambda pair: -pair[1])
+
+
+def _share(name: str, share: float) -> str:
     return f"{name} {share:.1%}".replace("%", " %")
 
 

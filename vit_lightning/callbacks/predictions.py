@@ -25,7 +25,7 @@ from vit_lightning.weights.class_names import distinct
 from vit_lightning.weights.heads import is_empty
 
 FEW = 10
-"""Images whose best class is also printed."""
+"""Images whose best class, or whose likely ones, are also printed."""
 ROWS = 2
 """Form of the rows; those of another form are written anew."""
 
@@ -53,7 +53,7 @@ class Predictions(Callback):
     A name that is not UTF-8 keeps its bytes in CSV. A text that a spreadsheet would compute is written there behind an
     apostrophe.
 
-    The best class of each of a few images is printed too.
+    The best class of each of a few images is printed too, or all of 50 % and more where these are independent.
 
     Args:
         path: The file.
@@ -184,10 +184,11 @@ class Predictions(Callback):
             self._features = None
             said.append(f"wrote    {path}: features of {counted(self._rows, 'image')}\n")
         if self._file is not None:
-            path = unused(self.path)
-            self._file.finish(path, self._columns(trainer, pl_module), self._several)
+            path, columns = unused(self.path), self._columns(trainer, pl_module)
+            self._file.finish(path, columns, self._several)
             self._file = None  # nothing is left to go on with
-            said += shown(path) if self._rows <= FEW else ()
+            are_independent = pl_module.hparams.get("loss") == "sigmoid"
+            said += shown(path, are_independent, len(columns.classes)) if self._rows <= FEW else ()
             earlier = f"; {self.path.name} is of an earlier call" if path != self.path else ""
             said.append(f"wrote    {path}: {counted(self._rows, 'image')}{earlier}\n")
         print("".join(said), end="", flush=True)

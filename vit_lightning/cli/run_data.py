@@ -25,6 +25,10 @@ PLACES = ("root", "class_map", "split_file")
 """Fields of --data that are paths from where a run was started."""
 SOURCE = ("root", "train", "val", "test", "files", "task")
 """Fields of --data that say which data they are."""
+VALUES = ("image_size", "channels", "window", "mean", "std")
+"""Fields of --data that say which values of an image a net sees."""
+BROUGHT = ("evaluation", "zoom")
+"""Fields of --data.augment by which images are brought to size when they are scored."""
 ALSO = "also."
 """How the names of further folders begin among these."""
 
@@ -149,6 +153,40 @@ def is_own(data: Any, folder: Path | None) -> bool:
     if root != here and ("://" in root or os.path.isdir(root)):  # else it was moved
         return False
     return _below(root, then) == _below(here, now)
+
+
+def overridden(data: Any, folder: Path | None) -> dict[str, str]:
+    """Return the settings by which images are seen otherwise than by the run whose checkpoint is scored.
+
+    What is unset is the checkpoint's, and no other setting.
+
+    Args:
+        data: The data as parsed.
+        folder: The run folder.
+    """
+    configs = folders.configs(folder) if folder else []
+    run = (read_mapping(configs[-1], "the run's").get("data") or {}) if configs else {}
+    told, now = run.get("init_args") or {}, getattr(data, "init_args", None) or {}
+    found = {name: now.get(name) for name in VALUES if name in told and _is_other(name, now.get(name), told[name])}
+    seen, shown = told.get("augment"), now.get("augment")
+    if isinstance(seen, dict) and shown is not None:
+        shown = shown if isinstance(shown, dict) else vars(shown)
+        changed = [name for name in BROUGHT if name in seen and _is_other(name, shown.get(name), seen[name])]
+        found |= {f"augment.{name}": shown[name] for name in changed}
+    return {name: str(_listed(value)) for name, value in found.items()}
+
+
+def _is_other(name: str, value: Any, trained: Any) -> bool:
+    """Tell whether a setting is stated and another than that of training; 3 channels are what unset ones mean."""
+    if value is None or (name == "channels" and trained is None and value == 3):
+        return False
+    one, other = ([each, each] if name == "image_size" and isinstance(each, int) else each for each in (value, trained))
+    return bool(_listed(one) != _listed(other))
+
+
+def _listed(value: Any) -> Any:
+    """Return a value as a config has it, which knows no tuples."""
+    return list(value) if isinstance(value, tuple) else value
 
 
 def check_brought_to_size(line: CommandLine, first: Path, members: Sequence[str]) -> None:

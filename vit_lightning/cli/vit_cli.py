@@ -44,7 +44,7 @@ from vit_lightning.cli.precedence import (
     take_net,
     take_published,
 )
-from vit_lightning.cli.run_data import is_own, source_of
+from vit_lightning.cli.run_data import is_own, overridden, source_of
 from vit_lightning.cli.run_words import chosen_classes, read_words, take_settings
 from vit_lightning.cli.verb_trainer import OWN_VERBS, VerbTrainer
 from vit_lightning.cli.warnings_filter import silence
@@ -285,6 +285,7 @@ class ViTCLI(LightningCLI):
     def _setting(self, config: dict[str, Any], given: list[Callback], logs: bool) -> Setting:
         place = Path(self.line.value("--trainer.default_root_dir") or self.folder or "")
         data = self.config[self.subcommand].get("data")
+        others = overridden(data, self.folder)
         if self.subcommand == "predict":
             folders.make(place)
         return Setting(
@@ -298,8 +299,8 @@ class ViTCLI(LightningCLI):
             undirected=self.undirected,
             record=lambda: RunRecord(self._parser("fit"), self.config["fit"], self.folder),
             checkpoint=self._get(self.config, "ckpt_path"),
-            source=source_of(data),
-            is_own=is_own(data, self.folder) and not getattr(self.datamodule, "ignores_split", False),
+            source=source_of(data) | others,
+            is_own=is_own(data, self.folder) and not others and not getattr(self.datamodule, "ignores_split", False),
             pictures=self._get(self.config, "pictures"),
         )
 

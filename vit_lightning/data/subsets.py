@@ -171,7 +171,9 @@ def classes_of(source: ImageSet, flag: str, instead: str) -> np.ndarray:
 
 def _read_labels(source: ImageSet) -> Iterator[np.ndarray]:
     """Yield the label of every record."""
-    rank_zero_info(f"reading the labels of {len(source):,} images, of which the set has no list")
+    rank_zero_info(
+        f"counting the images of each class: reads the label of {counted(len(source), 'image', grouped=True)}"
+    )
     for index in range(len(source)):
         yield np.asarray(image_set.record_of(source, index)[1])
 

@@ -84,6 +84,11 @@ METRICS = ("test/", "val/", "best val/", "train/", "perf/", "cost/")
 """How the names of metrics begin, in the order of a table."""
 MAIN_METRICS = ("test/top1", "val/top1", "val/loss")
 """Metrics that speak for a run, the one that says most first."""
+MAIN_OF_SEVERAL = (
+    *("test/mean_auroc", "test/map_macro", "val/mean_auroc", "val/map_macro"),
+    *("test/macro_f1", "val/macro_f1", "val/loss"),
+)
+"""The same where images have several labels, of which the best one being right says little."""
 
 
 def score_of(metric: str) -> Score | None:
@@ -110,6 +115,12 @@ def set_and_score(metric: str, metrics: Collection[str] = ()) -> tuple[str, str]
     score = SCORES.get(rest)
     is_set = score.needs == "further set" if score else f"{metric}/loss" in metrics
     return (rest, "top1") if is_set else ("", rest)
+
+
+def are_of_several(metrics: Iterable[str]) -> bool:
+    """Tell whether metrics are of images of several labels."""
+    scores = (score_of(metric) for metric in metrics)
+    return any(score is not None and score.needs == "several labels" for score in scores)
 
 
 def best_value(metric: str, values: Iterable[float]) -> float:

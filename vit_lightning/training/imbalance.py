@@ -16,6 +16,8 @@ from vit_lightning.errors import InputError, listing
 ClassWeights = Literal["balanced"] | list[float] | None
 SMALLEST = torch.finfo(torch.float32).tiny
 """Below it the slope of a power between 0 and 1 would not be finite."""
+SAID = 8
+"""Classes whose weights the plan says."""
 
 
 class ImbalanceLoss:
@@ -173,12 +175,29 @@ def remedy(settings: Mapping[str, Any], data: Any) -> tuple[ImbalanceLoss | None
     return ImbalanceLoss(settings["loss"], found, gamma, shift), counts
 
 
-def described(settings: Mapping[str, Any]) -> str:
-    """Return what the remedies add to the name of a loss."""
+def described(settings: Mapping[str, Any], loss: ImbalanceLoss | None = None, names: Sequence[str] = ()) -> str:
+    """Return what the remedies add to the name of a loss.
+
+    Args:
+        settings: as for `remedy`.
+        loss: what `remedy` has made of them; None: the numbers of balanced are not known yet.
+        names: of the classes; none: they have numbers.
+    """
     weights, gamma, tau = (settings[name] for name in ("class_weights", "focal_gamma", "logit_adjustment"))
-    said = ["class weights " + (weights if weights == "balanced" else "as given")] if weights else []
+    said = [f"class weights {_said_weights(weights, loss, names)}"] if weights else []
     said += [f"focal gamma {gamma:g}"] * bool(gamma) + [f"logits adjusted by {tau:g} log prior"] * bool(tau)
     return "".join(f", {part}" for part in said)
+
+
+def _said_weights(weights: ClassWeights, loss: ImbalanceLoss | None, names: Sequence[str]) -> str:
+    """Say the weight of each of the first classes, by its name: a list of numbers may be meant in another order."""
+    is_balanced = weights == "balanced"
+    if loss is None or loss.weights is None:
+        return "balanced" if is_balanced else "as given"
+    each = loss.weights.tolist()
+    called = names if len(names) == len(each) else list(map(str, range(len(each))))
+    by_name = listing((f"{name:.30} {weight:.4g}" for name, weight in zip(called, each, strict=True)), most=SAID)
+    return f"balanced ({by_name})" if is_balanced else by_name
 
 
 def report_counts(then: Sequence[float] | None, now: ClassCounts | None) -> None:

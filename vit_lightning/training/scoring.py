@@ -19,6 +19,10 @@ CHOICES = (*(name for name, score in SCORES.items() if score.suits(False) or sco
 """Scores and tables that may be asked for by name."""
 
 
+TOO_LARGE = "images times classes are more than "
+"""Begins why a ranking was left out that other images would have."""
+
+
 class Summed(NamedTuple):
     """What a split has come to, beside the means."""
 
@@ -113,22 +117,28 @@ class SplitScores(nn.Module):
         return self.summed
 
     def explain(self, split: str) -> list[str]:
-        """Say which scores cannot be computed, and of how many classes there is no image.
+        """Say which scores cannot be computed, of how many classes there is no image, and whether all are of one.
 
         Args:
             split: What the split is called in messages.
 
         Raises:
-            InputError: one of them was asked for.
+            InputError: one of them chooses a checkpoint or ends a run, or was asked for and is too large.
         """
         if self.summed is None:
             return []
         said = [f"{name} is left out: {why}" for name, why in self.summed.left_out.items()]
-        if lacking := next((name for name in self.summed.left_out if name in self.required), None):
-            raise InputError(f"{self.required[lacking]} {lacking} has no value: {self.summed.left_out[lacking]}")
+        for name, why in self.summed.left_out.items():
+            if name in self.monitored or (name in self.required and why.startswith(TOO_LARGE)):
+                raise InputError(f"{self.required[name]} {name} has no value: {why}")
         if missing := self.summed.counts.without_image:
             classes = len(self.summed.counts.support)
             said.append(f"{missing} of {classes} classes have no {split} image; means over classes leave them out")
+            if classes - missing == 1 and not self.several:
+                said.append(
+                    f"all {split} images are of one class, so that top-1 says little: a net that always answers it "
+                    "scores 100 %"
+                )
         return said
 
     def names(self, several: bool) -> list[str]:
@@ -151,9 +161,7 @@ class SplitScores(nn.Module):
     def _why_unranked(self, ranking: Ranking | None) -> str:
         is_large = self._ranks() and ranking is None
         return (
-            f"images times classes are more than {kept_answers.MOST_RANKED:,}"
-            if is_large
-            else "no class tells images apart"
+            f"{TOO_LARGE}{kept_answers.MOST_RANKED:,}" if is_large else "every class is shown by all images or by none"
         )
 
     def _of_one(self) -> Summed:

@@ -9,6 +9,8 @@ from vit_lightning.errors import InputError, listing
 
 WNID = re.compile(r"n\d{8}")
 """WordNet's ids, by which folders of ImageNet are called."""
+MOST_LINES = 12
+"""Lines of a class map that a message spells."""
 
 
 def check_equal(ours: Sequence[str], theirs: Sequence[str], owner: str) -> None:
@@ -20,21 +22,24 @@ def check_equal(ours: Sequence[str], theirs: Sequence[str], owner: str) -> None:
         owner: what has them, in words.
 
     Raises:
-        InputError: naming the first class that differs.
+        InputError: naming the classes that only one has, or the first in another order.
     """
     if not ours or not theirs:
         return
     if len(ours) != len(theirs):
-        raise InputError(f"the data has {len(ours)} classes, the {owner} {len(theirs)}; use the data it saw")
+        raise InputError(
+            f"the data has {len(ours)} classes, the {owner} {len(theirs)}; use the data it saw"
+            f"{_after(_differences(ours, theirs, owner))}"
+        )
     known, synonyms = set(theirs), _Synonyms(theirs)
     for number, (name, other) in enumerate(zip(ours, theirs, strict=True)):
         if name != other and (name in known or not synonyms.may_be(name, number)):
-            fix = (
-                "give the data that order" if {*ours} == {*theirs} else "if they are one class, call it so in the data"
-            )
+            if said := _differences(ours, theirs, owner):
+                same = "if they are the same classes, call them so in the data, by --data.class_map or class_names"
+                raise InputError(f"{said}; {_mended(ours, theirs, same)}")
             raise InputError(
-                f"class {number} is {name!r} in the data but {other!r} in the {owner}; {fix}, by --data.class_map or "
-                "class_names"
+                f"class {number} is {name!r} in the data but {other!r} in the {owner}; give the data that order, by "
+                "--data.class_map or class_names"
             )
 
 
@@ -51,14 +56,15 @@ def check_order(ours: Sequence[str], theirs: Sequence[str]) -> str | None:
         A warning if they cannot be compared.
 
     Raises:
-        InputError: naming the first class that differs, and what to do.
+        InputError: naming the classes that only one has, or the first in another order, and what to do.
     """
     if not ours or not theirs:
         return None
     if len(ours) != len(theirs):
+        alone = _after(_differences(ours, theirs, "weights"))
         raise InputError(
             f"the data has {len(ours)} classes, the weights {len(theirs)}: begin a new head with "
-            "--model.weights_head reset, or take data of the same classes"
+            f"--model.weights_head reset, or take data of the same classes{alone}"
         )
     if _are_ids(ours) != _are_ids(theirs) and not {*ours} & {*theirs}:
         return (
@@ -70,9 +76,10 @@ def check_order(ours: Sequence[str], theirs: Sequence[str]) -> str | None:
     for number, (name, other) in enumerate(zip(ours, theirs, strict=True)):
         if name == other or (name not in known and synonyms.may_be(name, number)):
             continue
+        if said := _differences(ours, theirs, "weights"):
+            fix = _mended(ours, theirs, "take data of the same classes")
+            raise InputError(f"{said}; {fix}, or begin a new head with fit and --model.weights_head reset")
         fix = "give the data the order of the weights, with --data.class_map where it has one, or begin a new head"
-        if {*ours} != known:
-            fix = "take data of the same classes, or begin a new head"
         raise InputError(
             f"class {number} is {name!r:.60} in the data but {other!r:.60} in the weights, whose head answers by "
             f"number: {fix} with fit and --model.weights_head reset"
@@ -80,6 +87,24 @@ def check_order(ours: Sequence[str], theirs: Sequence[str]) -> str | None:
     if not {*ours} <= known:
         _check_ids(ours)
     return None
+
+
+def _mended(ours: Sequence[str], theirs: Sequence[str], otherwise: str) -> str:
+    """Say which class map calls the data's classes as their owner does, and what to do where that is not evident.
+
+    A pair is evident where it is one name but for case, blanks, underscores, hyphens and a plural, and no other is.
+    """
+    pairs = []
+    alone, missing = {*ours} - {*theirs}, {*theirs} - {*ours}
+    for name in dict.fromkeys(name for name in ours if name in alone):
+        alike = [other for other in missing if _stem(other) == _stem(name)]
+        if len(alike) == 1 and sum(_stem(other) == _stem(name) for other in alone) == 1:
+            pairs.append((name, alike[0]))
+    if not pairs:
+        return otherwise
+    lines = listing((f"'{','.join(map(_in_csv, pair))}'" for pair in pairs), most=MOST_LINES)
+    said = f"give --data.class_map FILE.csv with the line{'s' * (len(pairs) > 1)} {lines}"
+    return said if len(pairs) == len(alone) == len(missing) else f"{said}; of the others, {otherwise}"
 
 
 def numbers_of(ours: Sequence[str], theirs: Sequence[str]) -> list[int] | None:
@@ -127,6 +152,31 @@ def check_named(data: str, names: Sequence[str], theirs: Sequence[str]) -> None:
             f"{data} names no classes, and the weights do ({listing(theirs)}), so that its labels may be others; give "
             "it class_names in the order of its labels, or begin a new head with fit and --model.weights_head reset"
         )
+
+
+def _differences(ours: Sequence[str], theirs: Sequence[str], owner: str) -> str:
+    """Say which classes only the data have, and which only their owner; empty where both have the same names."""
+    sides = ("the data alone have", ours, theirs), (f"the {owner} alone {_has(owner)}", theirs, ours)
+    found = [(side, [name for name in dict.fromkeys(some) if name not in {*others}]) for side, some, others in sides]
+    return "; ".join(f"{side} {listing(map(repr, names), longest=60)}" for side, names in found if names)
+
+
+def _has(owner: str) -> str:
+    return "have" if owner == "weights" else "has"
+
+
+def _after(said: str) -> str:
+    return said and f"; {said}"
+
+
+def _stem(name: str) -> str:
+    """Return a name without what two spellings of one class differ in."""
+    return re.sub(r"(?<=[^s])s$", "", re.sub(r"ies$", "y", plain(name).replace(" ", "")))
+
+
+def _in_csv(name: str) -> str:
+    """Return a name as a cell of a .csv."""
+    return '"' + name.replace('"', '""') + '"' if re.search(r'[",\n]', name) else name
 
 
 class _Synonyms:

@@ -39,6 +39,7 @@ class ExportedProgram(LightningModule):
         self.save_hyperparameters(
             {
                 "num_classes": self._classes(),
+                "loss": self.facts["output"].get("probabilities"),
                 "image_size": tuple(given["size"]),
                 "channels": given["channels"],
                 "window": None if window == (0, 255) else window,

@@ -98,5 +98,5 @@ def test_rows_may_be_added_to_a_column_of_splits(root, splits, options):  # noqa
             assert [set(part) >= set(old) for part, old in zip(keys(again), keys(before), strict=True)] == [True] * 3
     if "group_column" in options:
         table(splits, patient=int(keys(before)[1][0].removesuffix(".png")) // 2)
-        with pytest.raises(InputError, match=r"1 values of --data\.group_column patient have train and val images"):
+        with pytest.raises(InputError, match=r"1 value of --data\.group_column patient has train and val images"):
             run(root, **options)

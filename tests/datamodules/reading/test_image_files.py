@@ -11,7 +11,7 @@ from datamodules.reading.image_files import (
     find_image,
     is_image,
     numbered_files_below,
-    windows_advice,
+    prefix_advice,
     without_prefix,
 )
 from vit_lightning.data.images import BrokenImage
@@ -121,12 +121,28 @@ def test_a_path_without_its_beginning(path, prefix, rest):
     [("C:\\set\\a.jpg", "'C:\\set\\'"), ("D:/a.jpg", "'D:\\\\'"), ("/a.jpg", None), ("a\\b.jpg", None)],
 )
 def test_paths_from_a_drive_of_windows(path, advised):
-    said = windows_advice(path)
+    said = prefix_advice(path, [])
     assert said == (
         ""
         if advised is None
         else f"; {path} begins at a drive of Windows: give its folder there, as --data.image_prefix {advised}"
     )
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("D:\\films\\a\\img\\P1.png", "; --data.image_prefix 'D:\\films\\a\\' leads to img/P1.png"),
+        ("/mnt/films/img/P1.png", "; --data.image_prefix '/mnt/films/' leads to img/P1.png"),
+        ("films/P2.png", "; --data.image_prefix 'films/' leads to P2.png"),
+        ("films/P3.png", ""),
+    ],
+)
+def test_the_beginning_of_a_path_that_leads_to_a_file_is_proposed(tmp_path, path, said):
+    (tmp_path / "a/img").mkdir(parents=True)
+    for file in ("img/P1.png", "P2.png"):
+        (tmp_path / "a" / file).touch()
+    assert prefix_advice(path, [tmp_path / "b", tmp_path / "a"]) == said
 
 
 def test_two_files_that_one_path_may_mean(tmp_path):

@@ -76,7 +76,7 @@ def test_a_group_in_two_splits_is_named_with_a_row_of_each():
     val = Grouped("val", Path("val.csv"), [7, 8, 9], ["c", "b", "b"])
     with pytest.raises(InputError) as told:
         check_groups([train, Grouped("test", Path("x.csv"), [0], ["d"]), val], "patient")
-    assert "1 values of --data.group_column patient have train and val images" in str(told.value)
+    assert "1 value of --data.group_column patient has train and val images" in str(told.value)
     assert "'b' in row 5 of train.csv (train) and row 9 of val.csv (val)" in str(told.value)
 
 

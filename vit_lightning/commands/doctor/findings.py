@@ -166,17 +166,22 @@ def absent_classes(found: Sequence[Survey], names: Sequence[str]) -> list[Findin
     return findings
 
 
-def imbalance(train: Survey, names: Sequence[str], answers: Sequence[str] = ()) -> list[Finding]:
-    """Training classes of very different sizes.
+def imbalance(
+    train: Survey, names: Sequence[str], answers: Sequence[str] = (), by_sigmoid: bool = False
+) -> list[Finding]:
+    """Training classes of very different sizes, or of images of several labels, classes that few images show.
 
     Args:
         train: What was seen of the training set.
         names: Of the classes.
         answers: Flags of the run that answer it.
+        by_sigmoid: Whether an image may show no class.
     """
     shown = np.flatnonzero(train.counts)
     if not len(shown):
         return []
+    if any(len(some) > 1 or (by_sigmoid and not some) for some in train.class_sets.values()):
+        return _rare(train, names, answers)
     least, most = shown[train.counts[shown].argmin()], shown[train.counts[shown].argmax()]
     if train.counts[most] < IMBALANCE * train.counts[least]:
         return []
@@ -189,6 +194,22 @@ def imbalance(train: Survey, names: Sequence[str], answers: Sequence[str] = ()) 
         return [Finding("note", "imbalance", f"{text}, which {' and '.join(answers)} answers", doubt)]
     flags = "--data.sampler balanced, --model.class_weights balanced or --model.logit_adjustment 1"
     return [Finding("note", "imbalance", text, f"give one of {flags}; {doubt}")]
+
+
+def _rare(train: Survey, names: Sequence[str], answers: Sequence[str]) -> list[Finding]:
+    """Classes that few of the images of several labels show."""
+    images = int(train.readable.sum())
+    rare = [label for label in np.argsort(train.counts, kind="stable") if 0 < train.counts[label] * IMBALANCE <= images]
+    if not rare:
+        return []
+    items = tuple(f"{names[label]} ({train.counts[label]:,} of {images:,})" for label in rare)
+    shown = int(np.count_nonzero(train.counts))
+    text = f"{len(rare):,} of {shown:,} classes {'is' if len(rare) == 1 else 'are'} on 1 of {IMBALANCE} training images"
+    text += " or fewer"
+    doubt = "judge the net by mean_auroc or map_macro: exact_match and precision at 1 say little of them"
+    if answers:
+        return [Finding("note", "imbalance", f"{text}, which {' and '.join(answers)} answers", doubt, items)]
+    return [Finding("note", "imbalance", text, f"give --model.class_weights balanced; {doubt}", items)]
 
 
 def one_class(train: Survey, names: Sequence[str]) -> list[Finding]:

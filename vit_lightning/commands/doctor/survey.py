@@ -30,6 +30,15 @@ DEEP = "16 bits"
 """What images of more than 8 bits are called."""
 
 
+class Windowed(NamedTuple):
+    """How the values of an image of more than 8 bits lie to the window that maps them."""
+
+    low: float
+    high: float
+    beyond: float
+    """Share of the values that the window clips."""
+
+
 class RecordFacts(NamedTuple):
     """What examining one record showed."""
 
@@ -50,6 +59,7 @@ class RecordFacts(NamedTuple):
     """Why its values are hardly the raw counts that the window maps."""
     print: Print | None = None
     """What tells pictures that look the same."""
+    windowed: Windowed | None = None
 
 
 @dataclass
@@ -70,6 +80,8 @@ class Survey:
         oddities: records by what is odd about them.
         peaks: greatest values of records of more than 8 bits, where no window maps them.
         scaled: why the values of records are hardly the raw counts that the window maps.
+        window: what maps values of more than 8 bits.
+        windowed: how the values of records of more than 8 bits lie to it.
         class_sets: the classes that a hash in `classes` stands for.
         prints: what tells pictures that look the same; None: they are not compared.
     """
@@ -87,6 +99,8 @@ class Survey:
     oddities: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     peaks: dict[int, int] = field(default_factory=dict)
     scaled: dict[int, str] = field(default_factory=dict)
+    window: tuple[float, float] | None = None
+    windowed: dict[int, Windowed] = field(default_factory=dict)
     class_sets: dict[int, tuple[int, ...]] = field(default_factory=dict)
     prints: Prints | None = None
 
@@ -125,6 +139,7 @@ def survey(
     keys = keys_of(source)
     hashes, digests, sides = np.zeros(size, np.int64), np.zeros(size, np.uint64), np.zeros((size, 2), np.int32)
     found = Survey(split, keys, hashes, np.zeros(num_classes, np.int64), sides, digests, prints=Prints(size))
+    found.window = form.window
     records = _ExaminedRecords(source, keys, num_classes, split != "training", form, needs_class)
     for start, batch in _examined(records, num_workers):
         for index, facts in enumerate(batch, start):
@@ -155,6 +170,8 @@ def _note(found: Survey, index: int, facts: RecordFacts) -> None:
         found.peaks[index] = facts.peak
     if facts.scaled:
         found.scaled[index] = facts.scaled
+    if facts.windowed:
+        found.windowed[index] = facts.windowed
     found.class_sets[hash(facts.classes)] = facts.classes
     if facts.print is not None and found.prints is not None:
         found.prints[index] = facts.print
@@ -237,8 +254,9 @@ def examine(
         mislabelled = _wrong_in_its_set(source, index, label, needs_class)
     peak = _peak(image, key) if form.window is None else 0
     hashed, sides = int.from_bytes(digest.digest()), tuple(pixels.shape[1:])
-    scaled = _scaled(image, key, form)
-    return RecordFacts("", damage, classes, sides, hashed, odd, mislabelled, peak, scaled, fingerprint(pixels))
+    scaled, windowed = _in_window(image, key, form)
+    same = fingerprint(pixels)
+    return RecordFacts("", damage, classes, sides, hashed, odd, mislabelled, peak, scaled, same, windowed)
 
 
 def _peak(image: Any, key: str) -> int:
@@ -247,10 +265,16 @@ def _peak(image: Any, key: str) -> int:
     return 0 if values is None or values.dtype.kind == "f" else int(values.max())
 
 
-def _scaled(image: Any, key: str, form: PixelForm) -> str:
-    """Say why the values of an image are hardly the raw counts that a window maps; nothing if they may be."""
+def _in_window(image: Any, key: str, form: PixelForm) -> tuple[str, Windowed | None]:
+    """Say why the values of an image are hardly the raw counts that a window maps, if so, else how they lie to it."""
     values = None if form.window is None else images.deep_values(image, name=key)
-    return form.scaled(values) if values is not None and form.is_scaled(values) else ""
+    if values is None or form.window is None or not values.size:
+        return "", None
+    if form.is_scaled(values):
+        return form.scaled(values), None
+    low, high = form.window
+    beyond = float(np.mean((values < low) | (values > high)))
+    return "", Windowed(float(values.min()), float(values.max()), beyond)
 
 
 def _classes(label: Any, num_classes: int, may_hide: bool) -> tuple[tuple[int, ...], str]:

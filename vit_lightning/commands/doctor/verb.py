@@ -14,7 +14,7 @@ from lightning.pytorch import LightningDataModule, LightningModule, Trainer
 from lightning_utilities.core import rank_zero
 
 from vit_lightning.classifier import Classifier
-from vit_lightning.commands.doctor import duplicates, findings, suspects
+from vit_lightning.commands.doctor import duplicates, findings, suspects, windows
 from vit_lightning.commands.doctor.findings import Finding
 from vit_lightning.commands.doctor.machine import Machine, machine
 from vit_lightning.commands.doctor.rehearsal import Rehearsal, rehearse
@@ -181,7 +181,7 @@ def _answers(model: LightningModule, data: ImageDataModule) -> list[str]:
 
 
 def _data(model: LightningModule, data: ImageDataModule, surveys: list[Survey], refused: bool) -> list[Finding]:
-    found = [Finding("warning", "layout", text) for text in data.notices]
+    found = windows.windows(surveys) + [Finding("warning", "layout", text) for text in data.notices]
     mending, has_window = data.mending, data.window is not None or data.finds_window
     for one in surveys:
         found += findings.unreadable(one, data.on_error, data.max_broken, mending, refused)
@@ -193,10 +193,12 @@ def _data(model: LightningModule, data: ImageDataModule, surveys: list[Survey], 
             + findings.sizes(one, data.size)
         )
         if one.split == "training":
-            found += findings.imbalance(one, data.class_names, _answers(model, data))
+            by_sigmoid = model.hparams.get("loss") == "sigmoid"
+            found += findings.imbalance(one, data.class_names, _answers(model, data), by_sigmoid)
             found += findings.one_class(one, data.class_names)
     if surveys:
-        for look in (duplicates.duplicates, duplicates.contradictions, duplicates.likenesses):
+        looks = duplicates.duplicates, duplicates.contradictions, duplicates.likenesses
+        for look in () if windows.hides(surveys) else looks:
             found += look(surveys, data.class_names)
         found += findings.absent_classes(surveys, data.class_names)
     held_out = [split for split in ("validation", "test") if getattr(data, SPLITS[split]) is not None]

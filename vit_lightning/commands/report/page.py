@@ -51,6 +51,7 @@ def page_of_run(run: Run, with_images: bool) -> str:
         "table": _table(run.confusion),
         "confusions": _confusions(run.confusion),
         "pictures": pictures_of(run, with_images),
+        "several": wording.has_several_labels(run),
     }
     text = _render("run.html.jinja", facts, run.notes)
     if len(text.encode()) > LARGEST:

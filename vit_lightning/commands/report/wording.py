@@ -10,7 +10,14 @@ from typing import Any, NamedTuple
 from vit_lightning.commands.report import sources
 from vit_lightning.commands.report.collect import Run, as_dict, number_of
 from vit_lightning.errors import InputError
-from vit_lightning.evaluation.scores import MAIN_METRICS, SCORES, best_value, set_and_score
+from vit_lightning.evaluation.scores import (
+    MAIN_METRICS,
+    MAIN_OF_SEVERAL,
+    SCORES,
+    are_of_several,
+    best_value,
+    set_and_score,
+)
 from vit_lightning.models.recipe_words import effective, trained_part
 from vit_lightning.models.variants import described
 from vit_lightning.runs import folders
@@ -87,7 +94,14 @@ def _doing(run: Run) -> str:
 def main_score(run: Run) -> ScoreRow | None:
     """Return the score that speaks for a run: of a test, else of the best validation, else of the last."""
     rows = {row.metric.removeprefix("best "): row for row in reversed(score_rows(run))}
-    return next((rows[metric] for metric in MAIN_METRICS if metric in rows), None)
+    mains = MAIN_OF_SEVERAL if has_several_labels(run) else MAIN_METRICS
+    return next((rows[metric] for metric in mains if metric in rows), None)
+
+
+def has_several_labels(run: Run) -> bool:
+    """Tell whether the images of a run have several labels, as far as its scores say."""
+    scored = (as_dict(facts.get("scores")) for facts in run.scores.values())
+    return are_of_several(metric for metrics in (*scored, run.curves) for metric in metrics)
 
 
 def score_rows(run: Run) -> list[ScoreRow]:
@@ -171,7 +185,9 @@ def _row(split: str, metric: str, value: float, key: str, metrics: Collection[st
     score, known = SCORES.get(name), SCORES.get(called)
     of = f"{split} on {known.short if known else called}" if called else split
     said = score.said(value) if score else number(value)
-    return ScoreRow(f"{of}{beside}", score.label if score else name, said, float(value), key)
+    of_several = score.short_of_several if score and are_of_several(metrics) else None
+    called_so = of_several or (score.label if score else name)
+    return ScoreRow(f"{of}{beside}", called_so, said, float(value), key)
 
 
 def recipe(run: Run) -> Rows:
