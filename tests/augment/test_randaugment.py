@@ -177,3 +177,12 @@ def test_the_host_never_waits_for_the_device(name):
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert (changed.cpu().int() - expected.int()).abs().max() <= 1
+
+
+def test_a_smoothed_pixel_is_rounded_down():
+    """(58 + 5 x 100) / 13 is 42.9: 42 in whole numbers, of which 9 tenths and a tenth of 100 are 47.8."""
+    picture = torch.zeros(1, 3, 3, 3, dtype=torch.uint8)
+    picture[:, :, 0, 0], picture[:, :, 1, 1] = 58, 100
+    sharper = OPS["Sharpness"](picture, 0.0, torch.zeros(1))
+    assert sharper[0, :, 1, 1].tolist() == [47, 47, 47]
+    assert torch.equal(sharper[:, :, 0], picture[:, :, 0])  # the border stays

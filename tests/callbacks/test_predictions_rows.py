@@ -134,6 +134,27 @@ def test_a_second_call_says_where_it_goes_on_and_its_rows_go_with_their_features
         assert found["features"][:, 0].tolist() == [0, 1, 2, 3, 4] and found["keys"].tolist() == list("abcde")
 
 
+def test_images_read_before_a_stop_count_where_all_that_follow_are_broken(tmp_path):
+    """What was written stays, and is no call of which no image could be read."""
+    model = headless()
+    model.hparams = type("Settings", (dict,), {"num_classes": 4})(num_classes=4)
+    images = Images("abcd")
+    for first, label, stop in ((0, 0, True), (2, BROKEN, False)):
+        callback, trainer = Predictions(tmp_path / "p.csv", None, 1), trainer_of(images)
+        callback.setup(trainer, model, "predict")
+        for number in (0, 1) if stop else (0,):
+            labels = torch.full((2,), label)
+            callback.on_predict_batch_end(trainer, model, (torch.eye(4)[:2], None), (None, labels), number)
+        if stop:
+            callback.on_exception(trainer, model, RuntimeError())
+        else:
+            assert images.predict_from == first
+            callback.on_predict_epoch_end(trainer, model)
+        callback.teardown(trainer, model, "predict")
+    rows = list(csv.reader((tmp_path / "p.csv").open()))[1:]
+    assert [(row[0], row[1] == "") for row in rows] == [("a", False), ("b", False), ("c", True), ("d", True)]
+
+
 def parts(folder: Path) -> list[Path]:
     return [path for path in folder.glob("f.*") if path.name != "f.npz"]
 

@@ -63,6 +63,15 @@ def test_a_label_is_predicted_above_the_threshold_and_not_at_it():
     assert scores.sum_up().counts.predicted.tolist() == [1, 1]
 
 
+def test_the_threshold_is_one_of_predictions_and_not_of_labels():
+    """A label of 0.4, as annotators who disagree give it, is not shown, whatever is predicted from 0.3 on."""
+    scores = SplitScores(0.3)
+    scores.begin()
+    labels = torch.tensor([[0.4, 0.6], [0.5, 0.0]])
+    scores.update(torch.full((2, 2), 9.0), labels, torch.tensor([True, True]), torch.zeros(2).long(), True)
+    assert scores.sum_up().counts.support.tolist() == [0, 1]
+
+
 @pytest.mark.parametrize(("first", "second"), [(ONE, SEVERAL), (SEVERAL, ONE)])
 def test_a_pass_begins_with_nothing_of_the_one_before(first, second):
     """A split may come again with other images, with labels of another kind, or with none at all."""
