@@ -103,6 +103,8 @@ def test_without_a_best_the_last_is_tested_and_without_both_nothing(run, capsys)
 
 def test_without_a_test_set_it_is_validated(run, capsys):
     run.trainer.datamodule.test_set = None
+    assert lines(run, capsys)["next"] == "python -m vit_lightning report run"  # nor a validation set
+    run.trainer.datamodule.val_set = [(None, 0)]
     assert lines(run, capsys)["next"] == "python -m vit_lightning validate run"
     run.trainer.datamodule = None
     assert lines(run, capsys)["next"] == "python -m vit_lightning test run"

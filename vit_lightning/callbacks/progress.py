@@ -15,7 +15,7 @@ from vit_lightning.callbacks.figures import figures, has_several_labels
 from vit_lightning.callbacks.run_length import RunLength
 from vit_lightning.terminal import BarLine, duration, fitted, report
 
-SCORING = {"validate": "validated", "test": "sets", "predict": "predicted"}
+SCORING = {"validate": "validated", "test": "tested", "predict": "predicted"}
 """Verbs that go through sets once, and what they did with a batch."""
 LOGGERS = ("lightning", "lightning.pytorch", "lightning.fabric")
 """Whose messages would be written across a bar."""
