@@ -67,6 +67,14 @@ class Outcome(NamedTuple):
     err: str
 
 
+def open_streams() -> None:
+    """Let Lightning's loggers write to stderr as it is: the one at import was an earlier test's, closed since."""
+    for name in ("lightning", "lightning.pytorch", "lightning.fabric"):
+        for handler in logging.getLogger(name).handlers:
+            if type(handler) is logging.StreamHandler:  # not pytest's own, which it adds to loggers like these
+                handler.stream = sys.stderr
+
+
 @pytest.fixture
 def app(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture, tmp_path: Path
@@ -82,10 +90,7 @@ def app(
     def run(*words: object) -> Outcome:
         monkeypatch.setattr("sys.argv", ["vit_lightning", *map(str, words)])
         capfd.readouterr()
-        for name in ("lightning", "lightning.pytorch", "lightning.fabric"):
-            for handler in logging.getLogger(name).handlers:
-                if type(handler) is logging.StreamHandler:  # not pytest's own, which it adds to loggers like these
-                    handler.stream = sys.stderr  # the one at import was an earlier test's, closed since
+        open_streams()
         try:
             code = main()
         except SystemExit as stop:  # help and --print_config

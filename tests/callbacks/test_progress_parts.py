@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from tests.conftest import open_streams
 from vit_lightning.callbacks import progress as module
 from vit_lightning.callbacks import run_length
 from vit_lightning.callbacks.progress import PlainProgress, RunBar
@@ -18,6 +19,7 @@ IMAGES, ROWS = (torch.zeros(2, 3), torch.zeros(2)), (torch.zeros(2, 3), torch.ze
 
 @pytest.fixture
 def clock(monkeypatch) -> SimpleNamespace:
+    open_streams()  # a row gives Lightning's loggers another
     clock = SimpleNamespace(now=1000.0)
     for each in (module, run_length):
         monkeypatch.setattr(each, "time", SimpleNamespace(monotonic=lambda: clock.now))

@@ -55,7 +55,7 @@ def test_flags_win_and_other_verbs_follow(app, run, monkeypatch):
     ("word", "said"),
     [
         ("runs/mine", "the folder of an experiment, whose newest run is runs/mine/0; give a run folder"),
-        ("runs/mime/0", "no such file or folder; give a run folder, such as runs/digits/0; did you mean runs/mine/0?"),
+        ("runs/mime/0", "no such file or folder; did you mean runs/mine/0?"),
         ("stray.txt", "a file in no run folder; give a run folder, such as runs/digits/0"),
     ],
 )

@@ -11,7 +11,6 @@ from vit_lightning.cli.image_folders import check_images
 from vit_lightning.cli.run_data import leave_split, place, place_weights
 from vit_lightning.commands import LIGHTNING_VERBS
 from vit_lightning.errors import InputError, listing
-from vit_lightning.files import meant
 from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoint_names import WORDS, is_sharded
 
@@ -65,15 +64,14 @@ def named_run(line: CommandLine) -> NamedRun | None:
         if folder is None:
             raise InputError(f"{line.verb} {word}: a file in no run folder; give a run folder, such as runs/digits/0")
         if not folders.configs(folder):
-            raise InputError(f"{line.verb} {word}: {folders.not_a_run(path)}{meant(path)}")
+            raise InputError(f"{line.verb} {word}: {folders.not_a_run(path)}")
         return NamedRun(folder.resolve(), None, is_folder=True)
     if is_sharded(path) or path.is_file():
         if wanted:
             raise InputError(f"{word} and --ckpt_path {wanted} both name a checkpoint; give one of them")
         return NamedRun(folders.folder_of(path), path, is_folder=False)
     if not folders.is_run(path):
-        said = folders.not_a_run(path)
-        raise InputError(f"{line.verb} {word}: {said}{'' if said.endswith('?') else f', or a checkpoint{meant(path)}'}")
+        raise InputError(f"{line.verb} {word}: {folders.not_a_run(path, ', or a checkpoint')}")
     if wanted not in (None, *WORDS):
         if line.verb == "fit":
             raise InputError(

@@ -195,8 +195,8 @@ def is_run(folder: Path) -> bool:
     return folder.is_dir() and ((folder / CHECKPOINTS).is_dir() or bool(configs(folder)))
 
 
-def not_a_run(path: Path) -> str:
-    """Say what a path is that is no run folder, and which run folder to give."""
+def not_a_run(path: Path, instead: str = "") -> str:
+    """Say what a path is that is no run folder, and which run folder to give, or `instead`."""
     if not path.exists():
         said = "no such file or folder"
     elif not path.is_dir():
@@ -206,7 +206,9 @@ def not_a_run(path: Path) -> str:
         return f"{what}, whose newest run is {runs[-1]}; give a run folder, such as that one"
     else:
         said = "a folder without config.yaml and checkpoints"
-    return f"{said}; {run_meant(path)}"
+    said = f"{said}; {run_meant(path)}"
+    near_it = meant(path)
+    return said if said.endswith("?") else f"{said}{instead}{near_it if near_it.endswith('?') else ''}"
 
 
 def run_meant(path: Path) -> str:
@@ -286,7 +288,7 @@ def checkpoint_behind(source: str) -> str:
     if is_run(path):
         return str(trained_checkpoint(path))
     if runs_below(path) and not any(entry.is_file() for entry in path.iterdir()):  # else these may be weights
-        raise InputError(f"{source}: {not_a_run(path)}{meant(path)}")
+        raise InputError(f"{source}: {not_a_run(path)}")
     return source
 
 

@@ -16,7 +16,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from vit_lightning.errors import InputError
-from vit_lightning.files import check_regular, in_utf8, meant
+from vit_lightning.files import check_regular, in_utf8
 from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoint_names import is_sharded, is_whole
 from vit_lightning.runs.checkpoint_structure import check_structure
@@ -129,7 +129,7 @@ def _open_folder(path: Path, raw: bool) -> Archive:
         raise InputError(f"{path} is a sharded checkpoint that was not written to its end: give the one before it.")
     name = next((name for name in FOLDER_FILES if (path / name).is_file()), None)
     if name is None and any(map(folders.is_run, path.iterdir())):
-        raise InputError(f"{path}: {folders.not_a_run(path)}{meant(path)}")
+        raise InputError(f"{path}: {folders.not_a_run(path)}")
     if name is None:
         raise InputError(f"The folder {path} holds none of {', '.join(FOLDER_FILES)}: name the weights file itself.")
     if not name.endswith(".index.json"):

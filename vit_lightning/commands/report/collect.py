@@ -12,7 +12,7 @@ from zipfile import is_zipfile
 from vit_lightning.commands.report import tables
 from vit_lightning.commands.report.tables import ClassRow, Matrix, Mistake, Point, Validated
 from vit_lightning.errors import InputError, listing
-from vit_lightning.files import check_regular, meant
+from vit_lightning.files import check_regular
 from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoint_names import LAST, NEW, PREVIOUS, is_sharded
 from vit_lightning.runs.lock import is_held
@@ -109,7 +109,7 @@ def run_folder(word: str) -> Path:
     around = folders.folder_of(path) if path.exists() else None
     if around is not None and folders.is_run(around):
         return around
-    raise InputError(f"report {word:.200}: {folders.not_a_run(path)}{meant(path)}")
+    raise InputError(f"report {word:.200}: {folders.not_a_run(path)}")
 
 
 def collect(folder: Path) -> Run:
