@@ -74,7 +74,7 @@ def test_a_log_that_is_none_blocks_no_run(tmp_path, content):
 def test_both_logs_of_a_resumed_run_are_cut_back_to_where_it_goes_on(tmp_path):
     """Of a run of eight steps that goes on from its fifth, what came after that is shown once."""
     for trained, steps in (({}, range(8)), ({"global_step": 5}, range(5, 7))):
-        loggers = ViTCLI._loggers(SimpleNamespace(trained=trained, folder=tmp_path), True)
+        loggers = ViTCLI._loggers(SimpleNamespace(trained=trained, folder=tmp_path, _placed=lambda folder: []), True)
         for logger in loggers:
             for step in steps:
                 logger.log_metrics({"loss": step + len(trained) / 2}, step=step)
