@@ -1,6 +1,8 @@
 """Files that the system does not let us write, in one sentence."""
 
+import csv
 import errno
+import io
 import os
 import resource
 import subprocess
@@ -13,9 +15,11 @@ import pytest
 from vit_lightning.errors import InputError
 from vit_lightning.files import (
     check_place,
+    csv_text,
     remove,
     replace,
     special_kind,
+    typed_cell,
     unwritable,
     write_atomically,
     written,
@@ -215,3 +219,11 @@ def test_an_error_from_within_names_the_path_that_was_given(tmp_path):
         raise InputError(f"{place} holds nothing")
     with pytest.raises(InputError, match="exists already"), written(tmp_path):
         raise AssertionError("nothing is made where something is")
+
+
+def test_rows_with_line_ends_in_them_are_read_back():
+    rows = [["file", "class"], ["a\rb", "x"], ["a\nb", "y"], ["a\u2028b", "=1"], ['say "no"', "a,b"], ["plain", "3"]]
+    text = csv_text(rows)
+    found = list(csv.reader(io.StringIO(text, newline="")))
+    assert [[typed_cell(cell) for cell in row] for row in found] == rows
+    assert text.endswith("plain,3\n") and text.count("\r") == 1

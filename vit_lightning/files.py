@@ -1,18 +1,20 @@
 """Files and folders: written whole or not at all, replaced, removed; and the sentence where they cannot be written."""
 
+import csv
 import difflib
 import errno
 import glob
+import io
 import os
 import re
 import resource
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from vit_lightning.errors import InputError, listing, one_line
 from vit_lightning.processes import exists
@@ -187,6 +189,19 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def csv_text(rows: Iterable[Sequence[Any]]) -> str:
+    """Return rows as CSV whose cells are safe in a spreadsheet.
+
+    A row with a carriage return in it is quoted, which Python's writer does from 3.13 on.
+    """
+    text = io.StringIO()
+    plain, quoted = (csv.writer(text, lineterminator="\n", quoting=each) for each in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL))
+    for row in rows:
+        cells = [spreadsheet_cell(cell) for cell in row]
+        (quoted if any("\r" in str(cell) for cell in cells) else plain).writerow(cells)
+    return text.getvalue()
 
 
 def spreadsheet_cell(value: object) -> str:

@@ -16,7 +16,7 @@ from datamodules.reading.damaged_files import read_whole, reading
 from datamodules.reading.label_text import whole_number
 from datamodules.reading.splits import CELLS, KNOWN, SPLITS
 from vit_lightning.errors import InputError
-from vit_lightning.files import FORMULA, spreadsheet_cell, write_atomically
+from vit_lightning.files import FORMULA, csv_text, write_atomically
 
 NAMES = tuple(SPLITS)
 TRAIN, VAL, TEST = range(3)
@@ -89,12 +89,9 @@ def write(table: Path, files: Iterable[str], classes: Iterable[str], splits: Ite
     """Write the split of each file, where there is no such table yet."""
     if table.exists():
         return
-    text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(("file", "class", "split"))
-    for file, label, split in zip(files, classes, splits, strict=True):
-        rows.writerow((spreadsheet_cell(file), spreadsheet_cell(label), NAMES[split]))
-    write_atomically(table, text.getvalue().encode(errors="surrogateescape"))
+    rows = ((file, label, NAMES[split]) for file, label, split in zip(files, classes, splits, strict=True))
+    text = csv_text([("file", "class", "split"), *rows])
+    write_atomically(table, text.encode(errors="surrogateescape"))
 
 
 class Kept(NamedTuple):

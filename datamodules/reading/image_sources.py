@@ -7,7 +7,8 @@ in their endings alone.
 import os
 import posixpath
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -17,8 +18,10 @@ ROBOFLOW = re.compile(r"(.+)[.]rf[.][0-9A-Za-z]+", re.DOTALL)
 AUGMENTED = re.compile(r"(.*[^/])[-_. ]aug(?:mented)?[-_ ]?[0-9]*", re.DOTALL | re.IGNORECASE)
 MARKS = re.compile(rb"[.]rf[.]|[-_. ]aug", re.IGNORECASE)
 SAID = "split    images that are versions of one by their names, as 12.rf.HASH.jpg and 12_aug1.jpg, stay together"
-MOST = 50
-"""Versions that one source has; more images are called alike by chance, as those of a phone called image."""
+MOST = 12
+"""Versions that one source has; more images are called alike by chance, as the frames of a film."""
+SEVERAL = 3
+"""Sources of a folder from which on `12_aug1` is a version of one that is gone; `cat_aug_1` may just be counted."""
 LOOKED_AT = 200_000
 """Names of which none has a mark that are taken apart all the same."""
 
@@ -26,9 +29,13 @@ LOOKED_AT = 200_000
 def sources(files: Sequence[str]) -> list[str]:
     """Return the first file of each file's source; the file itself if it stands alone."""
     plain = [posixpath.normpath(file) for file in files]
+    stems = [os.path.splitext(file)[0] for file in plain]
+    augmented = {match[1] for stem in stems if (match := AUGMENTED.fullmatch(stem))}
+    several = Counter(map(posixpath.dirname, augmented))
+    known = augmented.intersection(stems) | {one for one in augmented if several[posixpath.dirname(one)] >= SEVERAL}
     members: dict[str, list[int]] = {}
-    for place, file in enumerate(plain):
-        members.setdefault(_source(file), []).append(place)
+    for place, stem in enumerate(stems):
+        members.setdefault(_source(stem, known), []).append(place)
     found = list(plain)
     for places in members.values():
         if len(places) <= MOST:
@@ -56,8 +63,9 @@ def numbers(files: Sequence[str], known: np.ndarray | None) -> np.ndarray | None
     return found if known is None else known[found]
 
 
-def _source(file: str) -> str:
+def _source(stem: str, augmented: Collection[str]) -> str:
     """Return what the versions of one source have in common."""
-    stem = os.path.splitext(file)[0]
-    match = ROBOFLOW.fullmatch(stem) or AUGMENTED.fullmatch(stem)
-    return match[1] if match else stem
+    if match := ROBOFLOW.fullmatch(stem):
+        return match[1]
+    match = AUGMENTED.fullmatch(stem)
+    return match[1] if match and match[1] in augmented else stem

@@ -1,6 +1,7 @@
 """Columns of names beside labels that are numbers: two tables that number the same names otherwise do not fit."""
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
@@ -15,8 +16,10 @@ from datamodules.reading.parquet_labels import FileLabels, holds_text
 from datamodules.reading.parquet_rows import open_table
 from vit_lightning.errors import InputError
 
-OF_CLASSES = frozenset({"class", "classes", "category", "label", "labels", "name", "names"})
+OF_CLASSES = frozenset({"class", "classes", "category", "label", "labels"})
 """Words in names of columns that name the classes."""
+DENSE = 0.9
+"""Share of the labelled rows that a column of names fills; comments stand beside a few."""
 EACH = 2
 """Rows that each number has, on average, where a column may name the classes: fewer stand beside one by chance."""
 
@@ -30,6 +33,7 @@ class Named:
         column: the column.
         names: name and row of each number, rows being counted from 1.
         rows: how many have a name.
+        labelled: how many have a label.
         is_one_to_one: whether each number has one name so far, and each name one number.
         is_map: whether a class map says so.
     """
@@ -38,6 +42,7 @@ class Named:
     column: str
     names: dict[str, tuple[str, int]] = field(default_factory=dict)
     rows: int = 0
+    labelled: int = 0
     is_one_to_one: bool = True
     is_map: bool = False
     numbers: dict[str | Decimal, str] = field(default_factory=dict, repr=False)
@@ -74,8 +79,10 @@ def in_rows(
     """
     found: dict[tuple[str, int], Named] = {}
     done: set[str] = set()
+    counts: Counter[int] = Counter()
     for row, (cells, number) in enumerate(zip(rows, numbers, strict=True), start=1):
         split = splits[row - 1] if len(splits) else 0
+        counts[split] += bool(number)
         for column, name in _texts(columns, cells, done) if number else ():
             named = found.setdefault((column, split), Named(place, column))
             named.add(number, name, row)
@@ -83,6 +90,8 @@ def in_rows(
                 done.add(column)
         if done.issuperset(columns):
             break
+    for (_, split), named in found.items():
+        named.labelled = counts[split]
     return list(found.values())
 
 
@@ -122,6 +131,8 @@ def in_parquet(labels: FileLabels, known: Collection[Any], splits: np.ndarray | 
         start = rows.stop
         if not left:
             break
+    for (_, part), named in found.items():
+        named.labelled = int(((parts == part) & (places >= 0)).sum())
     return list(found.values())
 
 
@@ -153,12 +164,16 @@ def check(found: Sequence[Named], listed: Mapping[str, str], class_map: Path | N
     """
     for column in dict.fromkeys(named.column for named in found):
         parts = [named for named in found if named.column == column]
-        if not all(named.is_one_to_one for named in parts) or not any(map(_is_sure, parts)):
+        if not all(named.is_one_to_one and _is_dense(named) for named in parts) or not any(map(_is_sure, parts)):
             continue
         if listed:
             names = {number: (name, row) for row, (number, name) in enumerate(listed.items(), start=1)}
             parts.insert(0, Named(f"--data.class_map {class_map}", column, names, is_map=True))
         _check_column(column, parts)
+
+
+def _is_dense(named: Named) -> bool:
+    return named.rows >= DENSE * named.labelled
 
 
 def _is_sure(named: Named) -> bool:
@@ -175,8 +190,14 @@ def _check_column(column: str, parts: Sequence[Named]) -> None:
                 raise _differ(column, first, (named, number))
         for number, (name, _) in {} if named.is_map or OF_CLASSES.isdisjoint(words_of(column)) else named.names.items():
             first = names.setdefault(number, (named, number))
-            if likeness(first[0].names[number][0]) != likeness(name):
+            if not _may_be_one(first[0].names[number][0], name):
                 raise _differ(column, first, (named, number))
+
+
+def _may_be_one(name: str, other: str) -> bool:
+    """Whether two names may be one class's, as tench and "tench, Tinca tinca"."""
+    one, two = str(likeness(name)), str(likeness(other))
+    return one in two or two in one
 
 
 def _differ(column: str, *both: tuple[Named, str]) -> InputError:

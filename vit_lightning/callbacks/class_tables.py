@@ -1,6 +1,5 @@
 """Scores by class, the confusion matrix and the mistakes, as tables and a picture beside a run or its checkpoint."""
 
-import csv
 import io
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +20,7 @@ from vit_lightning.data.sampling import EvalSampler
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation.confusion import Confusion, Mistakes
 from vit_lightning.evaluation.scores import TABLES
-from vit_lightning.files import spreadsheet_cell, write_atomically
+from vit_lightning.files import csv_text, write_atomically
 from vit_lightning.inspection.drawing.style import printable
 from vit_lightning.training.scoring import Summed
 
@@ -185,6 +184,4 @@ def confusion_picture(confusion: Confusion, names: Sequence[str]) -> bytes:
 
 
 def _csv(rows: list[list[Any]]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([spreadsheet_cell(cell) for cell in row] for row in rows)
-    return text.getvalue().encode(errors="surrogateescape")
+    return csv_text(rows).encode(errors="surrogateescape")

@@ -25,6 +25,11 @@ def test_versions_of_one_source(files):
     assert sources(["cat/13.jpg", *files, "dog/12.jpg"]) == ["cat/13.jpg", *[files[0]] * len(files), "dog/12.jpg"]
 
 
+def test_versions_of_sources_that_are_gone():
+    files = [f"cat/{source}_aug{version}.jpg" for source in "abc" for version in (1, 2)]
+    assert sources(files) == [f"cat/{source}_aug1.jpg" for source in "abc" for _ in (1, 2)]
+
+
 @pytest.mark.parametrize(
     "files",
     [
@@ -32,7 +37,9 @@ def test_versions_of_one_source(files):
         ["cat/aug_1.jpg", "cat/aug_2.jpg", "cat/august1.jpg", "cat/_aug1.jpg"],
         ["cat/1.jpg", "cat/10.jpg", "cat/1.1.jpg", "cat/1 (2).jpg", "cat/1_2.jpg"],
         ["cat/surf.1.jpg", "cat/surf.2.jpg", "rf.1.jpg", "rf.2.jpg"],
-        [f"cat/image.rf.{number}.jpg" for number in range(51)],
+        [f"cat/image.rf.{number}.jpg" for number in range(13)],
+        [f"cat/cat_aug_{number}.jpg" for number in range(1, 6)],
+        [f"cam{camera}-aug{day:02}.png" for camera in (0, 1) for day in (1, 2)],
     ],
 )
 def test_files_that_stand_alone(files):

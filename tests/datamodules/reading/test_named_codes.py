@@ -155,3 +155,19 @@ def test_doctor_names_the_numbers(root, app):  # noqa: F811
     table(root, "te.csv", {"0": "a", "1": "b"}, "label_name", range(6, 10))
     done = app("doctor", "--data", "Manifest", "--data.root", root, "--data.test", "te.csv", "--data.image_size", 8)
     assert done.code != 0 and "the numbers are not those of the same classes" in done.out + done.err
+
+
+@pytest.mark.parametrize(
+    ("column", "train", "test"),
+    [
+        ("comment", ["blurry", "dark", "", "", "blurry", "dark", "", "", ""], ["dark", "blurry"]),  # beside a few rows
+        ("photographer_name", ["ann", "bob"] * 4, ["eve", "joe"]),  # of something else
+        ("class_name", ["tench", "owl"] * 4, ["tench, Tinca tinca", "Owl"]),
+    ],
+)
+def test_columns_that_do_not_number_names_anew(root, column, train, test):  # noqa: F811
+    for name, cells, first in (("train.csv", train, 0), ("te.csv", test, len(train))):
+        rows = [f'{first + row}.png,{row % 2},"{cell}"' for row, cell in enumerate(cells)]
+        write(root / name, f"path,label,{column}", rows)
+    data = ready(root, test="te.csv")
+    assert data.test_set.labels.tolist() == [0, 1]

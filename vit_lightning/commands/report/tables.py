@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -139,7 +140,7 @@ def _cells(path: Path) -> tuple[list[list[str]], bool]:
     text = text_of(path)
     if not text.strip():
         raise ValueError("it is empty")
-    return [row for row in csv.reader(text.splitlines(keepends=True)) if row], not text.endswith("\n")
+    return [row for row in csv.reader(io.StringIO(text, newline="")) if row], not text.endswith("\n")
 
 
 def _rows(path: Path, needed: Sequence[str]) -> tuple[list[dict[str, str]], int]:
