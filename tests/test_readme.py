@@ -198,7 +198,7 @@ def test_every_flag_that_is_named_exists(app, verbs):
 
 OWN = (
     r"--data\.(also|download|verify|task|train|image_part|label_part|multi_label|split_file|split_column|group_column"
-    r"|test_fraction|unlisted)\b"
+    r"|test_fraction|unlisted|label_column)\b"
 )
 
 
