@@ -179,11 +179,12 @@ def test_exchanged_classes(folder):
 @pytest.mark.parametrize("multi_label", [False, True])
 def test_labels_of_a_table_that_were_swapped(folder, multi_label):
     write_tables(folder)
-    then = table(folder, multi_label=multi_label)
+    options = {"multi_label": multi_label, "label_column": "label"}  # given, it is right against folders' names
+    then = table(folder, **options)
     write_tables(folder, swapped=True)
     told = "has other labels, and had other" if multi_label else r"has the label 1 \('dog'\), and had the"
     with pytest.raises(InputError, match=rf"validation image val/cat/0.png {told} label.* \(4 of 4 images that were"):
-        resumed(then, table(folder, multi_label=multi_label))
+        resumed(then, table(folder, **options))
 
 
 def test_held_out_images_with_other_labels():
@@ -278,6 +279,7 @@ def test_a_run_that_is_resumed_on_swapped_labels(app, folder):
     write_tables(folder)
     flags = ("--data", "Manifest", "--data.root", folder, "--data.val", "val.csv", "--data.image_size", 16)
     flags += ("--data.cache", folder / "cache", "--data.batch_size", 4, "--data.num_workers", 0)
+    flags += ("--data.label_column", "label")
     fit = ("fit", *flags, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--trainer.max_epochs")
     assert app(*fit, 1).code == 0
     again = app(*fit, 2, "--ckpt_path", "last", "--model.schedule.allow_horizon_change", "true")
