@@ -203,7 +203,7 @@ def not_a_run(path: Path, instead: str = "") -> str:
         said = "neither a folder nor a regular file"
     elif runs := runs_below(path):
         what = "the folder of an experiment" if runs[-1].parent == path else "a folder of experiments"
-        return f"{what}, whose newest run is {runs[-1]}; give a run folder, such as that one"
+        return f"{what}, whose newest run is {runs[-1]}; give a run folder, such as that one{instead}"
     else:
         said = "a folder without config.yaml and checkpoints"
     said = f"{said}; {run_meant(path)}"
