@@ -170,7 +170,7 @@ def test_all_processes_end_and_the_file_tells_each(tmp_path, strategy):
         text=True,
         timeout=1800,
     )
-    assert done.returncode == 1, done.stderr
+    assert done.returncode in (1, -9), done.stderr  # Lightning kills the first process once another has ended
     report = json.loads((tmp_path / "runs/default/0/nonfinite.json").read_text())
     order = records(0, 0, 1, 2, size=8)[16:]
     assert [device["records"] for device in report["devices"]] == [order[0::2], order[1::2]]
