@@ -97,7 +97,7 @@ def served(weights: Path, tmp_path: Path) -> Iterator[Served]:
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + SECONDS
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.05)
