@@ -236,14 +236,7 @@ class ImageFolder(DividedData):
         if split == "train" and self._map.by_number:
             self._map.check_begins_at_0(found, str(folder))
         if unknown := sorted(each for each, name in shown.items() if name not in folders):
-            source = self.class_map or self._folders.get("train")
-            if said := folder_layouts.listed_classes(folder, unknown):
-                raise InputError(said)
-            meant = "" if self.class_map else ", or say in --data.class_map which class it shows"
-            raise InputError(
-                f"{folder} has the class folder {unknown[0]!r}, which {source} lacks "
-                f"({len(unknown)} such); add it there{meant}, or remove it{look_alike(unknown[0], self.class_names)}"
-            )
+            raise self._unknown(folder, unknown)
         for each, name in shown.items():
             folders[name].append(each)
         names, labels, others, shown_in = [], [], [], dict[str, list[str]]()
@@ -282,6 +275,17 @@ class ImageFolder(DividedData):
                 self.notice(merged)
         scored_on = np.unique(labels) if scored_on_found else None
         return self._kept(ImageFiles(folder, names, labels, scored_on), numbers, split)
+
+    def _unknown(self, folder: Path, unknown: list[str]) -> InputError:
+        """Return the error of class folders that show no known class."""
+        if said := folder_layouts.listed_classes(folder, unknown):
+            return InputError(said)
+        source = self.class_map or self._folders.get("train")
+        mapped = "" if self.class_map else ", or say in --data.class_map which class it shows"
+        return InputError(
+            f"{folder} has the class folder {unknown[0]!r}, which {source} lacks "
+            f"({len(unknown)} such); add it there{mapped}, or remove it{look_alike(unknown[0], self.class_names)}"
+        )
 
     def _name_strays(self, folder: Path) -> None:
         """Say which images lie beside the folders of classes."""
