@@ -21,7 +21,8 @@ QUIET_WARNINGS = (
     "The dirpath has changed from '/a' to '/b', therefore `best_model_score`",
     "The number of training batches (4) is smaller than the logging interval Trainer(log_every_n_steps=50).",
     "Be aware that when using `ckpt_path`, callbacks used to create the checkpoint need to be provided during "
-    "`Trainer` instantiation. Please add the following callbacks: ['RandomState', 'Throughput', 'EarlyStopping'].",
+    "`Trainer` instantiation. Please add the following callbacks: ['RandomState', 'Throughput', 'EarlyStopping', "
+    "\"ModelCheckpoint{'monitor': None, 'mode': 'max'}\"].",
 )
 LOUD_WARNINGS = (
     "The 'train_dataloader' does have many workers",
@@ -30,6 +31,7 @@ LOUD_WARNINGS = (
     "The number of training batches is smaller than the logging interval",
     "The loss is odd",
     " Please add the following callbacks: ['RandomState', 'Own'].",
+    " Please add the following callbacks: [\"ModelCheckpoint{'monitor': None, 'mode': 'max'}\", 'Own'].",
 )
 QUIET_MESSAGES = (
     "You are using a CUDA device ('NVIDIA H200') that has Tensor Cores. To properly utilize them",

@@ -17,7 +17,9 @@ WARNINGS = (
     r"Total length of `list` across ranks is zero",  # the datamodule says that it has no validation set
     r"The dirpath has changed from ",  # LastCheckpoint has put right what this would lose
     r"The number of training batches \(\d+\) is smaller than the logging interval",  # RunPlan logs once per epoch
-    r".* Please add the following callbacks: \[('(RandomState|Throughput|EarlyStopping)'(, )?)+\]",  # only fit has them
+    # Only fit has them, and the ModelCheckpoint of a run without a validation set.
+    r".* Please add the following callbacks: "
+    r"\[(('(RandomState|Throughput|EarlyStopping)'|\"ModelCheckpoint\{'monitor': None[^}]*\}\")(, )?)+\]",
 )
 MESSAGES = (
     r"You are using a CUDA device .* that has Tensor Cores",  # --trainer.precision decides
