@@ -39,13 +39,14 @@ OUR_SENTENCES = {
     "model.scores": (
         "Scores and tables beside loss, top-1 and top-5, such as [macro_f1,confusion]; unset: all that suit the "
         "images, those with * neither in a fit nor for one label. For one label: mean_class_accuracy, macro_f1, ece, "
-        "mean_auroc*. For several: macro_f1, micro_f1, exact_match, map_macro*, map_micro*, mean_auroc*. Tables of "
+        "mean_auroc*. For several: macro_f1, ece, micro_f1, exact_match, map_macro*, map_micro*, mean_auroc*. Tables of "
         "validate and test: classes; for one label confusion, whose picture needs pip install '.[figures]', and "
         "mistakes. The others cost nothing; * keeps five bytes per image and class in memory",
         None,
     ),
     "checkpoint.monitor": (
-        "Metric that chooses the best checkpoint, of equal scores the first; unset: the model's, such as val/top1",
+        "Metric that chooses the best checkpoint, of equal scores the first; unset: the model's, such as val/top1, and "
+        "val/mean_auroc with --data.multi_label true",
         None,
     ),
     "checkpoint.mode": ("Whether max or min of the metric is best; auto: what its name tells", "auto"),

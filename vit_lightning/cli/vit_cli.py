@@ -15,7 +15,7 @@ from lightning.pytorch.plugins.io import TorchCheckpointIO
 
 from vit_lightning.callbacks.defaults import Setting, default_callbacks
 from vit_lightning.callbacks.early_stopping import EarlyStopping
-from vit_lightning.callbacks.monitors import MONITORING, resolve
+from vit_lightning.callbacks.monitors import MONITORING, own_metric, resolve
 from vit_lightning.callbacks.progress import RunProgress
 from vit_lightning.callbacks.require import Require, required
 from vit_lightning.cli import launched
@@ -220,7 +220,8 @@ class ViTCLI(LightningCLI):
             take_published(config.model.init_args)
         if precision := default_precision(self.subcommand, config.trainer, self.trained):
             config.trainer.precision = precision
-        self.undirected = resolve(config, getattr(resolve_name(config.model.class_path), "monitor", None))
+        several = bool((config.data.get("init_args") or {}).get("multi_label"))
+        self.undirected = resolve(config, own_metric(resolve_name(config.model.class_path), several))
 
     def after_instantiate_classes(self) -> None:
         """What the data does not know, as with unlabelled images, comes from the checkpoint."""
