@@ -52,6 +52,7 @@ def read_mapping(
         raise InputError(f"{flag} {path} is not UTF-8 text: {error.reason} at byte {error.start}") from error
     except yaml.MarkedYAMLError as error:
         line, hint = error.problem_mark.line + 1, "; indent with spaces" * ("'\\t'" in error.problem)
+        hint = hint or _misplaced(path.read_text(encoding="utf-8"), line)
         raise InputError(f"{flag} {path} is not valid YAML in line {line}: {error.problem}{hint}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         reason = getattr(error, "reason", error)
@@ -59,6 +60,28 @@ def read_mapping(
     if not isinstance(content, dict):
         raise InputError(f"{flag} {path} must hold a mapping such as `{example}: ...`, not {kind(content)}")
     return content
+
+
+def _misplaced(text: str, number: int) -> str:
+    """Say that a line begins in no column in which one above it does; empty: it is not that.
+
+    Args:
+        text: Content of a YAML file.
+        number: The line that YAML stumbles over, from 1.
+    """
+    rows = enumerate(text.splitlines()[:number], 1)
+    depths = {at: len(row) - len(row.lstrip()) for at, row in rows if row.strip() and not row.lstrip().startswith("#")}
+    if number not in depths:
+        return ""
+    above: dict[int, int] = {}  # the line of each depth that is still open, the nearest first
+    for at, depth in reversed(list(depths.items())[:-1]):
+        if depth < min(above, default=depth + 1):
+            above[depth] = at
+    if not above or depths[number] in above:
+        return ""
+    wanted = " or ".join(f"{depth} as line {at}" for depth, at in above.items())
+    row = text.splitlines()[number - 1].strip()
+    return f"; {row!r:.60} is indented by {depths[number]}: indent it by {wanted}"
 
 
 def _size(node: yaml.Node, known: dict[int, float]) -> float:

@@ -106,7 +106,8 @@ def read_config(path: Path, flag: str = "-c") -> dict[str, Any]:
         raise InputError(f"{flag} {path} has the key {odd!r}; expected names such as model, data and trainer")
     for part in PARTS:
         if not isinstance(content.get(part, {}), (dict, str)):
-            raise InputError(f"{flag} {path} must hold a mapping below {part}, not {kind(content[part])}")
+            fix = f"; indent what belongs to {part}, by two spaces" * (content[part] is None)
+            raise InputError(f"{flag} {path} must hold a mapping below {part}, not {kind(content[part])}{fix}")
     return content
 
 

@@ -39,8 +39,8 @@ OUR_SENTENCES = {
     "model.scores": (
         "Scores and tables beside loss, top-1 and top-5, such as [macro_f1,confusion]; unset: all that suit the "
         "images, those with * neither in a fit nor for one label. For one label: mean_class_accuracy, macro_f1, ece, "
-        "mean_auroc*. For several: macro_f1, ece, micro_f1, exact_match, map_macro*, map_micro*, mean_auroc*. Tables of "
-        "validate and test: classes; for one label confusion, whose picture needs pip install '.[figures]', and "
+        "mean_auroc*. For several: macro_f1, ece, micro_f1, exact_match, map_macro*, map_micro*, mean_auroc*. Tables "
+        "of validate and test: classes; for one label confusion, whose picture needs pip install '.[figures]', and "
         "mistakes. The others cost nothing; * keeps five bytes per image and class in memory",
         None,
     ),
@@ -199,7 +199,7 @@ def _page(verb: str, about: str, groups: dict[str, Iterable[Flag]], more: str) -
     for title, group in groups.items():
         blocks.append("\n".join([f"{title}:", *(_row(f"  {_label(verb, flag)}", _said(flag)) for flag in group)]))
     last = [_row(f"  {verb} --help all", "Every flag"), *([more] if more else [])]
-    note = "A list is written [a,b], a switch true or false. A value may be typed as --flag value or --flag=value."
+    note = "A list is written '[a,b]', a switch true or false. A value may be typed as --flag value or --flag=value."
     if "Data" in groups:
         note += " Data sets may have other defaults than those above; --data.help NAME shows them."
     return "\n\n".join([*blocks, "\n".join(["More:", *last]), _wrapped(note)])
