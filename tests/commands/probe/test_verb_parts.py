@@ -46,7 +46,7 @@ def probed(tmp_path, monkeypatch):
         lines.clear()
         words = SETTINGS | {"ckpt_path": "net.ckpt"} | words
         probe(trainer(), model(3, 8), images or data(), **words)
-        return json.loads((Path(words.get("out") or ".") / "probe.json").read_text()), list(lines)
+        return json.loads((Path(words.get("out") or "probe") / "probe.json").read_text()), list(lines)
 
     return call
 

@@ -5,16 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from vit_lightning.commands.sweep import refusals
+from vit_lightning.commands.sweep import refusals, verb
 from vit_lightning.commands.sweep.plan import Cell
-
-PLAN = """
-fit: --data Synthetic --data.train_size 8 --data.eval_size 8 --model.net.variant mu/8 --trainer.accelerator cpu
-  --data.num_workers 0 --data.batch_size 8 --trainer.max_steps 4
-over:
-  warm-up: {short: --model.schedule.warmup_steps 2, long: --model.schedule.warmup_steps 9}
-  --seed_everything: [0, 1]
-"""
 
 
 def fit(place: str, *words: str) -> Cell:
@@ -55,12 +47,12 @@ def test_a_fit_that_waits_for_another_run_is_not_planned(planned, tmp_path, monk
     assert sorted(words[-1] for words in planned) == ["other/second.ckpt", "runs/first/0"]
 
 
-def test_a_dry_run_lists_the_fits_that_the_program_refuses(app):
-    Path("warm.yaml").write_text(PLAN)
-    done = app("sweep", "warm.yaml", "--dry_run")
-    assert done.code == 1
-    first, second, last = done.err.splitlines()
-    assert first.startswith("refused  warm/warm-up=long,seed_everything=0: ") and "warmup_steps" in first
-    assert second.startswith("refused  warm/warm-up=long,seed_everything=1: ")
-    assert last == "error: 2 of 4 fits would be refused"
-    assert not Path("runs").exists()
+def test_a_dry_run_lists_the_fits_that_would_be_refused(planned, capsys, tmp_path):
+    with pytest.raises(SystemExit, match="1"):
+        verb._plan_fits([fit("8", "8"), fit("9", "9")], tmp_path)
+    assert capsys.readouterr().err.splitlines() == [
+        "refused  p/at=9: 9 is too long",
+        "error: 1 of 2 fits would be refused",
+    ]
+    verb._plan_fits([fit("8", "8"), fit("later", str(tmp_path / "first/0"))], tmp_path)
+    assert capsys.readouterr().out == "unknown  1 fit cannot be planned before another run has ended\n"

@@ -194,9 +194,9 @@ def test_a_dry_run_asks_the_real_parser(app):
     Path("real.yaml").write_text(mended.replace("[3]", "[3, three]"))
     done = app("sweep", "real.yaml", "--dry_run")
     assert done.code == 1 and done.err.startswith("error: real/seed_everything=three: --seed_everything")
-    Path("real.yaml").write_text(mended)
+    Path("real.yaml").write_text(mended.replace("mu/4", "mu/4 --model.schedule.warmup_steps 9 --trainer.max_steps 4"))
     done = app("sweep", "real.yaml", "--dry_run")
-    assert done.code == 0, done.err
+    assert done.code == 1 and done.err.startswith("refused  real/seed_everything=3: warm-up of 9 steps"), done.err
     assert not Path("runs").exists()
 
 
