@@ -127,6 +127,7 @@ def test_a_key_that_is_no_scalar_is_a_sentence(tmp_path, key):
         ),
         ("a: 1\n  b: 2\n", "line 2: .*; 'b: 2' is indented by 2: indent it by 0 as line 1$"),
         ("a:\n  - 1\n - 2\n", "line 3: .*; '- 2' is indented by 1: indent it by 2 as line 2 or 0 as line 1$"),
+        ("a:\n  b: 1\n  c:2\n", "line 4: .*; line 3, 'c:2', needs a blank behind its colon$"),
         ("a: b: 1\n", "line 1: mapping values are not allowed here$"),
         ("a: 1\nb: c: 1\n", "line 2: mapping values are not allowed here$"),
     ],

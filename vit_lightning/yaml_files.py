@@ -1,6 +1,7 @@
 """YAML files, read strictly: a key written twice is an error."""
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,10 @@ from vit_lightning.files import check_regular
 
 MOST = 100_000
 """Values that a file may hold, counted as often as an alias repeats them."""
+
+
+TIGHT = re.compile(r"\s*[A-Za-z_][\w.]*:[^\s:/\\].*")
+"""A key whose value follows its colon at once, so that YAML takes both for one text."""
 
 
 class _Strict(yaml.constructor.BaseConstructor):
@@ -63,12 +68,15 @@ def read_mapping(
 
 
 def _misplaced(text: str, number: int) -> str:
-    """Say that a line begins in no column in which one above it does; empty: it is not that.
+    """Say that a colon lacks its blank, or a line begins in no column in which one above it does; empty: neither.
 
     Args:
         text: Content of a YAML file.
         number: The line that YAML stumbles over, from 1.
     """
+    tight = [(at, row.strip()) for at, row in enumerate(text.splitlines()[:number], 1) if TIGHT.fullmatch(row)]
+    if tight:
+        return f"; line {tight[-1][0]}, {tight[-1][1]!r:.60}, needs a blank behind its colon"
     rows = enumerate(text.splitlines()[:number], 1)
     depths = {at: len(row) - len(row.lstrip()) for at, row in rows if row.strip() and not row.lstrip().startswith("#")}
     if number not in depths:

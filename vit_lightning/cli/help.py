@@ -27,6 +27,7 @@ OUR_SENTENCES = {
     "seed_everything": ("Seed of every random number, 0 to 4294967295; true: a random seed; false: no seed", "0"),
     "name": ("Experiment that the run belongs to; unset: the name of the first -c file", None),
     "at_least": ("Least scores, such as '{top1: 0.9}', below which fit, validate or test fails; unset: none", None),
+    "at_most": ("Greatest scores, such as '{loss: 0.5}', above which they fail; unset: none", None),
     "pictures": ("Show a fit's first images and gradient norm, and the confusion matrix, in TensorBoard", "true"),
     "report": ("Write report.html into a fit's folder at its end, as the verb report does", "false"),
     "ckpt_path": (
@@ -99,7 +100,7 @@ GROUPS = {
     "Run": (
         *("trainer.max_epochs", "trainer.max_steps", "trainer.accelerator", "trainer.devices", "trainer.strategy"),
         *("trainer.precision", "model.compile", "model.cuda_graph", "model.fp8", "model.recompute"),
-        *("trainer.default_root_dir", "trainer.logger", "at_least"),
+        *("trainer.default_root_dir", "trainer.logger", "at_least", "at_most"),
     ),
     "Checkpoints": ("ckpt_path", "checkpoint.monitor", "last.every_n_steps", "early_stopping.patience"),
 }
@@ -113,7 +114,9 @@ SCORING = {
 }
 USUAL = {
     "fit": GROUPS,
-    **dict.fromkeys(("validate", "test"), SCORING | {"Scores": ("model.scores", "model.threshold", "at_least")}),
+    **dict.fromkeys(
+        ("validate", "test"), SCORING | {"Scores": ("model.scores", "model.threshold", "at_least", "at_most")}
+    ),
     "predict": SCORING | {"Net": ("model.weights",)},
     "probe": {
         **SCORING,
