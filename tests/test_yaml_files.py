@@ -114,3 +114,24 @@ def test_kinds_in_words(content, said):
 def test_a_key_that_is_no_scalar_is_a_sentence(tmp_path, key):
     with pytest.raises(InputError, match="is not valid YAML in line 1: found unhashable key"):
         read(tmp_path, key)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a:\n  b: 1\n   c: 2\n", "line 3: .*; 'c: 2' is indented by 3: indent it by 2 as line 2 or 0 as line 1$"),
+        ("a:\n  b: 1\n c: 2\n", "line 3: .*; 'c: 2' is indented by 1: indent it by 2 as line 2 or 0 as line 1$"),
+        (
+            "a:\n    b:\n        c: 1\n  # d\n\n    e: 2\n      f: 3\n",
+            "line 7: .*; 'f: 3' is indented by 6: indent it by 4 as line 6 or 0 as line 1$",
+        ),
+        ("a: 1\n  b: 2\n", "line 2: .*; 'b: 2' is indented by 2: indent it by 0 as line 1$"),
+        ("a:\n  - 1\n - 2\n", "line 3: .*; '- 2' is indented by 1: indent it by 2 as line 2 or 0 as line 1$"),
+        ("a:\n  b: 1\n  c:2\n", "line 4: .*; line 3, 'c:2', needs a blank behind its colon$"),
+        ("a: b: 1\n", "line 1: mapping values are not allowed here$"),
+        ("a: 1\nb: c: 1\n", "line 2: mapping values are not allowed here$"),
+    ],
+)
+def test_a_line_that_is_indented_as_none_above_it_is_said_to_be(tmp_path, text, said):
+    with pytest.raises(InputError, match=rf"is not valid YAML in {said}"):
+        read(tmp_path, text)

@@ -66,10 +66,10 @@ class Classifier(PretrainedModel):
             compute capability 8.9 or later.
         scores: Scores beside loss, top-1 and top-5, and tables, such as [macro_f1,confusion]; unset means all, and in a
             fit those that cost nothing. Of one label: mean_class_accuracy, macro_f1, ece (expected calibration error),
-            and, if named, mean_auroc. Of several: map_macro, map_micro, macro_f1, micro_f1, exact_match, mean_auroc.
-            map_macro, map_micro and mean_auroc keep five bytes per image and class in memory, and are left out above
-            2^27 of these. Tables of validate and test: classes; of one label also confusion, whose picture needs
-            matplotlib, and mistakes, at most 1,000.
+            and, if named, mean_auroc. Of several: map_macro, map_micro, macro_f1, ece (mean over labels), micro_f1,
+            exact_match, mean_auroc. map_macro, map_micro and mean_auroc keep five bytes per image and class in memory,
+            and are left out above 2^27 of these. Tables of validate and test: classes; of one label also confusion,
+            whose picture needs matplotlib, and mistakes, at most 1,000.
         threshold: Probability above which an image has a label, for F1 and exact match of images of several labels.
         flip: Score and predict by the mean probabilities of each image and its mirror image (test-time flip).
         num_classes: Classes of the head, from the data.
@@ -82,7 +82,7 @@ class Classifier(PretrainedModel):
 
     fixed: ClassVar[tuple[str, ...]] = ("num_classes", "image_size", "lora.rank", "lora.alpha")
     monitor = ("val/top1", "max")
-    """Metric and direction by which the best checkpoint is chosen."""
+    """Metric and direction by which the best checkpoint is chosen, of images of one label."""
 
     def __init__(
         self,

@@ -5,6 +5,7 @@ test finds uses that the table lacks, and pyproject.toml bounds each library by 
 """
 
 import re
+import threading
 from collections.abc import Callable
 from multiprocessing.queues import Queue
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -198,6 +199,13 @@ PRIVATE_NAMES = (
         "private_api",
         "has the loader that reads each value typed, which refuses names of files that are no UTF-8",
     ),
+    PrivateName(
+        "lightning",
+        "lightning.fabric.strategies.launchers.subprocess_script._ChildProcessObserver._terminate_all",
+        "private_api",
+        "kills the first process of a run once another has ended, before it has said its own error",
+        ("self",),
+    ),
     PrivateName("python", "argparse.ArgumentParser._actions", "cli", "lists a parser's flags"),
     PrivateName("python", "ctypes._SimpleCData", "models", "is the type of a number handed to cuBLASLt"),
 )
@@ -221,6 +229,15 @@ def use_one_device(trainer: "Trainer") -> None:
 def skip_sigterm_exchange(trainer: "Trainer") -> None:
     """Leave out Lightning's exchange about SIGTERM, for which every host waits for its device in every step."""
     trainer.fit_loop.epoch_loop._broadcast_sigterm_tensor = lambda: None  # type: ignore[method-assign]
+
+
+def spare_first_process() -> None:
+    """Let Lightning's launcher, which runs in the first process of a run, not kill it when another one has ended."""
+    from lightning.fabric.strategies.launchers.subprocess_script import _ChildProcessObserver
+
+    for thread in threading.enumerate():
+        if isinstance(thread, _ChildProcessObserver):
+            thread._terminate_all = lambda: None  # type: ignore[method-assign]
 
 
 def lock_descriptor(lock: "FileLock") -> int | None:

@@ -1,6 +1,7 @@
 """YAML files, read strictly: a key written twice is an error."""
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,10 @@ from vit_lightning.files import check_regular
 
 MOST = 100_000
 """Values that a file may hold, counted as often as an alias repeats them."""
+
+
+TIGHT = re.compile(r"\s*[A-Za-z_][\w.]*:[^\s:/\\].*")
+"""A key whose value follows its colon at once, so that YAML takes both for one text."""
 
 
 class _Strict(yaml.constructor.BaseConstructor):
@@ -52,6 +57,7 @@ def read_mapping(
         raise InputError(f"{flag} {path} is not UTF-8 text: {error.reason} at byte {error.start}") from error
     except yaml.MarkedYAMLError as error:
         line, hint = error.problem_mark.line + 1, "; indent with spaces" * ("'\\t'" in error.problem)
+        hint = hint or _misplaced(path.read_text(encoding="utf-8"), line)
         raise InputError(f"{flag} {path} is not valid YAML in line {line}: {error.problem}{hint}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         reason = getattr(error, "reason", error)
@@ -59,6 +65,31 @@ def read_mapping(
     if not isinstance(content, dict):
         raise InputError(f"{flag} {path} must hold a mapping such as `{example}: ...`, not {kind(content)}")
     return content
+
+
+def _misplaced(text: str, number: int) -> str:
+    """Say that a colon lacks its blank, or a line begins in no column in which one above it does; empty: neither.
+
+    Args:
+        text: Content of a YAML file.
+        number: The line that YAML stumbles over, from 1.
+    """
+    tight = [(at, row.strip()) for at, row in enumerate(text.splitlines()[:number], 1) if TIGHT.fullmatch(row)]
+    if tight:
+        return f"; line {tight[-1][0]}, {tight[-1][1]!r:.60}, needs a blank behind its colon"
+    rows = enumerate(text.splitlines()[:number], 1)
+    depths = {at: len(row) - len(row.lstrip()) for at, row in rows if row.strip() and not row.lstrip().startswith("#")}
+    if number not in depths:
+        return ""
+    above: dict[int, int] = {}  # the line of each depth that is still open, the nearest first
+    for at, depth in reversed(list(depths.items())[:-1]):
+        if depth < min(above, default=depth + 1):
+            above[depth] = at
+    if not above or depths[number] in above:
+        return ""
+    wanted = " or ".join(f"{depth} as line {at}" for depth, at in above.items())
+    row = text.splitlines()[number - 1].strip()
+    return f"; {row!r:.60} is indented by {depths[number]}: indent it by {wanted}"
 
 
 def _size(node: yaml.Node, known: dict[int, float]) -> float:

@@ -192,7 +192,7 @@ def _forgotten(table: Path, columns: Columns, row: int) -> str:
     if not found:
         return ""
     more = ",".join([*columns.labels, *found])
-    return f"the column {found[0]} has 1 there, so give --data.label_column [{more}] if it is a class, or "
+    return f"the column {found[0]} has 1 there, so give --data.label_column '[{more}]' if it is a class, or "
 
 
 def _further(columns: Columns, cells: Sequence[Any], names_blank: bool) -> tuple[str, str]:

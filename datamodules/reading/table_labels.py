@@ -25,6 +25,8 @@ from datamodules.reading.shared_sequences import Ragged
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 
+MOST_NAMED = 3
+"""Further wrong rows that an error names."""
 HIDDEN_WORDS = MAY_BE_MISSING | {"hidden", "unlabeled", "unlabelled"}
 """What test images have as a label that is not told."""
 
@@ -125,7 +127,22 @@ class TableLabels:
     def _wrong(self, labels: Collection[str], why: str, names: Sequence[str], known: Sequence[str] = ()) -> InputError:
         row, label = first_of(labels, names, self.rows)
         place = f"{label!r:.60} in row {row + 1} ({MappedStrings(self.file, 'paths')[row]})"
-        return InputError(f"{self.table} has the label {place}{why}{look_alike(label, known)}")
+        return InputError(
+            f"{self.table} has the label {place}{why}{look_alike(label, known)}{self._more(labels, names)}"
+        )
+
+    def _more(self, labels: Collection[str], names: Sequence[str]) -> str:
+        """Name the next rows with one of some labels, so that all can be mended at once; empty: there is one row."""
+        found = np.flatnonzero(np.array([name in labels for name in names])[self.rows.values])
+        rows = np.searchsorted(self.rows.ends, found, side="right") - 1
+        numbers, firsts = np.unique(rows, return_index=True)
+        if len(numbers) < 2:
+            return ""
+        shown = [
+            f"{names[self.rows.values[found[at]]]!r:.60} in row {row + 1}"
+            for row, at in zip(numbers[1 : MOST_NAMED + 1], firsts[1 : MOST_NAMED + 1], strict=True)
+        ]
+        return f" ({len(numbers):,} rows in all, next {', '.join(shown)})"
 
 
 def _is_none(number: int) -> bool:

@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from gzip import GzipFile
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
 
@@ -19,6 +19,8 @@ from datamodules.reading.parquet_rows import open_table
 from vit_lightning.errors import InputError
 from vit_lightning.files import check_regular
 
+TAKEN = (";", "\t", ",")
+"""Delimiters of a table whose header lacks that of its ending: a spreadsheet with decimal commas writes semicolons."""
 OTHER_DELIMITERS = {";": "semicolons", "|": "bars", "\t": "tabs", ",": "commas"}
 ENDINGS = ".csv, .tsv or .parquet, or in .jsonl, .json, .csv.gz, .tsv.gz or .jsonl.gz"
 
@@ -100,7 +102,10 @@ def _cells(table: Path, kind: str) -> Iterator[list[str]]:
     """Yield the cells of all lines, the header's first."""
     with _open(table) as file:
         try:
-            yield from csv.reader(file, delimiter=DELIMITERS[kind], strict=True)
+            first = file.readline()
+            own = DELIMITERS[kind]
+            taken = next((sign for sign in (own, *TAKEN) if sign in first), own)
+            yield from csv.reader(chain([first], file) if first else (), delimiter=taken, strict=True)
         except csv.Error as error:
             raise InputError(f"{table} cannot be read ({error}); is there a lone quotation mark?") from error
 

@@ -274,7 +274,7 @@ def test_erasing_paints_a_grey_box_of_the_size_it_says():
 
 
 def test_trivial_augment_takes_randaugments_place():
-    with pytest.raises(InputError, match=r"RandAugment \[2, 15\]; give --data.augment.rand_augment \[0, 0\]"):
+    with pytest.raises(InputError, match=r"RandAugment \[2, 15\]; give --data.augment.rand_augment '\[0, 0\]'"):
         Augment(preset="medium1", trivial_augment=True)
     assert Augment(preset="medium1", rand_augment=(0, 0), trivial_augment=True).mixup == 0.2
 

@@ -170,7 +170,8 @@ def test_all_processes_end_and_the_file_tells_each(tmp_path, strategy):
         text=True,
         timeout=1800,
     )
-    assert done.returncode in (1, -9), done.stderr  # Lightning kills the first process once another has ended
+    assert done.returncode == 1, done.stderr  # and not that of Lightning's launcher, which kills the first process
+    assert "[rank 0] error: the training loss is not finite at optimiser step 2" in done.stderr
     report = json.loads((tmp_path / "runs/default/0/nonfinite.json").read_text())
     order = records(0, 0, 1, 2, size=8)[16:]
     assert [device["records"] for device in report["devices"]] == [order[0::2], order[1::2]]

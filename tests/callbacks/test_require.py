@@ -82,7 +82,7 @@ def test_a_validation_inside_a_fit_and_the_other_split_are_not_judged():
     [
         ("predict", "top1", "--at_least is for fit, validate, test, which score; drop it for predict"),
         ("test", "val/top1", "--at_least val/top1: test scores test; give top1, or test/top1"),
-        ("fit", "loss", "--at_least loss: less is better of it"),
+        ("fit", "loss", r"--at_least loss: less is better of it; give --at_most '\{loss: 0.5\}'"),
     ],
 )
 def test_a_bound_that_cannot_hold_is_refused(verb, name, said):
@@ -164,7 +164,7 @@ def test_a_bound_of_a_share_is_one(name, bound, said):
 
 def test_a_metric_of_ones_own_has_any_bound():
     (callback,) = required("fit", {"own": 90})
-    assert callback.at_least == 90
+    assert callback.bounds == {"at_least": 90}
 
 
 def test_every_bound_that_fails_is_named_and_no_other():
@@ -192,3 +192,31 @@ def test_a_misspelt_bound_costs_no_training(app):
     done = app("fit", *words, "--trainer.accelerator", "cpu", "--at_least", "{topp1: 0.9}")
     assert done.code == 1 and "--at_least topp1: no score has this name; did you mean top1?" in done.err
     assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (0.5, None),
+        (0.25, None),
+        (0.75, "test/loss ended at 0.7500, at most 0.5 is required"),
+        (float("nan"), "test/loss ended at nan, at most 0.5 is required"),
+    ],
+)
+def test_a_loss_above_its_bound_fails_too(value, said):
+    (callback,) = required("test", {"loss": 0.5}, flag="at_most")
+    trainer = SimpleNamespace(callback_metrics={"test/loss": torch.tensor(value)}, fast_dev_run=False)
+    assert callback.falls_short(trainer) == (said or "")
+
+
+def test_bounds_of_the_other_side_and_none_at_all_are_refused():
+    with pytest.raises(InputError, match=r"--at_most top1: more is better of it; give --at_least '\{top1: 0.5\}'"):
+        required("fit", {"top1": 0.5}, flag="at_most")
+    with pytest.raises(InputError, match="Require bounds val/top1 by nothing; give at_least or at_most"):
+        Require("val/top1")
+    with pytest.raises(InputError, match="at_most 5 of test/ece is no share"):
+        required("test", {"ece": 5}, flag="at_most")
+    both = Require("val/own", at_least=1, at_most=2)
+    for value, said in ((0.5, "at least 1 is required"), (1.5, ""), (3.0, "at most 2 is required")):
+        trainer = SimpleNamespace(callback_metrics={"val/own": torch.tensor(value)}, fast_dev_run=False)
+        assert both.falls_short(trainer).endswith(said) and bool(said) == bool(both.falls_short(trainer))

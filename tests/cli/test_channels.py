@@ -168,7 +168,7 @@ def test_doctor_names_twelve_bits_and_floats(app):
     deep = pictures("deep")
     check = ("doctor", *SMALL, "--data.root", deep, "--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
     done = app(*check, "--data.channels", "1")
-    assert "with 12-bit values (up to " in done.out and "give --data.window [0,4095], or auto" in done.out
+    assert "with 12-bit values (up to " in done.out and "give --data.window '[0,4095]', or auto" in done.out
     done = app(*check, "--data.channels", "1", "--data.window", "auto")
     assert "12-bit" not in done.out and "16 bits" not in done.out
     Image.fromarray(np.zeros((16, 16), np.float32)).save(deep / "dark/float.tif")

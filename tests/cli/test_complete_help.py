@@ -42,3 +42,10 @@ def test_every_score_and_table_is_named_with_what_it_costs():
         assert (f"{name}*" in short) == is_costly
     assert long.sentence.startswith("Scores beside loss, top-1 and top-5")
     assert "mean_class_accuracy" in page("test")
+
+
+@pytest.mark.parametrize("words", [("--data.help", "Synthetic"), ("--model.help", "MaskedPatch")])
+def test_the_help_of_a_class_begins_with_one_line_of_usage(app, words):
+    first, second, *rest = app("fit", *words).out.splitlines()
+    assert (first, second) == ("usage: python -m vit_lightning VERB [--flag value ...]", "")
+    assert any(line.startswith(f"  {words[0].removesuffix('.help')}.") for line in rest)

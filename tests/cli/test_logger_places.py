@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from lightning.pytorch.loggers.logger import DummyLogger as Logger
 
 from vit_lightning.cli.logger_places import with_folder
 
@@ -50,7 +51,7 @@ def test_the_run_goes_on_and_a_run_with_its_config_has_a_folder_of_its_own(app):
     [
         None,
         False,
-        "WandbLogger",
+        "MLFlowLogger",
         "no.such.Logger",
         {"class_path": "CSVLogger", "init_args": {"save_dir": "logs"}},
         [{"class_path": "MLFlowLogger"}],
@@ -59,3 +60,17 @@ def test_the_run_goes_on_and_a_run_with_its_config_has_a_folder_of_its_own(app):
 )
 def test_what_says_where_it_writes_or_has_a_place_of_its_own_stays(said):
     assert with_folder(said) == said
+
+
+class Here(Logger):
+    def __init__(self, save_dir: str = ".", name: str = "own") -> None:
+        super().__init__()
+
+
+@pytest.mark.parametrize("name", ["WandbLogger", f"{__name__}.Here"])
+def test_one_that_writes_in_the_current_folder_unless_told_writes_in_the_run_folder(name):
+    assert with_folder(name) == {"class_path": name, "init_args": {"save_dir": ""}}
+    told = {"class_path": name, "init_args": {"save_dir": "."}}
+    assert with_folder(told) == told
+    unnamed = {"class_path": name, "init_args": {"name": "mine"}}
+    assert with_folder([unnamed]) == [{"class_path": name, "init_args": {"name": "mine", "save_dir": ""}}]

@@ -4,11 +4,15 @@ import os
 import socket
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
+from lightning.fabric.strategies.launchers.subprocess_script import _ChildProcessObserver
 from torch import distributed
 
+from vit_lightning import private_api, processes
+from vit_lightning.cli import rank_errors
 from vit_lightning.cli.rank_errors import lost_peer, prefix
 
 NET = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu")
@@ -148,3 +152,21 @@ def test_once_they_have_joined_torch_tells_the_rank(monkeypatch):
     monkeypatch.setattr(distributed, "get_rank", lambda: 2)
     monkeypatch.setattr(distributed, "get_world_size", lambda: 3)
     assert prefix() == "[rank 2] "
+
+
+@pytest.mark.parametrize(("rank", "waited"), [(0, []), (1, [rank_errors.GRACE]), (7, [rank_errors.GRACE])])
+def test_further_processes_leave_the_first_one_time_for_its_error(monkeypatch, rank, waited):
+    slept: list[float] = []
+    monkeypatch.setattr(rank_errors, "_rank_and_count", lambda: (rank, 8))
+    monkeypatch.setattr(rank_errors.time, "sleep", slept.append)
+    rank_errors.wait_for_first_process()
+    assert slept == waited and 1 <= rank_errors.GRACE < processes.LIMIT
+
+
+def test_a_launcher_no_longer_kills_the_process_that_says_its_own_error():
+    ended = SimpleNamespace(pid=-1, returncode=1, poll=lambda: 1, send_signal=lambda signum: None)
+    observer = _ChildProcessObserver(main_pid=os.getpid(), child_processes=[ended], sleep_period=1)
+    observer.start()
+    private_api.spare_first_process()  # or else this test would end the suite
+    observer.join(30)
+    assert not observer.is_alive()

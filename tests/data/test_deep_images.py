@@ -81,7 +81,7 @@ def test_grey_becomes_three_channels_in_a_window():
 def test_a_float_tiff_needs_a_window():
     values = CHANCE.normal(100, 300, (4, 6)).astype(np.float32)
     data = saved(Image.fromarray(values), "TIFF")
-    with pytest.raises(BrokenImage, match=r"picture: floating-point pixels .* give --data.window \[low,high\]"):
+    with pytest.raises(BrokenImage, match=r"picture: floating-point pixels .* give --data.window '\[low,high\]'"):
         shown(data)
     expected = np.clip((values + 200) / 600, 0, 1)
     np.testing.assert_allclose(shown(data, 1, (-200, 400))[0], expected, atol=1e-6)

@@ -406,8 +406,8 @@ def test_the_first_picture_of_several_in_a_jpeg_is_decoded_as_strictly_as_one_al
     ("dtype", "form", "said"),
     [
         (np.uint8, PixelForm(), r"x: a grey array \(y, x\) of uint8 \(4, 6\) needs --data.channels 1, or 3"),
-        (np.uint16, PixelForm(), r"needs --data.channels 1, or 3 to repeat the grey; and --data.window \[low,high\]"),
-        (np.uint16, PixelForm(1), r"of uint16 \(4, 6\) needs --data.window \[low,high\], the values that become"),
+        (np.uint16, PixelForm(), r"needs --data.channels 1, or 3 to repeat the grey; and --data.window '\[low,high\]'"),
+        (np.uint16, PixelForm(1), r"of uint16 \(4, 6\) needs --data.window '\[low,high\]', the values that become"),
         (np.uint16, PixelForm(4, (0, 4095)), "x has 1 channel, but --data.channels asks for 4; an array is"),
     ],
 )

@@ -81,7 +81,7 @@ def test_broken_and_8_bit_images_say_nothing_of_a_window():
     assert window_of([(b"", 0), *EIGHT[:3], *DEEP]) == pytest.approx(window_of(DEEP), abs=120)
     with pytest.raises(InputError, match=r"none of the 12 training images .* more than 8 bits; leave the flag out"):
         window_of(EIGHT)
-    with pytest.raises(InputError, match=r"are 7; give --data.window \[low,high\]"):
+    with pytest.raises(InputError, match=r"are 7; give --data.window '\[low,high\]'"):
         window_of([(png(np.full((4, 4), 7, np.uint16)), 0)])
 
 

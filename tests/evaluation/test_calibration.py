@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vit_lightning.evaluation.calibration import calibration_error
+from vit_lightning.evaluation.calibration import calibration_error, label_calibration_error
 
 
 def by_loops(confidence, right, bins=15):
@@ -43,3 +43,12 @@ def test_a_bin_holds_its_upper_edge():
     right = np.array([True, False])
     assert calibration_error(np.array([0.5, 0.25]), right, bins=2) == pytest.approx(0.25 / 2)
     assert calibration_error(np.array([0.51, 0.25]), right, bins=2) == pytest.approx((0.49 + 0.25) / 2)
+
+
+def test_the_error_of_several_labels_is_the_mean_of_those_of_labels_that_an_image_has():
+    """Two bins of three labels over four images: |2| + |-1| and |-1| + |-1| of 4; the third label is on none."""
+    gaps = np.array([[2.0, -1.0, -3.0], [-1.0, -1.0, 0.0]])
+    found = label_calibration_error(gaps, 4, np.array([2, 1, 0]))
+    assert found == pytest.approx((3 / 4 + 2 / 4) / 2)
+    assert math.isnan(label_calibration_error(gaps, 4, np.array([0, 0, 0])))
+    assert math.isnan(label_calibration_error(gaps, 0, np.array([0, 0, 0])))

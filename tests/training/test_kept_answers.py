@@ -11,11 +11,12 @@ from vit_lightning.training.kept_answers import Answers, LabelCounts, RankedLabe
 def test_answers_of_processes_are_put_together():
     answers, counts = Answers(), LabelCounts()
     answers.update(torch.tensor([2, 1]), torch.tensor([0, 1]), torch.tensor([0.5, 0.7]), torch.tensor([True, False]), 3)
-    hot = torch.tensor([[True, False], [True, True]])
-    counts.update(hot, torch.tensor([[True, True], [True, True]]), torch.tensor([True, True]))
+    shares = torch.tensor([[0.75, 0.25], [0.75, 0.75]])
+    counts.update(shares, 0.5, torch.tensor([[True, True], [True, True]]), torch.tensor([True, True]))
     pairs, confidence = of_two_processes(answers).compute()
     assert pairs.tolist() == [6, -1] * 2 and confidence.tolist() == pytest.approx([0.5, 0.7] * 2)
-    sums, exact, images = of_two_processes(counts).compute()
+    sums, exact, images, gaps = of_two_processes(counts).compute()
+    assert (gaps.sum(0) / kept_answers.PARTS_OF_ONE).tolist() == [2 * 0.5, 2 * 1.0] and gaps[11, 0] == gaps.sum(0)[0]
     assert sums.tolist() == [[4, 2], [4, 4], [4, 2]] and (exact.item(), images.item()) == (2, 4)
 
 
@@ -95,13 +96,28 @@ def test_records_that_were_dealt_out_in_turns_come_back_in_their_order(monkeypat
 
 def test_counts_of_several_labels_are_summed_over_batches_by_class():
     counts = LabelCounts()
-    said = torch.tensor([[True, False, False], [True, True, False], [False, False, True]])
+    said = torch.tensor([[0.9, 0.1, 0.1], [0.9, 0.9, 0.1], [0.1, 0.1, 0.9]])
     true = torch.tensor([[True, False, False], [True, False, True], [False, True, True]])
     for rows in (slice(0, 2), slice(2, 3)):
-        counts.update(said[rows], true[rows], torch.ones(3, dtype=torch.bool)[rows])
-    counts.update(said[:1], true[:1], torch.tensor([False]))  # padding, and all right
-    sums, exact, images = counts.compute()
+        counts.update(said[rows], 0.5, true[rows], torch.ones(3, dtype=torch.bool)[rows])
+    counts.update(said[:1], 0.5, true[:1], torch.tensor([False]))  # padding, and all right
+    sums, exact, images, _ = counts.compute()
     assert sums.tolist() == [[2, 0, 1], [2, 1, 2], [2, 1, 1]] and (exact.item(), images.item()) == (1, 3)
     counts.reset()
-    counts.update(said[2:], true[2:], torch.tensor([True]))
+    counts.update(said[2:], 0.5, true[2:], torch.tensor([True]))
     assert counts.compute()[0].tolist() == [[0, 0, 1], [0, 1, 1], [0, 0, 1]]
+
+
+def test_the_gaps_of_a_label_are_summed_by_the_bin_of_its_probability_over_batches():
+    """Of 15 bins, 0.2 closes the third and 0.21 lies in the fourth; the third image is padding."""
+    counts = LabelCounts()
+    probabilities = torch.tensor([[0.2, 0.95], [0.21, 0.95], [0.2, 0.0], [0.19, 0.0]])
+    labels = torch.tensor([[True, True], [False, False], [True, True], [False, False]])
+    valid = torch.tensor([True, True, False, True])
+    for rows in (slice(0, 1), slice(1, 4)):
+        counts.update(probabilities[rows], 0.5, labels[rows], valid[rows])
+    gaps = counts.compute()[3] / kept_answers.PARTS_OF_ONE
+    expected = torch.zeros(15, 2)
+    expected[2, 0], expected[3, 0] = (1 - 0.2) + (0 - 0.19), -0.21
+    expected[14, 1], expected[0, 1] = (1 - 0.95) - 0.95, 0
+    assert torch.allclose(gaps.float(), expected, atol=1e-6)

@@ -210,6 +210,12 @@ def test_mistakes_are_the_images_that_are_wrong_on_one_process_and_two(app, toge
         assert [float(row[3]) for row in rows] == pytest.approx(confidence[wrong].tolist(), abs=1e-6)
 
 
+def calibration_by_loops(shares: np.ndarray, labels: np.ndarray) -> float:
+    """The expected calibration error of one label's probability, in 15 bins that hold their upper edges."""
+    bins = np.ceil(shares * 15)
+    return sum(abs((labels[bins == one] - shares[bins == one]).sum()) for one in set(bins)) / len(labels)
+
+
 def several_labels(known: dict[str, torch.Tensor], threshold: float) -> dict[str, float]:
     """What scikit-learn says of the images that have labels, of the classes that have images."""
     kept = known["several"][:, 0] >= 0
@@ -223,6 +229,7 @@ def several_labels(known: dict[str, torch.Tensor], threshold: float) -> dict[str
         "macro_f1": metrics.f1_score(labels, predicted, average="macro", zero_division=np.nan),
         "micro_f1": metrics.f1_score(labels, predicted, average="micro"),
         "exact_match": metrics.accuracy_score(labels, predicted),
+        "ece": np.mean([calibration_by_loops(shares[:, each], labels[:, each]) for each in np.flatnonzero(has)]),
     }
 
 
@@ -264,7 +271,7 @@ def test_of_classes_that_compete_several_may_be_right_and_no_ranking_is_taken_un
     words = ("test", *WORDS)
     done = app(*words, "one", "--data.several", "true")
     assert done.code == 0, done.err
-    assert scored("one", "test").keys() == {"loss", "top1", "top5", "macro_f1", "micro_f1", "exact_match"}
+    assert scored("one", "test").keys() == {"loss", "top1", "top5", "macro_f1", "micro_f1", "exact_match", "ece"}
     done = app(*words, "two", "--data.several", "true", "--model.scores", "[map_micro]")
     assert done.code == 0, done.err
     kept = known["several"][:, 0] >= 0
@@ -420,7 +427,7 @@ def test_a_ranking_of_too_many_numbers_is_left_out_and_said(known, monkeypatch):
     assert "mean_auroc" in scores.summed.values and len(scores.explain("test")) == 1
     monkeypatch.setattr(kept_answers, "MOST_RANKED", 7 * CLASSES)
     passed(scores, known["logits"], known["several"])
-    assert scores.summed.values.keys() == {"macro_f1", "micro_f1", "exact_match"}
+    assert scores.summed.values.keys() == {"macro_f1", "micro_f1", "exact_match", "ece"}
     assert "map_macro is left out: images times classes are more than 49" in scores.explain("test")
     scores.want(["map_macro"], (), costly=True)
     passed(scores, known["logits"], known["several"])

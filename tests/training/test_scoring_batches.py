@@ -53,6 +53,12 @@ def test_scores_of_several_labels_do_not_depend_on_the_batches(sizes):
     assert values["macro_f1"] == pytest.approx(sum(f1) / 3)
     assert values["micro_f1"] == pytest.approx(2 * 4 / (4 + 6))
     assert values["exact_match"] == pytest.approx(2 / 4)
+    shares, has = 1 / (1 + np.exp(-LOGITS[:4].double().numpy())), SEVERAL[:4].numpy()
+    errors = []
+    for share, labels in zip(shares.T, has.T, strict=True):
+        bins = np.ceil(share * 15)
+        errors.append(sum(abs((labels[bins == one] - share[bins == one]).sum()) for one in set(bins)) / 4)
+    assert values["ece"] == pytest.approx(sum(errors) / 3, abs=1e-6)
 
 
 def test_a_label_is_predicted_above_the_threshold_and_not_at_it():

@@ -135,7 +135,7 @@ def test_data_without_names_or_with_the_same_are_taken(opened):
 def test_data_of_another_size_are_refused(opened):
     meet(opened(facts()), image_size=(4, 6), size=[4, 6])
     meet(opened(facts()), image_size=None, size=(9, 9))  # the data take the program's
-    with pytest.raises(InputError, match=r"takes images of 4 x 6; give --data\.image_size \[4,6\]$"):
+    with pytest.raises(InputError, match=r"takes images of 4 x 6; give --data\.image_size '\[4,6\]'$"):
         meet(opened(facts()), image_size=(6, 4), size=(6, 4))
 
 

@@ -104,7 +104,7 @@ class Augment:
         if layers and self.trivial_augment:
             raise InputError(
                 f"--data.augment.trivial_augment cannot go with RandAugment [{layers}, {magnitude}]; "
-                "give --data.augment.rand_augment [0, 0]"
+                "give --data.augment.rand_augment '[0, 0]'"
             )
 
     @property

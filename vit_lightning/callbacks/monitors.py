@@ -1,15 +1,17 @@
 """The metrics that choose the best checkpoint and end a run early, checked before the first step."""
 
 from collections.abc import Collection, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 from vit_lightning.callbacks.validation import validates
 from vit_lightning.contracts import LogsScores, RecipeTrained
+from vit_lightning.data import ImageDataModule
 from vit_lightning.errors import InputError, did_you_mean
-from vit_lightning.evaluation.scores import score_of
+from vit_lightning.evaluation.scores import MONITOR_OF_SEVERAL, Better, score_of
+from vit_lightning.training.kept_answers import MOST_RANKED
 
 MONITORING = ("checkpoint", "early_stopping")
 """Parts of a config whose callbacks watch a metric."""
@@ -17,12 +19,18 @@ OURS = ("lightning", "vit_lightning")
 """Packages whose models and callbacks log no other metrics in validation than the model's scores."""
 
 
-def direction(metric: str) -> Literal["min", "max"] | None:
+def direction(metric: str) -> Better | None:
     """Return whether the least or the greatest value of a metric is the best, if its name tells."""
     return score.better if (score := score_of(metric)) else None
 
 
-def resolve(config: Mapping[str, Any], own: tuple[str, Literal["min", "max"]] | None) -> list[str]:
+def own_metric(model: type, has_several_labels: bool) -> tuple[str, Better] | None:
+    """Return a model's own metric and direction, if it has one; of several labels one right guess says little."""
+    own = getattr(model, "monitor", None)
+    return MONITOR_OF_SEVERAL if has_several_labels and own == ("val/top1", "max") else own
+
+
+def resolve(config: Mapping[str, Any], own: tuple[str, Better] | None) -> list[str]:
     """Fill in the metric and its direction where a config leaves them open.
 
     Args:
@@ -81,6 +89,18 @@ class Monitors(Callback):
                 raise InputError(f"{flag} {metric} is not logged by {type(pl_module).__name__}{hint}")
             if name in self.undirected:
                 raise InputError(f"{flag} {metric} needs --{name}.mode: min or max, whichever is best")
+            self._check_size(trainer, metric, flag)
+
+    def _check_size(self, trainer: Trainer, metric: str | None, flag: str) -> None:
+        """Refuse a ranking of so many images and classes that it would be left out after the first epoch."""
+        score, data = score_of(metric or ""), trainer.datamodule  # type: ignore[attr-defined]  # set by Lightning
+        if score is None or score.is_cheap or not isinstance(data, ImageDataModule) or data.val_set is None:
+            return
+        if trainer.limit_val_batches == 1.0 and len(data.val_set) * len(data.class_names) > MOST_RANKED:
+            raise InputError(
+                f"{flag} {metric} ranks {len(data.val_set):,} images by {len(data.class_names):,} classes, and images "
+                f"times classes are more than {MOST_RANKED:,}; give {flag} val/loss"
+            )
 
     def _watched(self, callback: Callback) -> tuple[str | None, str | None, str]:
         """Return the metric that a callback watches, and what a person calls it."""

@@ -5,6 +5,7 @@ import signal
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
+from vit_lightning.private_api import spare_first_process
 from vit_lightning.processes import end_children, end_in_time, is_program
 
 
@@ -15,6 +16,7 @@ class TimelyEnd(Callback):
         if not is_program():
             return
         end_children()
+        spare_first_process()
         if any(getattr(callback, "save_on_exception", False) for callback in trainer.checkpoint_callbacks):
             return  # however long that takes
         if isinstance(exception, SystemExit | SIGTERMException):

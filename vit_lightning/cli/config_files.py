@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from vit_lightning.cli.arguments import CommandLine
+from vit_lightning.cli.config_shape import misplaced
 from vit_lightning.errors import InputError
 from vit_lightning.files import check_regular, looked_for_in, meant
 from vit_lightning.runs import folders
@@ -106,7 +107,10 @@ def read_config(path: Path, flag: str = "-c") -> dict[str, Any]:
         raise InputError(f"{flag} {path} has the key {odd!r}; expected names such as model, data and trainer")
     for part in PARTS:
         if not isinstance(content.get(part, {}), (dict, str)):
-            raise InputError(f"{flag} {path} must hold a mapping below {part}, not {kind(content[part])}")
+            fix = f"; indent what belongs to {part}, by two spaces" * (content[part] is None)
+            raise InputError(f"{flag} {path} must hold a mapping below {part}, not {kind(content[part])}{fix}")
+    if said := misplaced({part: content.get(part) for part in PARTS}, path.read_text(encoding="utf-8")):
+        raise InputError(f"{flag} {path}: {said}")
     return content
 
 

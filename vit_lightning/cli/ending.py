@@ -16,7 +16,7 @@ from typing import Any
 
 from vit_lightning.cli.exceptions import removed_run
 from vit_lightning.cli.first_signals import end_at_once
-from vit_lightning.cli.rank_errors import prefix
+from vit_lightning.cli.rank_errors import prefix, wait_for_first_process
 from vit_lightning.cli.run import Ended, run
 from vit_lightning.processes import end_children, end_in_time, end_with_starter
 
@@ -65,6 +65,8 @@ def leave(status: int) -> None:
     if status:
         end_in_time(status)
         end_children()
+    if status == 1:
+        wait_for_first_process()
     global _left_with
     _left_with = status
 

@@ -27,6 +27,7 @@ OUR_SENTENCES = {
     "seed_everything": ("Seed of every random number, 0 to 4294967295; true: a random seed; false: no seed", "0"),
     "name": ("Experiment that the run belongs to; unset: the name of the first -c file", None),
     "at_least": ("Least scores, such as '{top1: 0.9}', below which fit, validate or test fails; unset: none", None),
+    "at_most": ("Greatest scores, such as '{loss: 0.5}', above which they fail; unset: none", None),
     "pictures": ("Show a fit's first images and gradient norm, and the confusion matrix, in TensorBoard", "true"),
     "report": ("Write report.html into a fit's folder at its end, as the verb report does", "false"),
     "ckpt_path": (
@@ -39,13 +40,14 @@ OUR_SENTENCES = {
     "model.scores": (
         "Scores and tables beside loss, top-1 and top-5, such as [macro_f1,confusion]; unset: all that suit the "
         "images, those with * neither in a fit nor for one label. For one label: mean_class_accuracy, macro_f1, ece, "
-        "mean_auroc*. For several: macro_f1, micro_f1, exact_match, map_macro*, map_micro*, mean_auroc*. Tables of "
-        "validate and test: classes; for one label confusion, whose picture needs pip install '.[figures]', and "
+        "mean_auroc*. For several: macro_f1, ece, micro_f1, exact_match, map_macro*, map_micro*, mean_auroc*. Tables "
+        "of validate and test: classes; for one label confusion, whose picture needs pip install '.[figures]', and "
         "mistakes. The others cost nothing; * keeps five bytes per image and class in memory",
         None,
     ),
     "checkpoint.monitor": (
-        "Metric that chooses the best checkpoint, of equal scores the first; unset: the model's, such as val/top1",
+        "Metric that chooses the best checkpoint, of equal scores the first; unset: the model's, such as val/top1, and "
+        "val/mean_auroc with --data.multi_label true",
         None,
     ),
     "checkpoint.mode": ("Whether max or min of the metric is best; auto: what its name tells", "auto"),
@@ -98,7 +100,7 @@ GROUPS = {
     "Run": (
         *("trainer.max_epochs", "trainer.max_steps", "trainer.accelerator", "trainer.devices", "trainer.strategy"),
         *("trainer.precision", "model.compile", "model.cuda_graph", "model.fp8", "model.recompute"),
-        *("trainer.default_root_dir", "trainer.logger", "at_least"),
+        *("trainer.default_root_dir", "trainer.logger", "at_least", "at_most"),
     ),
     "Checkpoints": ("ckpt_path", "checkpoint.monitor", "last.every_n_steps", "early_stopping.patience"),
 }
@@ -112,7 +114,9 @@ SCORING = {
 }
 USUAL = {
     "fit": GROUPS,
-    **dict.fromkeys(("validate", "test"), SCORING | {"Scores": ("model.scores", "model.threshold", "at_least")}),
+    **dict.fromkeys(
+        ("validate", "test"), SCORING | {"Scores": ("model.scores", "model.threshold", "at_least", "at_most")}
+    ),
     "predict": SCORING | {"Net": ("model.weights",)},
     "probe": {
         **SCORING,
@@ -198,7 +202,7 @@ def _page(verb: str, about: str, groups: dict[str, Iterable[Flag]], more: str) -
     for title, group in groups.items():
         blocks.append("\n".join([f"{title}:", *(_row(f"  {_label(verb, flag)}", _said(flag)) for flag in group)]))
     last = [_row(f"  {verb} --help all", "Every flag"), *([more] if more else [])]
-    note = "A list is written [a,b], a switch true or false. A value may be typed as --flag value or --flag=value."
+    note = "A list is written '[a,b]', a switch true or false. A value may be typed as --flag value or --flag=value."
     if "Data" in groups:
         note += " Data sets may have other defaults than those above; --data.help NAME shows them."
     return "\n\n".join([*blocks, "\n".join(["More:", *last]), _wrapped(note)])

@@ -62,7 +62,7 @@ def with_folder(said: Any) -> Any:
 
 
 def needs_folder(name: Any) -> bool:
-    """Whether the class of a logger, by its short name or its path, has no `save_dir` of its own."""
+    """Whether the class of a logger, by its short name or its path, has no `save_dir` but the current folder."""
     from lightning.pytorch import loggers
 
     try:
@@ -70,7 +70,7 @@ def needs_folder(name: Any) -> bool:
         given = signature(chosen).parameters.get("save_dir")
     except (TypeError, ValueError, ImportError, AttributeError):
         return False
-    return given is not None and given.default is Parameter.empty
+    return given is not None and given.default in (Parameter.empty, ".")
 
 
 def take_unplaced(trainer: Namespace) -> list[Namespace]:

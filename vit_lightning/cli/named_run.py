@@ -195,7 +195,7 @@ def config_of(folder: Path | None, verb: str) -> dict[str, Any]:
     if not configs:
         return {}
     config = read_config(configs[-1], "the run's")
-    for name in ("ckpt_path", "at_least", *(["weights_only"] if verb not in LIGHTNING_VERBS else [])):
+    for name in ("ckpt_path", "at_least", "at_most", *(["weights_only"] if verb not in LIGHTNING_VERBS else [])):
         config.pop(name, None)
     if verb in (*SCORING, "prepare"):
         trainer = config.get("trainer") or {}

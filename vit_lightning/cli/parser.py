@@ -84,7 +84,7 @@ class ViTParser(LightningArgumentParser):
     def format_help(self) -> str:
         """The complete list of flags; those of the model and of the data that are chosen first."""
         if "trainer" not in self.groups:  # that of --data.help NAME, which does not know the verb
-            self.prog += " VERB"
+            self.usage = f"{PROGRAM} VERB [--flag value ...]"
             return super().format_help()
         for action in self._actions:
             action.help = OUR_SENTENCES.get(action.dest, (action.help,))[0]

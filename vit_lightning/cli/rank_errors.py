@@ -3,9 +3,12 @@
 import os
 import re
 import sys
+import time
 
 LAUNCHERS = (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"), ("LOCAL_RANK", "WORLD_SIZE"))
 """Variables that hold a process's rank and the number of processes: torchrun's, SLURM's, Lightning's own launcher's."""
+GRACE = 3.0
+"""Seconds that further processes leave the first one for its own error."""
 LOST_PEER = re.compile(
     r"connection (was )?(closed|reset|refused|aborted)|broken pipe|remote process exited",
     re.IGNORECASE,
@@ -25,6 +28,12 @@ def lost_peer(error: BaseException) -> str | None:
         return None
     raised = type(error).__module__ == "torch.distributed" or LOST_PEER.search(str(error))
     return "another process of this run has ended; its own error says why" if raised else None
+
+
+def wait_for_first_process() -> None:
+    """Leave the first of several processes time for its own error: a launcher kills it once another one has ended."""
+    if _rank_and_count()[0] > 0:
+        time.sleep(GRACE)
 
 
 def _rank_and_count() -> tuple[int, int]:

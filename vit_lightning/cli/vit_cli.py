@@ -15,9 +15,9 @@ from lightning.pytorch.plugins.io import TorchCheckpointIO
 
 from vit_lightning.callbacks.defaults import Setting, default_callbacks
 from vit_lightning.callbacks.early_stopping import EarlyStopping
-from vit_lightning.callbacks.monitors import MONITORING, resolve
+from vit_lightning.callbacks.monitors import MONITORING, own_metric, resolve
 from vit_lightning.callbacks.progress import RunProgress
-from vit_lightning.callbacks.require import Require, required
+from vit_lightning.callbacks.require import BOUNDED, Require, required
 from vit_lightning.cli import launched
 from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.cli.arithmetic import default_precision
@@ -116,7 +116,8 @@ class ViTCLI(LightningCLI):
         parser.add_lightning_class_args(LastCheckpoint, "last")
         parser.add_lightning_class_args(EarlyStopping, "early_stopping")
         parser.add_argument("--name", type=str | None, default=None, help=OUR_SENTENCES["name"][0])
-        parser.add_argument("--at_least", type=dict[str, float] | None, default=None, help=OUR_SENTENCES["at_least"][0])
+        for name in BOUNDED:
+            parser.add_argument(f"--{name}", type=dict[str, float] | None, default=None, help=OUR_SENTENCES[name][0])
         parser.add_argument("--pictures", type=bool, default=True, help=OUR_SENTENCES["pictures"][0])
         parser.add_argument("--report", type=bool, default=False, help=OUR_SENTENCES["report"][0])
         for name in DATA_FACTS:
@@ -220,7 +221,8 @@ class ViTCLI(LightningCLI):
             take_published(config.model.init_args)
         if precision := default_precision(self.subcommand, config.trainer, self.trained):
             config.trainer.precision = precision
-        self.undirected = resolve(config, getattr(resolve_name(config.model.class_path), "monitor", None))
+        several = bool((config.data.get("init_args") or {}).get("multi_label"))
+        self.undirected = resolve(config, own_metric(resolve_name(config.model.class_path), several))
 
     def after_instantiate_classes(self) -> None:
         """What the data does not know, as with unlabelled images, comes from the checkpoint."""
@@ -258,8 +260,10 @@ class ViTCLI(LightningCLI):
             saved = self._get(self.config_init, key)
             saved.dirpath = saved.dirpath or (str(self.folder / folders.CHECKPOINTS) if self.folder else None)
         given = _as_list(config.get("callbacks"))
-        at_least, is_typed = self._get(self.config, "at_least"), self.line.has("--at_least")
-        bounds = required(self.subcommand, at_least, is_typed, self._further_sets(given))
+        bounds: list[Callback] = []
+        for flag in BOUNDED:
+            values, is_typed = self._get(self.config, flag), self.line.has(f"--{flag}")
+            bounds += required(self.subcommand, values, is_typed, self._further_sets(given), flag)
         bounds += [callback for callback in given if isinstance(callback, Require)]
         given = [callback for callback in given if callback not in bounds]
         # What a bound ends has printed and written its scores before.

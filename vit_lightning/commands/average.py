@@ -13,7 +13,7 @@ from torch import Tensor
 from vit_lightning.classifier import Classifier
 from vit_lightning.commands.convert import ENDINGS
 from vit_lightning.errors import InputError, listing
-from vit_lightning.evaluation.scores import score_of
+from vit_lightning.evaluation.scores import MONITOR_OF_SEVERAL, score_of
 from vit_lightning.files import check_place
 from vit_lightning.models import Net
 from vit_lightning.models.lora import drop_lora
@@ -110,8 +110,7 @@ class Scores:
     ) -> None:
         self.trainer, self.model, self.datamodule = trainer, model, datamodule
         self.ckpt_path = ckpt_path
-        self.metric, mode = model.monitor
-        self.sign = 1 if mode == "max" else -1
+        self._choose(*model.monitor)
 
     def of(self, paths: Sequence[Path]) -> float:
         """Return the score of the mean of some checkpoints."""
@@ -120,7 +119,14 @@ class Scores:
         drop_lora(self.model.net)
         self.model.net.load_state_dict(mean_state(paths))
         self.trainer.validate(self.model, datamodule=self.datamodule, verbose=False)
-        return float(self.trainer.callback_metrics[self.metric])
+        logged = self.trainer.callback_metrics
+        if self.model.split_scores["val"].several and self.metric == "val/top1":
+            of_several = MONITOR_OF_SEVERAL if MONITOR_OF_SEVERAL[0] in logged else ("val/loss", "min")
+            self._choose(*of_several)
+        return float(logged[self.metric])
+
+    def _choose(self, metric: str, mode: str) -> None:
+        self.metric, self.sign = metric, 1 if mode == "max" else -1
 
     def said(self, value: float) -> str:
         """Return a score as a person reads it."""

@@ -99,7 +99,7 @@ def check_grey(image: np.ndarray, name: str, form: PixelForm) -> None:
         InputError: naming all that is missing.
     """
     flags = ["--data.channels 1, or 3 to repeat the grey"] * (form.channels is None)
-    flags += ["--data.window [low,high], the values that become black and white"] * (
+    flags += ["--data.window '[low,high]', the values that become black and white"] * (
         form.window is None and image.dtype.kind != "f" and image.dtype != np.uint8
     )
     if flags:
@@ -163,7 +163,7 @@ def _eight_bit_tensor(image: Tensor, name: str, shape: Sequence[int], asked: str
     if image.ndim != 3 or not (image.dtype == torch.uint8 or image.is_floating_point()):
         kind = str(image.dtype).removeprefix("torch.")
         is_deep = image.ndim == 3 and kind.lstrip("u").startswith("int")
-        window = ", or say by --data.window [low,high] what becomes black and white" * is_deep
+        window = ", or say by --data.window '[low,high]' what becomes black and white" * is_deep
         raise InputError(f"{name}: {asked}, not {kind} {tuple(shape)}; convert it first{window}")
     if image.layout != torch.strided or image.is_meta:
         raise InputError(f"{name}: {asked}, not one that is sparse or has no values; convert it first")

@@ -10,7 +10,9 @@ from torch import Tensor
 LUMINANCE = (19595, 38470, 7471)
 """Weights of red, green and blue over 65536 (ITU-R 601-2), with Pillow's rounding."""
 SIXTEEN_BITS = 65535
-NO_WHITE = "floating-point pixels have no defined white; give --data.window [low,high], or save them with 8 or 16 bits"
+NO_WHITE = (
+    "floating-point pixels have no defined white; give --data.window '[low,high]', or save them with 8 or 16 bits"
+)
 BANDS_BEFORE_ALPHA = (1, 3)
 """Numbers of channels that a channel of transparency may follow."""
 WIDE = 64
@@ -137,7 +139,7 @@ class PixelForm:
 
 def beyond_sixteen_bits(values: np.ndarray) -> str:
     """Say that whole numbers have no defined white."""
-    return f"integer pixels from {values.min()} to {values.max()} exceed 16 bits; give --data.window [low,high]"
+    return f"integer pixels from {values.min()} to {values.max()} exceed 16 bits; give --data.window '[low,high]'"
 
 
 def luminance(pixels: Tensor) -> Tensor:

@@ -46,7 +46,7 @@ def window_of(source: ImageSet) -> tuple[float, float]:
     low, high = (float(f"{value:.6g}") for value in np.quantile(pooled, TAILS)) if len(pooled) else (0.0, 0.0)
     if not low < high:
         raise InputError(
-            f"--data.window auto: nearly all values of the training images are {low:g}; give --data.window [low,high]"
+            f"--data.window auto: nearly all values of the training images are {low:g}; give --data.window '[low,high]'"
         )
     return low, high
 

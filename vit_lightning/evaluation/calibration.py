@@ -21,3 +21,18 @@ def calibration_error(confidence: np.ndarray, right: np.ndarray, bins: int = BIN
     places = np.digitize(confidence, edges, right=True)
     gaps = np.bincount(places, weights=right - confidence, minlength=bins)
     return float(np.abs(gaps).sum() / len(confidence))
+
+
+def label_calibration_error(gaps: np.ndarray, images: int, support: np.ndarray) -> float:
+    """Return the mean over labels of the expected calibration error of each one's probability; NaN without a label.
+
+    Of images of several labels, whose probabilities are independent: classwise-ECE of Kull et al., Beyond temperature
+    scaling, 2019.
+
+    Args:
+        gaps: Images that have a label less the sum of its probabilities, of the images of each bin (bins, classes).
+        images: Number of images.
+        support: Images that have each label (classes); a label of none is left out, as of other means over classes.
+    """
+    errors = np.abs(gaps).sum(0)[support > 0]  # without images there is no support
+    return float(errors.mean() / images) if len(errors) else float("nan")

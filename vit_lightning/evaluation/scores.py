@@ -57,7 +57,7 @@ SCORES = {
         Score("top5", "max", "top-5 accuracy", "labels", "top-5", "hit at 5"),
         Score("mean_class_accuracy", "max", "mean per-class accuracy", "one label", "per-class"),
         Score("macro_f1", "max", "macro F1", "one label", "macro F1", of_several=True),
-        Score("ece", "min", "expected calibration error", "one label", "ECE"),
+        Score("ece", "min", "expected calibration error", "one label", "ECE", of_several=True),
         Score("map_macro", "max", "macro mAP", "several labels", "mAP", is_cheap=False),
         Score("map_micro", "max", "micro mAP", "several labels", "micro mAP", is_cheap=False),
         Score("micro_f1", "max", "micro F1", "several labels", "micro F1"),
@@ -89,6 +89,10 @@ MAIN_OF_SEVERAL = (
     *("test/macro_f1", "val/macro_f1", "val/loss"),
 )
 """The same where images have several labels, of which the best one being right says little."""
+
+
+MONITOR_OF_SEVERAL: tuple[str, Better] = ("val/mean_auroc", "max")
+"""What chooses the best checkpoint there in place of the top-1 accuracy."""
 
 
 def score_of(metric: str) -> Score | None:

@@ -6,8 +6,12 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities.distributed import gather_all_tensors
 
+from vit_lightning.evaluation.calibration import BINS
+
 MOST_RANKED = 2**27
 """Images times classes of which every score is kept for a ranking, over all processes: 0.7 GB of each one's memory."""
+PARTS_OF_ONE = 2**24
+"""Parts in which probabilities are summed: sums of whole numbers are the same in any order, on any device."""
 BLOCKS = 16
 """Parts in which scores travel between processes."""
 
@@ -43,30 +47,51 @@ class Answers(Metric):
 
 
 class LabelCounts(Metric):
-    """Of images of several labels, each predicted where its probability is above a threshold: sums by class."""
+    """Of images of several labels, each predicted where its probability is above a threshold: sums by class.
+
+    The sums of its probability in each bin are those of its calibration.
+    """
 
     full_state_update = False
     higher_is_better = None
     counts: Tensor
     exact: Tensor
     images: Tensor
+    gaps: Tensor
 
     def __init__(self) -> None:
         super().__init__()
-        for name in ("counts", "exact", "images"):
+        for name in ("counts", "exact", "images", "gaps"):
             self.add_state(name, torch.tensor(0), dist_reduce_fx="sum")
 
-    def update(self, predicted: Tensor, labels: Tensor, valid: Tensor) -> None:
-        """Add images with predicted and true labels `(b, classes)`, bool; one not valid `(b,)` counts nothing."""
-        predicted, labels = predicted & valid[:, None], labels & valid[:, None]
+    def update(self, probabilities: Tensor, threshold: float, labels: Tensor, valid: Tensor) -> None:
+        """Add images with probabilities and true labels `(b, classes)`; one not valid `(b,)` counts nothing."""
+        predicted, labels = (probabilities > threshold) & valid[:, None], labels & valid[:, None]
         # Not in place: a test leaves inference tensors behind, which a later validation of a fit may not change.
         self.counts = self.counts + torch.stack([each.sum(0) for each in (predicted & labels, labels, predicted)])
         self.exact = self.exact + ((predicted == labels).all(1) & valid).sum()
         self.images = self.images + valid.sum()
+        self.gaps = self.gaps + _gaps(probabilities, labels, valid)
 
-    def compute(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return right, true and predicted labels `(3, classes)`, images whose labels are all right, and images."""
-        return self.counts, self.exact, self.images
+    def compute(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return sums over images.
+
+        Returns:
+            Right, true and predicted labels `(3, classes)`; images whose labels are all right; images; and of the
+            images in each bin of a label's probability, those that have it less the sum of the probability, in
+            `PARTS_OF_ONE` `(bins, classes)`.
+        """
+        return self.counts, self.exact, self.images, self.gaps
+
+
+def _gaps(probabilities: Tensor, labels: Tensor, valid: Tensor) -> Tensor:
+    """Return labels less probabilities, summed by bin of the probability; a bin holds its upper edge."""
+    edges = torch.linspace(0, 1, BINS + 1, device=probabilities.device)[1:-1]
+    known = probabilities.float().nan_to_num()  # of what is not finite the loss tells
+    parts = labels.long() * PARTS_OF_ONE - (known * PARTS_OF_ONE).round().long()
+    parts = parts * valid[:, None]
+    zeros = torch.zeros(BINS, parts.shape[1], dtype=torch.long, device=parts.device)
+    return zeros.scatter_add(0, torch.bucketize(known, edges), parts)
 
 
 class RankedLabels(Metric):

@@ -66,7 +66,8 @@ class ScoredModel(RecipeModel):
             further, threshold = self.further_scores[split], self.split_scores[split].threshold
             further.update({name: SplitScores(threshold) for name in self.further_sets if name not in further})
         self._ready_members()
-        monitored = monitored_names(getattr(self.trainer, "callbacks", ())) if fits else ()
+        keeps = fits and not self.trainer.fast_dev_run  # type: ignore[attr-defined]  # set by Lightning
+        monitored = monitored_names(getattr(self.trainer, "callbacks", ())) if keeps else ()
         costly = not fits and self.hparams.loss == "sigmoid"  # a ranking of classes that compete is not wanted unasked
         for split in self.scores:
             beside = [member["beside"] for member in self.member_scores[split].values()]

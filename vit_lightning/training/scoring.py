@@ -8,12 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from vit_lightning.errors import InputError, did_you_mean
-from vit_lightning.evaluation.calibration import calibration_error
+from vit_lightning.evaluation.calibration import calibration_error, label_calibration_error
 from vit_lightning.evaluation.confusion import ClassCounts, Confusion, Mistakes
 from vit_lightning.evaluation.ranking import Ranking, rank
 from vit_lightning.evaluation.scores import SCORES, TABLES
 from vit_lightning.training import kept_answers
-from vit_lightning.training.kept_answers import Answers, LabelCounts, RankedLabels, in_order
+from vit_lightning.training.kept_answers import PARTS_OF_ONE, Answers, LabelCounts, RankedLabels, in_order
 
 CHOICES = (*(name for name, score in SCORES.items() if score.suits(False) or score.suits(True)), *TABLES)
 """Scores and tables that may be asked for by name."""
@@ -104,7 +104,7 @@ class SplitScores(nn.Module):
                 self.ranked.update(logits if are_independent else logits.log_softmax(-1), is_class, valid)
             return
         probabilities = logits.sigmoid() if are_independent else logits.softmax(-1)
-        self.labels.update(probabilities > self.threshold, labels > 0.5, valid)
+        self.labels.update(probabilities, self.threshold, labels > 0.5, valid)
         if self._ranks():
             # A sigmoid would round the highest ones to 1.
             self.ranked.update(logits if are_independent else logits.log_softmax(-1), labels > 0.5, valid)
@@ -130,7 +130,8 @@ class SplitScores(nn.Module):
         said = [f"{name} is left out: {why}" for name, why in self.summed.left_out.items()]
         for name, why in self.summed.left_out.items():
             if name in self.monitored or (name in self.required and why.startswith(TOO_LARGE)):
-                raise InputError(f"{self.required[name]} {name} has no value: {why}")
+                other = "; give --checkpoint.monitor val/loss" * (name in self.monitored)
+                raise InputError(f"{self.required[name]} {name} has no value: {why}{other}")
         if missing := self.summed.counts.without_image:
             classes = len(self.summed.counts.support)
             said.append(f"{missing} of {classes} classes have no {split} image; means over classes leave them out")
@@ -183,10 +184,15 @@ class SplitScores(nn.Module):
         return self._summed(values, confusion.counts, confusion, ranking, why, mistakes)
 
     def _of_several(self) -> Summed:
-        sums, exact, images = self.labels.compute()
+        sums, exact, images, gaps = self.labels.compute()
         right, support, predicted = sums.cpu().numpy()
         counts = ClassCounts(right, support, predicted)
-        values = {"macro_f1": counts.macro_f1, "micro_f1": counts.micro_f1, "exact_match": float(exact / images)}
+        values = {
+            "macro_f1": counts.macro_f1,
+            "micro_f1": counts.micro_f1,
+            "exact_match": float(exact / images),
+            "ece": label_calibration_error(gaps.cpu().numpy() / PARTS_OF_ONE, int(images), support),
+        }
         ranking = self._ranking(len(support))
         if ranking is not None:
             values |= {"map_macro": ranking.map_macro, "map_micro": ranking.map_micro, "mean_auroc": ranking.mean_auroc}

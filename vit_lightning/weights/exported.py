@@ -67,7 +67,7 @@ class ExportedProgram(LightningModule):
         if size is not None and tuple(size) != self.hparams["image_size"]:
             height, width = self.hparams["image_size"]
             raise InputError(
-                f"{self.weights} takes images of {height} x {width}; give --data.image_size [{height},{width}]"
+                f"{self.weights} takes images of {height} x {width}; give --data.image_size '[{height},{width}]'"
             )
 
     def _classes(self) -> int:

@@ -85,7 +85,7 @@ def test_odd_images_are_grouped_by_kind():
 @pytest.mark.parametrize(("peak", "bits"), [(4095, 12), (2048, 12), (1000, 10), (16383, 14)])
 def test_values_of_fewer_bits_than_their_file_has(peak, bits):
     finding = only(findings.depth(survey(peaks={0: 7, 2: peak})))
-    assert (finding.severity, finding.fix) == ("warning", f"give --data.window [0,{2**bits - 1}], or auto")
+    assert (finding.severity, finding.fix) == ("warning", f"give --data.window '[0,{2**bits - 1}]', or auto")
     assert f"{bits}-bit values (up to {peak:,}) in 16 bits" in finding.text
     assert f"1/{2 ** (16 - bits)} of their brightness" in finding.text
 

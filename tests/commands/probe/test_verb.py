@@ -75,7 +75,7 @@ def features_of(made: Classifier, images) -> tuple[torch.Tensor, np.ndarray]:
     return torch.cat(rows), np.array([images[i][1] for i in range(len(images))])
 
 
-def found(folder: str = ".") -> dict:
+def found(folder: str = "probe") -> dict:
     return json.loads((Path(folder) / "probe.json").read_text())
 
 
@@ -100,7 +100,8 @@ def test_every_score_is_that_of_the_nets_features(app):
     assert done.code == 0, done.err
     assert "extracted 1,248 of 1,248 training images" in done.out and "extracted 364 of 364 test images" in done.out
     assert "the net was trained on" not in done.out and "held-out images, loss " in done.out
-    assert "images/s" in done.out and "wrote    probe.csv, probe.json" in done.out
+    assert {path.name for path in Path().iterdir()} == {"net.ckpt", "probe"}
+    assert "images/s" in done.out and "wrote    probe/probe.csv, probe/probe.json" in done.out
     data = Digits(image_size=8)
     data.setup("test")
     train, labels = features_of(made, data.train_set)
@@ -124,15 +125,15 @@ def test_every_score_is_that_of_the_nets_features(app):
     assert rows[0]["deviation"] == pytest.approx(np.std(rows[0]["values"], ddof=1))
     assert found()["images"] == {"training": 1248, "test": 364} and found()["features"] == made.config.width
     assert all(0.0 < row["mean_class"] <= 1.0 and f"{100 * row['mean_class']:.2f} %" in done.out for row in rows)
-    table = list(csv.DictReader(Path("probe.csv").read_text().splitlines()))
+    table = list(csv.DictReader(Path("probe/probe.csv").read_text().splitlines()))
     assert [float(row["top1"]) for row in table] == [row["top1"] for row in rows]
 
     again = app(*words)
     assert again.code == 0 and "extracted" not in again.out
-    assert again.out.count("images are those of features/") == 2
+    assert again.out.count("images are those of probe/features/") == 2
     assert scores(found()) == [(row["probe"], row["setting"], row["values"], row["regularisation"]) for row in rows]
 
-    damaged = next(Path("features").glob("test-*"))
+    damaged = next(Path("probe/features").glob("test-*"))
     damaged.write_bytes(damaged.read_bytes()[:-10])
     done = app(*words)
     assert done.code == 0 and done.out.count("computed anew") == 1 and "extracted 364 of 364 test" in done.out
@@ -143,25 +144,25 @@ def test_files_are_there_before_a_score_is_printed(some, monkeypatch):
     monkeypatch.setattr("vit_lightning.commands.probe.verb.table", lambda rows: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         some("--probes", "[knn]", "--neighbours", "[3]")
-    assert found()["rows"] and Path("probe.csv").exists()
+    assert found()["rows"] and Path("probe/probe.csv").exists()
 
 
 def test_features_of_another_net_are_not_taken(some):
     words = ("--shots", "[1]", "--neighbours", "[3]", "--probes", "[fewshot,knn]")
     assert some(*words).code == 0
-    before = {path.name for path in Path("features").iterdir()}
+    before = {path.name for path in Path("probe/features").iterdir()}
     save(model(3, 8, depth=2))
     assert "extracted 15 of 15" in some(*words).out
-    after = {path.name for path in Path("features").iterdir()}
+    after = {path.name for path in Path("probe/features").iterdir()}
     assert before < after and len(after) == 4
     for name in before:  # a file under another's name
         split = name.partition("-")[0]
         other = next(one for one in after - before if one.startswith(split))
-        (Path("features") / name).replace(Path("features") / other)
-    results = Path("probe.json").read_bytes()
+        (Path("probe/features") / name).replace(Path("probe/features") / other)
+    results = Path("probe/probe.json").read_bytes()
     done = some(*words)
     assert done.code == 1 and "holds the features of another net; remove it" in done.err.splitlines()[-1]
-    assert Path("probe.json").read_bytes() == results
+    assert Path("probe/probe.json").read_bytes() == results
 
 
 def test_other_pixels_under_the_same_names_are_not_taken(some):
@@ -183,7 +184,7 @@ def test_a_run_folder_is_probed_on_its_own_images(app):
     assert "probed   runs/default/0/checkpoints/best.ckpt" in done.out
     content = found("runs/default/0")
     assert content["net"].endswith("runs/default/0/checkpoints/best.ckpt") and content["image_size"] == [16, 16]
-    assert len(list(Path("runs/default/0/features").iterdir())) == 2 and not Path("probe.json").exists()
+    assert len(list(Path("runs/default/0/features").iterdir())) == 2 and not Path("probe").exists()
     assert "the net was trained on" not in done.out
     logistic_alone = app("probe", "runs/default/0", *CPU, "--probes", "[logistic]")
     assert "warning  the net was trained on these training images (" in logistic_alone.out, logistic_alone.err
@@ -278,9 +279,9 @@ def test_usual_shots_beyond_the_images_of_a_class_are_left_out(some, told):
 def test_images_that_cannot_be_probed(some, told, words, said):
     done = some("--shots", "[1]", "--neighbours", "[3]", "--data.told", told, *words)
     assert done.code == 1 and said in done.err.splitlines()[-1], done.err
-    assert not Path("probe.json").exists() and not Path("probe.csv").exists()
+    assert not Path("probe/probe.json").exists() and not Path("probe/probe.csv").exists()
     if told == "true":  # before anything is computed
-        assert "extracted" not in done.out and not Path("features").exists()
+        assert "extracted" not in done.out and not Path("probe/features").exists()
 
 
 @pytest.mark.parametrize(
@@ -290,7 +291,7 @@ def test_images_that_cannot_be_probed(some, told, words, said):
 def test_training_images_without_labels_cannot_be_probed(some, told, said):
     done = some("--shots", "[1]", "--neighbours", "[3]", "--data.told", told, "--data.train", "xxxxx")
     assert done.code == 1 and said in done.err.splitlines()[-1], done.err
-    assert not Path("probe.json").exists() and not Path("probe.csv").exists()
+    assert not Path("probe/probe.json").exists() and not Path("probe/probe.csv").exists()
 
 
 def test_missing_classes_may_be_ignored(some):
@@ -316,7 +317,7 @@ def test_missing_classes_may_be_ignored(some):
 def test_flags_that_cannot_be(some, words, said):
     done = some(*words)
     assert done.code == 1 and said in done.err.splitlines()[-1], done.err
-    assert "Traceback" not in done.err and not Path("features").exists()
+    assert "Traceback" not in done.err and not Path("probe/features").exists()
 
 
 def test_a_probe_needs_a_net_and_classes(app):
@@ -333,7 +334,7 @@ def test_features_that_are_not_finite(some, monkeypatch):
     done = some("--shots", "[1]", "--neighbours", "[3]")
     assert done.code == 1
     assert "features of 15 of 15 training images are not finite, first of 0;" in done.err.splitlines()[-1]
-    assert not Path("probe.json").exists() and not list(Path().glob("features/*"))
+    assert not Path("probe/probe.json").exists() and not list(Path("probe").glob("features/*"))
 
 
 @pytest.mark.parametrize("batch", [1, 4, 7])
@@ -372,11 +373,11 @@ def test_a_run_gives_its_images_to_other_weights(app, tmp_path):
     weights = Path("runs/two/0/checkpoints/last.ckpt")
     done = app("probe", "runs/one/0", "--model.weights", weights, "--probes", "[knn]", "--neighbours", "[3]", *CPU)
     assert done.code == 0, done.err
-    own, other = (json.loads(Path(folder, "probe.json").read_text()) for folder in ("runs/one/0", "."))
+    own, other = (json.loads(Path(folder, "probe.json").read_text()) for folder in ("runs/one/0", "probe"))
     assert other["net"] == str(weights.resolve()) != own["net"] and other["net_digest"] != own["net_digest"]
     assert other["images"] == own["images"]
-    assert f"probed   {weights}" in done.out and "wrote    probe.csv, probe.json" in done.out
-    assert len(list(Path("runs/one/0/features").iterdir())) == len(list(Path("features").iterdir())) == 2
+    assert f"probed   {weights}" in done.out and "wrote    probe/probe.csv, probe/probe.json" in done.out
+    assert len(list(Path("runs/one/0/features").iterdir())) == len(list(Path("probe/features").iterdir())) == 2
     for verb in ("test", "predict"):
         done = app(verb, "runs/one/0", "--model.weights", weights)
         assert done.code == 1 and "both name a net; give one of them" in done.err.splitlines()[-1], done.err

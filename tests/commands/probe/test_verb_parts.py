@@ -46,7 +46,7 @@ def probed(tmp_path, monkeypatch):
         lines.clear()
         words = SETTINGS | {"ckpt_path": "net.ckpt"} | words
         probe(trainer(), model(3, 8), images or data(), **words)
-        return json.loads((Path(words.get("out") or ".") / "probe.json").read_text()), list(lines)
+        return json.loads((Path(words.get("out") or "probe") / "probe.json").read_text()), list(lines)
 
     return call
 
@@ -54,7 +54,7 @@ def probed(tmp_path, monkeypatch):
 def kept() -> dict[str, dict[str, torch.Tensor]]:
     from safetensors.torch import load_file
 
-    return {path.name.partition("-")[0]: load_file(path) for path in Path("features").iterdir()}
+    return {path.name.partition("-")[0]: load_file(path) for path in Path("probe/features").iterdir()}
 
 
 def test_each_set_s_features_are_its_own_and_come_from_their_files_the_next_time(probed, monkeypatch):
@@ -80,7 +80,7 @@ def test_each_set_s_features_are_its_own_and_come_from_their_files_the_next_time
     assert stepped == [] and again["seconds_of_extraction"] == {"training": None, "test": None}
     assert again["rows"] == [row | {"seconds": again["rows"][0]["seconds"]} for row in facts["rows"]]
     assert lines[0].startswith("features of the 12 training images are those of features/training-")
-    next(Path("features").glob("test-*")).unlink()
+    next(Path("probe/features").glob("test-*")).unlink()
     once, _ = probed(data())
     assert sum(stepped) >= 7 and once["seconds_of_extraction"]["training"] is None
     assert once["seconds_of_extraction"]["test"] > 0 and kept()["test"]["features"].shape == (7, 32)

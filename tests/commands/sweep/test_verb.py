@@ -27,6 +27,8 @@ RUN = """
 import json, os, signal, sys, time
 from pathlib import Path
 words = sys.argv[1:]
+if words[0] == "plan":
+    sys.exit("error: too bold" if words[words.index("--rate") + 1] == "7" else 0)
 if "--print_config" in words:
     sys.exit("error: there is no flag --tpyo" if "--tpyo" in words or "--ckpt_path" in words else 0)
 value = lambda flag: words[words.index(flag) + 1] if flag in words else None
@@ -175,7 +177,7 @@ def test_a_dry_run_parses_each_value_of_the_fits_once(sweep, monkeypatch):
     monkeypatch.setattr(run, "PAUSE", -1)
     done = sweep("--dry_run")
     assert done.code == 0
-    words = sorted(" ".join(words[2:]) for words in called)
+    words = sorted(" ".join(words[2:]) for words in called if words[2] != "plan")
     values = [("0.01", 0), ("0.01", 1), ("0.01", 2), ("0.1", 0)]
     fits = [f"fit --base 1 --rate {rate} --seed_everything {seed} --print_config" for rate, seed in values]
     assert words == [*fits, "test --base 1 --rate 0.01 --seed_everything 0 --print_config"]
@@ -192,9 +194,9 @@ def test_a_dry_run_asks_the_real_parser(app):
     Path("real.yaml").write_text(mended.replace("[3]", "[3, three]"))
     done = app("sweep", "real.yaml", "--dry_run")
     assert done.code == 1 and done.err.startswith("error: real/seed_everything=three: --seed_everything")
-    Path("real.yaml").write_text(mended)
+    Path("real.yaml").write_text(mended.replace("mu/4", "mu/4 --model.schedule.warmup_steps 9 --trainer.max_steps 4"))
     done = app("sweep", "real.yaml", "--dry_run")
-    assert done.code == 0, done.err
+    assert done.code == 1 and done.err.startswith("refused  real/seed_everything=3: warm-up of 9 steps"), done.err
     assert not Path("runs").exists()
 
 

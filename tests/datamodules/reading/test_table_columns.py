@@ -163,7 +163,10 @@ def test_a_row_with_fewer_cells_than_columns_is_no_row_of_zeros(tmp_path):
 @pytest.mark.parametrize(
     ("cell", "said"),
     [
-        (0, r"the column c has 1 there, so give --data.label_column \[a,b,c\] if it is a class, or give --data.multi"),
+        (
+            0,
+            r"the column c has 1 there, so give --data.label_column '\[a,b,c\]' if it is a class, or give --data.multi",
+        ),
         (2, "expected one; give --data.multi_label true"),
     ],
 )

@@ -103,8 +103,8 @@ def test_kinds_of_tables(name, kind):
     ("text", "said"),
     [
         ("path,label\na,x\nb,y,z\n", r"has 3 cells in row 2 \(b\), but 2 columns; put a cell"),
-        ("path;label\n", "has one column 'path;label', which semicolons divide, expected commas; save it"),
-        ("path\tlabel\n", "which tabs divide, expected commas"),
+        ("path|label\n", r"has one column 'path\|label', which bars divide, expected commas; save it"),
+        ("path;label\na,b;x;y\n", r"has 3 cells in row 1 \(a,b\), but 2 columns; put a cell"),
         ('path,label\na,"x\n', "is there a lone quotation mark"),
     ],
 )
@@ -112,6 +112,19 @@ def test_rows_that_are_divided_otherwise(tmp_path, text, said):
     (tmp_path / "t.csv").write_text(text)
     with pytest.raises(InputError, match=said):
         list(values(tmp_path / "t.csv", ["path", "label"]))
+
+
+@pytest.mark.parametrize("sign", [";", "\t", ","])
+@pytest.mark.parametrize("ending", [".csv", ".tsv"])
+def test_the_header_says_what_divides_the_rows(tmp_path, sign, ending):
+    """As a spreadsheet writes them where decimals have commas: with a byte order mark, and \\r\\n."""
+    rows = [["path", "label", "score"], ["a b.png", '"x, y; z\t"', '"0,5"'], ["ä.png", "dog", '"1,0"']]
+    text = "\r\n".join(sign.join(row) for row in rows)
+    table = tmp_path / f"t{ending}"
+    table.write_text(f"\ufeff{text}\r\n", encoding="utf-8", newline="")
+    assert header(table) == ["path", "label", "score"]
+    found = [("a b.png", "x, y; z\t", "0,5"), ("ä.png", "dog", "1,0")]
+    assert list(values(table, ["path", "label", "score"])) == found
 
 
 def test_rows_that_are_shorter_have_nothing_there(tmp_path):

@@ -100,7 +100,7 @@ def depth(found: Survey) -> list[Finding]:
         f"{_images(found.peaks, found)} with {bits}-bit values (up to {peak:,}) in 16 bits, shown at "
         f"1/{2 ** (16 - bits)} of their brightness"
     )
-    fix = f"give --data.window [0,{2**bits - 1}], or auto"
+    fix = f"give --data.window '[0,{2**bits - 1}]', or auto"
     return [Finding("warning", "depth", text, fix, _names(found, found.peaks))]
 
 

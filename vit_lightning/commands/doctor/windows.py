@@ -50,5 +50,5 @@ def _dark(one: Survey) -> list[Finding]:
         f"{counted(len(one.windowed), f'{one.split} image', grouped=True)} with values up to {peak:,g} in the window "
         f"{typed(one.window)}, shown at 1/{1 / share:.0f} of their brightness at most"
     )
-    fix = f"give --data.window {typed((low, white))}, or auto"
+    fix = f"give --data.window '{typed((low, white))}', or auto"
     return [Finding("warning", "depth", text, fix, tuple(str(one.keys[record]) for record in one.windowed))]

@@ -65,7 +65,7 @@ def probe(
         neighbours: Each k of knn; unset: 10, 20 and 100, as far as there are as many training images.
         temperature: Temperature of knn's votes, exp(cosine / temperature).
         missing_classes: What happens if a split lacks classes. error: the command ends; ignore: the others are probed.
-        out: Folder for probe.csv and probe.json; unset: that of the run, or the current one.
+        out: Folder for probe.csv and probe.json; unset: that of the run whose net it is, or the folder probe.
         cache: Folder for features; unset: features in the folder of --out.
     """
     if not isinstance(datamodule, ImageDataModule) or datamodule.num_classes is None:
@@ -79,7 +79,7 @@ def probe(
             "probe goes through all images; for fewer, give --data.fraction or --data.per_class in place of "
             "--trainer.limit_predict_batches and --trainer.fast_dev_run"
         )
-    place = out or (folders.folder_of(Path(ckpt_path)) if ckpt_path else None) or Path()
+    place = out or (folders.folder_of(Path(ckpt_path)) if ckpt_path else None) or Path("probe")
     if trainer.is_global_zero:
         folders.make(place)
         check_place(place / "probe.json", "--out")

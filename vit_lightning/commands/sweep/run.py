@@ -145,7 +145,7 @@ def check_words(cells: list[Cell], report: Callable[[str], None]) -> None:
         for number, ((cell, _), answer) in enumerate(zip(chosen, answers, strict=True), 1):
             if answer.returncode:
                 pool.shutdown(wait=False, cancel_futures=True)
-                raise InputError(f"{cell.place}: {_last_words(answer.stderr, answer.returncode)}")
+                raise InputError(f"{cell.place}: {last_words(answer.stderr, answer.returncode)}")
             if time.monotonic() - last > PAUSE:
                 report(f"checked {number} of {len(chosen)} command lines")
                 last = time.monotonic()
@@ -206,7 +206,7 @@ def _run(cell: Cell, runs: Path, call: Callable[[list[str], Path], int | None]) 
         if stopped:
             return Outcome(cell, "stopped", record.seconds)
         if code:
-            return Outcome(cell, "failed", record.seconds, f"{_last_words(output, code)}; see {log}")
+            return Outcome(cell, "failed", record.seconds, f"{last_words(output, code)}; see {log}")
         if unscored:
             return Outcome(cell, "failed", record.seconds, f"{cell.lines[number][0]} left no metrics.csv; see {log}")
     return Outcome(cell, "finished", record.seconds)
@@ -217,7 +217,7 @@ def _has_scored(cell: Cell, number: int, folder: Path) -> bool:
     return cell.lines[number][0] == "predict" or any(folder.glob(f"then{number}/*/metrics.csv"))
 
 
-def _last_words(output: str, code: int) -> str:
+def last_words(output: str, code: int) -> str:
     """The sentence with which a process failed."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]

@@ -11,6 +11,7 @@ from vit_lightning.commands.sweep.choice import doubted, settled, undecided, unl
 from vit_lightning.commands.sweep.figure import check_installed, draw, draw_groups, missing_metric
 from vit_lightning.commands.sweep.plan import Cell, SweepPlan, read_plan
 from vit_lightning.commands.sweep.progress import SweepProgress
+from vit_lightning.commands.sweep.refusals import refusals
 from vit_lightning.commands.sweep.results import SweepRow, main_metric, read_row, read_rows, said, table, write_results
 from vit_lightning.commands.sweep.run import Outcome, State, check_unchanged, check_words, command, is_finished, run
 from vit_lightning.commands.sweep.shards import dealt, picked, shard_of
@@ -74,7 +75,8 @@ def sweep(
         runs: Folder of the runs.
         results: Folder for tables and figures.
         set: NAME=VALUE ...: values of the plans' placeholders.
-        dry_run: Only check the words of the commands that are left to do, and show them.
+        dry_run: Only check the words of the commands that are left to do, show them, and plan each fit, which finds
+            what it would be refused for before its first step.
     """
     if jobs < 1:
         raise InputError(f"--jobs {jobs}: expected 1 or more")
@@ -98,6 +100,7 @@ def sweep(
         _show_commands([*left, *chosen], runs)
         for outcome in waiting:
             print(f"# {outcome.cell.place}, or with another setting: {outcome.reason}")
+        _plan_fits([cell for cell in (*left, *chosen) if not check_unchanged(cell, runs).done], runs)
         return
     if any(plan.figures for plan in read):
         check_installed()
@@ -114,6 +117,18 @@ def sweep(
     _write_tables_and_figures([*first, *second], runs, results)
     _write_task_tables([settled(plan, runs) for plan in read if plan.table], runs, results)
     _exit(outcomes, children.received, runs)
+
+
+def _plan_fits(cells: list[Cell], runs: Path) -> None:
+    """Say which fits would be refused, and leave with the status that says so too."""
+    found = refusals(cells, runs, report)
+    if found.unready:
+        report(f"unknown  {counted(len(found.unready), 'fit')} cannot be planned before another run has ended")
+    for place, why in found.refused.items():
+        print(f"refused  {place}: {why}", file=sys.stderr)
+    if found.refused:
+        print(f"error: {len(found.refused)} of {counted(len(cells), 'fit')} would be refused", file=sys.stderr)
+        sys.exit(1)
 
 
 def _left(plans: list[SweepPlan], mine: Collection[str], runs: Path) -> tuple[list[Cell], int]:
