@@ -97,9 +97,10 @@ class Run:
 
     def last(self, metric: str) -> float | None:
         """Return the last value of a metric: what was logged, or what the newest checkpoint says of a later step."""
-        step, value = (self.curves.get(metric) or [(-1, None)])[-1]
-        kept = self.state.cost.get(metric)
-        return kept if kept is not None and self.state.steps > step + 1 else value
+        points, kept = self.curves.get(metric), self.state.cost.get(metric)
+        if kept is not None and self.state.steps > (points[-1][0] + 1 if points else 0):
+            return kept
+        return points[-1][1] if points else None
 
     @property
     def logged_steps(self) -> int:
