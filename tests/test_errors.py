@@ -2,7 +2,7 @@
 
 import pytest
 
-from vit_lightning.errors import at_most, did_you_mean, listing, one_line
+from vit_lightning.errors import at_most, did_you_mean, listing, one_line, seen
 
 
 def test_the_nearest_known_word_is_suggested_or_none():
@@ -19,6 +19,9 @@ def test_numbers_from_one_up(most, said):
 
 def test_a_line_has_no_character_that_breaks_or_moves_it():
     assert one_line("a\nb\tc\x1b[0m\x7f\x9f\u2028\u2029") == r"a\nb\tc\x1b[0m\x7f\x9f\u2028\u2029"
+    assert one_line("a\u202eb\u2066\u200b\u061c") == r"a\u202eb\u2066\u200b\u061c"
+    assert one_line("猫\u3000\udcff\xa0") == "猫\u3000\udcff\xa0"
+    assert seen("a\n\u202eb\r\n") == "a\n\\u202eb\\r\n"
     assert one_line("plain 'text' \\ äß") == "plain 'text' \\ äß"
 
 

@@ -1,8 +1,8 @@
 """The one exception for wrong user input."""
 
 import difflib
-import re
 from collections.abc import Iterable
+from unicodedata import category
 
 
 class InputError(ValueError):
@@ -18,12 +18,20 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]}?" if close else ""
 
 
-CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+AS_THEY_ARE = ("Zs", "Cs")
+"""Categories of characters that Python does not print, which stay all the same: spaces, and bytes that are no UTF-8."""
 
 
 def one_line(text: str) -> str:
-    """Return a text with its line breaks and other control characters escaped: a class may be called anything."""
-    return CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+    r"""Return a text with what breaks, moves or turns its line escaped, as \n or \u202e; any name may hold it."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() or category(sign) in AS_THEY_ARE else repr(sign)[1:-1] for sign in text)
+
+
+def seen(text: str) -> str:
+    """Return a text of several lines with the same escaped but their breaks."""
+    return "\n".join(map(one_line, text.split("\n")))
 
 
 def at_most(most: int) -> str:

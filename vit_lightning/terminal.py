@@ -14,6 +14,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from vit_lightning.errors import seen
+
 PAUSE = 30.0
 """Seconds between two lines where there is no terminal."""
 WIDTH = 160
@@ -80,8 +82,8 @@ def fitted(parts: Sequence[str], width: int | None) -> str:
 
 
 def report(text: str) -> None:
-    """Print a line at once and whole, also into a pipe and beside other threads."""
-    print(f"{text}\n", end="", flush=True)
+    """Print a line at once and whole, also into a pipe and beside other threads; what is not seen in it is escaped."""
+    print(f"{seen(text)}\n", end="", flush=True)
 
 
 def bar(*columns: ProgressColumn) -> Progress | None:

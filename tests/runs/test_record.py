@@ -198,6 +198,6 @@ def test_every_part_of_a_run_is_written_once_beside_the_others(tmp_path):
 
 
 def test_other_data_are_named():
-    found = record._training({"data": {"class_path": "A"}, "trainer": {}})
+    found = record.of_training({"data": {"class_path": "A"}, "trainer": {}})
     assert found["data"] == {"class_path": "A"} and set(found["trainer"]) == set(TRAINER)
-    assert record._training({}) == {"data": {"class_path": None}, "trainer": dict.fromkeys(TRAINER)}
+    assert record.of_training({}) == {"data": {"class_path": None}, "trainer": dict.fromkeys(TRAINER)}

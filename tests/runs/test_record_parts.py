@@ -8,7 +8,7 @@ import torch
 import yaml
 
 from vit_lightning.runs import record
-from vit_lightning.runs.record import LOADING, TRAINER, RunRecord, _training
+from vit_lightning.runs.record import LOADING, TRAINER, RunRecord, of_training
 
 CONFIG = {
     "model": {"class_path": "M"},
@@ -62,10 +62,10 @@ def test_each_further_part_has_its_number(tmp_path):
 
 
 def test_what_is_compared_decides_what_a_run_learns():
-    found = _training(CONFIG)
+    found = of_training(CONFIG)
     assert found["data"] == {"class_path": "Pets", "root": "x", "batch_size": 8}
     assert found["trainer"] == dict.fromkeys(TRAINER) | {"max_epochs": 3, "precision": "bf16-mixed"}
-    assert _training({}) == {"data": {"class_path": None}, "trainer": dict.fromkeys(TRAINER)}
+    assert of_training({}) == {"data": {"class_path": None}, "trainer": dict.fromkeys(TRAINER)}
     assert set(LOADING) == {"num_workers", "in_memory", "cache", "cache_limit", "verify", "download"}
     assert set(TRAINER) == {
         *("accelerator", "devices", "num_nodes", "strategy", "precision", "accumulate_grad_batches"),

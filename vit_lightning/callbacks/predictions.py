@@ -18,7 +18,7 @@ from vit_lightning.contracts import PredictsFrom, ShowsFeatures
 from vit_lightning.data.image_set import keys_of
 from vit_lightning.data.images import UNKNOWN
 from vit_lightning.data.sampling import BROKEN
-from vit_lightning.errors import InputError
+from vit_lightning.errors import InputError, seen
 from vit_lightning.files import check_place
 from vit_lightning.terminal import counted
 from vit_lightning.weights.class_names import distinct
@@ -191,7 +191,7 @@ class Predictions(Callback):
             said += shown(path, are_independent, len(columns.classes)) if self._rows <= FEW else ()
             earlier = f"; {self.path.name} is of an earlier call" if path != self.path else ""
             said.append(f"wrote    {path}: {counted(self._rows, 'image')}{earlier}\n")
-        print("".join(said), end="", flush=True)
+        print(seen("".join(said)), end="", flush=True)
 
     def _refuse(self, dataset: Any) -> None:
         """End a call of which no image can be read, and leave no file of that.

@@ -18,6 +18,7 @@ from vit_lightning.cli.exceptions import removed_run
 from vit_lightning.cli.first_signals import end_at_once
 from vit_lightning.cli.rank_errors import prefix, wait_for_first_process
 from vit_lightning.cli.run import Ended, run
+from vit_lightning.errors import seen
 from vit_lightning.processes import end_children, end_in_time, end_with_starter
 
 INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
@@ -113,7 +114,7 @@ def stop_behind(error: BaseException | None) -> type[BaseException] | None:
 def say(sentence: str) -> None:
     """Print a sentence on standard error, if that is still open."""
     with suppress(OSError):
-        print(sentence, file=sys.stderr, flush=True)
+        print(seen(sentence), file=sys.stderr, flush=True)
 
 
 def raise_again(ignored: Any) -> None:

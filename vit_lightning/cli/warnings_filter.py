@@ -7,6 +7,8 @@ import warnings
 
 from lightning_utilities.core import rank_zero
 
+from vit_lightning.errors import one_line, seen
+
 WARNINGS = (
     r"The '\w+' does not have many workers",  # images in memory need none; perf/data_wait says what loading costs
     r"Please use the new API settings to control TF32",  # Lightning's own call
@@ -48,6 +50,7 @@ VERBOSE = "VIT_LIGHTNING_VERBOSE"
 def silence() -> None:
     """Keep those notices away from the user, and nothing else; show what the others say, not the code that says it."""
     warnings.formatwarning = _one_line
+    rank_zero.log.addFilter(_shows)
     if os.environ.get(VERBOSE, "0") != "0":
         return
     for text in WARNINGS:
@@ -58,7 +61,13 @@ def silence() -> None:
 
 def _one_line(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: str | None) -> str:
     where = "warning" if issubclass(category, UserWarning) else f"{filename}:{lineno}: {category.__name__}"
-    return f"{where}: {' '.join(str(message).split())}\n"
+    return f"{where}: {one_line(' '.join(str(message).split()))}\n"
+
+
+def _shows(record: logging.LogRecord) -> bool:
+    """Let a message through with all escaped that would not be seen in it: the names of own images stand there."""
+    record.msg, record.args = seen(record.getMessage()), ()
+    return True
 
 
 def _teaches(record: logging.LogRecord) -> bool:

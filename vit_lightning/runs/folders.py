@@ -257,7 +257,8 @@ def trained_checkpoint(folder: Path, name: str | None = None) -> Path:
         warnings.warn(f"{folder} has no best.ckpt, which only validation makes: {path} is taken", stacklevel=2)
         return path
     left = _other(folder, name or "best")
-    anew = f"; begin anew with fit -c {folder / 'config.yaml'}" if configs(folder) and not left else ""
+    lower = " and a lower --model.optim.lr, since it diverged" * (folder / NONFINITE).exists()
+    anew = f"; begin anew with fit -c {folder / 'config.yaml'}{lower}" if configs(folder) and not left else ""
     missing = f"{name or 'best.ckpt or last'}.ckpt{_damaged(folder) or ' yet'}"
     raise InputError(f"the run {folder} has no whole {missing}{left or anew}")
 

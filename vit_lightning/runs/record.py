@@ -42,7 +42,7 @@ class RunRecord(Callback):
         """Print how data and trainer differ from the run's last part; the model compares its own settings."""
         if earlier := folders.configs(self.folder):
             old, new = read_mapping(earlier[-1], "the run's"), yaml.safe_load(self.text)
-            for text in differences(_training(old), _training(new)).values():
+            for text in differences(of_training(old), of_training(new)).values():
                 rank_zero_info(f"differs from the checkpoint: {text}")
 
     @rank_zero_only
@@ -57,8 +57,8 @@ class RunRecord(Callback):
         write_atomically(self.folder / f"env{suffix}.json", facts + "\n")
 
 
-def _training(config: dict[str, Any]) -> dict[str, Any]:
-    """What of a config decides what a run learns, beside its model, under the names of the flags."""
+def of_training(config: dict[str, Any]) -> dict[str, Any]:
+    """Return what of a config decides what a run learns, beside its model, under the names of the flags."""
     data, trainer = config.get("data") or {}, config.get("trainer") or {}
     chosen = {name: value for name, value in (data.get("init_args") or {}).items() if name not in LOADING}
     return {

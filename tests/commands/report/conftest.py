@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -102,6 +103,8 @@ def make_run(tmp_path: Path) -> Callable[..., Path]:
     def make(name: str = "pets/0", classes: Sequence[str] = NAMES, **settings: Any) -> Path:
         folder = tmp_path / "runs" / name
         (folder / "checkpoints").mkdir(parents=True)
+        with ZipFile(folder / "checkpoints/last.ckpt", "w") as file:  # whole, and of nothing
+            file.writestr("empty", "")
         config = json.loads(json.dumps(CONFIG))
         for dotted, value in settings.items():
             *path, last = dotted.split("__")

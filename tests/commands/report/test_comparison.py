@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from vit_lightning.commands.report import comparison, wording
-from vit_lightning.commands.report.comparison import Cell, beside, different_settings, names_of, scores
-from vit_lightning.commands.report.wording import ScoreRow
+from vit_lightning.commands.report import comparison
+from vit_lightning.commands.report.comparison import Cell, beside, names_of, scores
+from vit_lightning.commands.report.scores import ScoreRow
 
 
 def run(name: str = "a", folder: str = "runs/a", **facts: object) -> SimpleNamespace:
@@ -31,7 +31,7 @@ def test_runs_of_one_name_are_called_by_their_folders():
 def test_the_best_of_several_is_marked_and_every_equal_one(monkeypatch, metric, values, best):
     rows = {value: [ScoreRow("test, 40 images", "score", f"{value}", value, metric)] for value in (*values, None)}
     rows[None] = [ScoreRow("test, 8 images", "other", "1", 1.0, "test/other")]
-    monkeypatch.setattr(wording, "score_rows", lambda one: rows[one.value])
+    monkeypatch.setattr(comparison.scored, "score_rows", lambda one: rows[one.value])
     first, other = scores([run(value=value) for value in (*values, None)])
     assert first.name == "test score" and other.name == "test other"
     assert first.cells == [*(Cell(f"{value}", mark) for value, mark in zip(values, best, strict=True)), Cell("")]
@@ -46,14 +46,3 @@ def test_rows_stand_under_their_names_in_the_order_in_which_they_come():
         ("lr", ["1", "2"]),
         ("decay", ["", "3"]),
     ]
-
-
-def test_settings_that_differ_are_shown_as_one_types_them(monkeypatch):
-    one = {"model": {"init_args": {"lr": 1, "flip": True, "same": 3}}, "seed_everything": 1, "verbose": 1}
-    two = {"model": {"init_args": {"lr": None, "flip": False, "same": 3}}, "data": {"root": "x"}, "seed_everything": 1}
-    runs = [run(config=one), run(config=two | {"verbose": 2})]
-    shown = {row.name: [cell.said for cell in row.cells] for row in different_settings(runs)}
-    assert shown == {"data.root": ["", "x"], "model.flip": ["true", "false"], "model.lr": ["1", "unset"]}
-    assert list(shown) == sorted(shown)
-    monkeypatch.setattr(comparison, "MOST_ROWS", 2)
-    assert [row.name for row in different_settings(runs)] == ["data.root", "model.flip"]

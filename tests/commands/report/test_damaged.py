@@ -6,7 +6,7 @@ import warnings
 import pytest
 import torch
 
-from vit_lightning.commands.report import examples, wording
+from vit_lightning.commands.report import examples, scores
 from vit_lightning.commands.report.collect import collect
 from vit_lightning.commands.report.page import page_of_run, page_of_runs
 from vit_lightning.commands.report.pictures import pictures_of
@@ -23,8 +23,8 @@ def test_the_torn_row_of_a_table_is_left_out_and_said(make_run, kind, field, cut
     run = collect(folder)
     assert getattr(run, field) == whole[:-1]
     assert run.notes == [
-        f"{path} is damaged: 1 row could not be read, and is left out; python -m vit_lightning test {folder} writes it "
-        "anew."
+        f"{path.name} is damaged: 1 row could not be read, and is left out; python -m vit_lightning test runs/pets/0 "
+        "writes it anew."
     ]
 
 
@@ -36,8 +36,8 @@ def test_a_torn_matrix_is_left_out_whole(make_run, cut):
     run = collect(folder)
     assert run.confusion is None
     assert run.notes == [
-        f"{path} is damaged (it is no square of 3 classes); it is left out; python -m vit_lightning test {folder} "
-        "writes it anew."
+        f"{path.name} is damaged (it is no square of 3 classes); it is left out; python -m vit_lightning test "
+        "runs/pets/0 writes it anew."
     ]
 
 
@@ -72,8 +72,8 @@ def test_what_a_fit_has_written_is_written_anew_by_no_command(make_run):
 @pytest.mark.parametrize(
     ("name", "again"),
     [
-        ("test.json", "python -m vit_lightning test {folder} writes"),
-        ("validate.json", "python -m vit_lightning validate {folder} writes"),
+        ("test.json", "python -m vit_lightning test runs/pets/0 writes"),
+        ("validate.json", "python -m vit_lightning validate runs/pets/0 writes"),
         ("test-2.json", "the call of test that wrote it writes"),
         ("test.mean.json", "the call of test that wrote it writes"),
     ],
@@ -89,16 +89,16 @@ def test_a_score_that_is_no_number_is_said(make_run, name, again, value, said):
     (folder / name).write_text(json.dumps(facts))
     run = collect(folder)
     (note,) = run.notes
-    assert note.startswith(f"{folder / name}: test/top1 is {said}") and again.format(folder=folder) in note
+    assert note.startswith(f"{name}: test/top1 is {said}") and again in note
     assert "which is no number; it is left out; " in note
     assert run.scores[name.removesuffix(".json")]["scores"]["test/loss"] == 0.5
-    assert all("top-1" not in row.name for row in wording.score_rows(run) if f"({name})" in row.of)
+    assert all("top-1" not in row.name for row in scores.score_rows(run) if f"({name})" in row.of)
 
 
 def test_scores_that_are_no_mapping_are_said(make_run):
     folder = make_run()
     (folder / "test.json").write_text('{"scores": [0.5]}')
-    assert collect(folder).notes[0].startswith(f"{folder / 'test.json'} holds no scores by name; it is left out; ")
+    assert collect(folder).notes[0].startswith("test.json holds no scores by name; it is left out; ")
 
 
 def nonfinite(loss="nan", records=("a.jpg", "b.jpg", "c.jpg", "d.jpg")):
@@ -109,16 +109,19 @@ def nonfinite(loss="nan", records=("a.jpg", "b.jpg", "c.jpg", "d.jpg")):
 @pytest.mark.parametrize(
     ("facts", "said"),
     [
-        (nonfinite(), "training loss was not finite, in the batch of a.jpg, b.jpg, c.jpg and 1 more (nonfinite.json)."),
-        (nonfinite(0.5, ("a.jpg",)), "training gradient was not finite, in the batch of a.jpg (nonfinite.json)."),
-        (nonfinite(records=None), "training loss was not finite (nonfinite.json)."),
+        (
+            nonfinite(),
+            "training loss of optimiser step 8 was not finite, in the batch of a.jpg, b.jpg, c.jpg and 1 more",
+        ),
+        (nonfinite(0.5, ("a.jpg",)), "training gradient of optimiser step 8 was not finite, in the batch of a.jpg"),
+        (nonfinite(records=None), "training loss of optimiser step 8 was not finite"),
     ],
 )
 def test_the_head_of_a_page_says_that_a_run_ended_for_a_loss_that_is_not_finite(make_run, page, facts, said):
     folders = [make_run("pets/0"), make_run("pets/1")]
     (folders[0] / "nonfinite.json").write_text(json.dumps(facts))
     runs = [collect(folder) for folder in folders]
-    whole = f"The run ended at optimiser step 7, counted from 0, where its {said}"
+    whole = f"The run diverged and was ended: the {said}. This was seen after step 20."
     assert (runs[0].ended, runs[1].ended) == (whole, "")
     text = page(page_of_run(runs[0], with_images=False)).text
     assert whole in text[: text.index("Over all images")]
@@ -130,7 +133,7 @@ def test_a_strange_file_of_what_was_not_finite_ends_no_report(make_run, facts):
     folder = make_run()
     (folder / "nonfinite.json").write_text(json.dumps(facts))
     if facts:
-        assert collect(folder).ended.startswith("The run ended at optimiser step unknown, ")
+        assert collect(folder).ended.startswith("The run diverged and was ended: the training loss of a step that ")
 
 
 def test_a_checkpoint_that_is_taken_for_another_is_one_note_and_no_warning(make_run, recwarn):

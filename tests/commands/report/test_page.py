@@ -68,7 +68,7 @@ def test_the_page_of_a_run(written):
     assert found.text.startswith("Run pets/0")
     for said in (
         "Ti/16 with patch 8 trained from scratch on Synthetic at 32 px: test top-1 accuracy 80.00 % after 20 optimiser",
-        "name adamw, lr 0.001, weight_decay 0.05",
+        "adamw, learning rate 0.001, weight decay 0.05",
         "200 images/s (median)",
         "The run began from scratch.",
         "dog.jpg dog cat 91.0 %",
@@ -149,6 +149,6 @@ def test_the_page_of_several_runs(make_run, page):
     check(found)
     assert "Comparison of 2 runs" in found.text
     assert "test top-1 accuracy 80.00 % 90.00 % (best)" in found.text
-    assert "model.optim.lr 0.001 0.01" in found.text and "weight_decay" not in found.text
+    assert "learning rate 0.001 0.01" in found.text and "weight decay" not in found.text
     alts = [image["alt"] for image in found.all("img")]
     assert any("pets/0 goes from 2 at step 1" in alt and "pets/1 goes" in alt for alt in alts)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from vit_lightning.commands.report import wording
+from vit_lightning.commands.report import scores, wording
 from vit_lightning.commands.report.collect import collect
 from vit_lightning.commands.report.page import page_of_run
 
@@ -34,7 +34,7 @@ def test_the_score_that_says_most_leads(make_run, left_out, lead):
 
 def test_scores_have_their_own_names(make_run):
     run = collect(scored(make_run()))
-    names = [row.name for row in wording.score_rows(run) if row.of.startswith("test")]
+    names = [row.name for row in scores.score_rows(run) if row.of.startswith("test")]
     assert names == ["loss", "precision at 1", "hit at 5", "micro F1", "macro mAP", "area under the ROC curve"]
 
 

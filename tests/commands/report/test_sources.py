@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from vit_lightning.commands.report import comparison, sources, wording
+from vit_lightning.commands.report import comparison, scores, sources, wording
 from vit_lightning.commands.report.collect import collect
 from vit_lightning.commands.report.page import page_of_runs
 from vit_lightning.runs.checkpoint_names import fingerprint
@@ -68,9 +68,9 @@ def test_a_best_is_marked_among_equal_images_alone(make_run, changes, own, night
     found = compared(runs)
     assert found["test top-1 accuracy"] == [False, own]
     assert found["test on night top-1 accuracy"] == [False, night]
-    said = comparison.without_best(comparison.scores(runs))
+    said = comparison.unlike_images(comparison.scores(runs))
     assert len(said) == len(why) and all(reason in line for reason, line in zip(why, said, strict=True))
-    assert all(line.startswith("No best is marked of test ") for line in said)
+    assert all(line.startswith("No best is marked: test ") for line in said)
 
 
 def test_the_page_says_why_there_is_no_best(make_run, page):
@@ -79,8 +79,8 @@ def test_the_page_says_why_there_is_no_best(make_run, page):
     scored(folders[1], 0.875, images=29)
     text = page(page_of_runs([collect(folder) for folder in folders])).text
     assert (
-        "No best is marked of test top-1 accuracy, which are of different images: number of images is 30 in pets/0, "
-        "29 in pets/1." in text
+        "No best is marked: test top-1 accuracy is of different images (number of images is 30 in pets/0, 29 in "
+        "pets/1)." in text
     )
 
 
@@ -200,15 +200,15 @@ def test_a_test_of_an_earlier_state_does_not_speak_for_the_run(make_run):
     path = checkpoint(folder, 1.0)
     scored(folder, 0.8, checkpoint=str(path), fingerprint=fingerprint(path))
     run = collect(folder)
-    assert wording.outdated(run) == [] and wording.main_score(run).of == "test, 30 images"
+    assert scores.outdated(run) == [] and scores.main_score(run).of == "test, 30 images"
     checkpoint(folder, 2.0)  # as a resume that has become better does
     run = collect(folder)
-    assert wording.score_rows(run)[0].of == "test (of another best.ckpt), 30 images"
-    assert wording.main_score(run).of == "best validation"
+    assert scores.score_rows(run)[0].of == "test (of another best.ckpt), 30 images"
+    assert scores.main_score(run).of == "best validation"
     assert "test top-1" not in wording.sentence(run)
-    (said,) = wording.outdated(run)
+    (said,) = scores.outdated(run)
     assert said.startswith("test.json is of another best.ckpt than the run has now, and so are the tables beside it; ")
-    assert f"python -m vit_lightning test {folder} scores what it has." in said
+    assert "python -m vit_lightning test runs/pets/0 scores what it has." in said
 
 
 def test_a_run_that_was_moved_keeps_its_scores(make_run, tmp_path):
@@ -217,9 +217,9 @@ def test_a_run_that_was_moved_keeps_its_scores(make_run, tmp_path):
     scored(folder, 0.8, checkpoint=str(path), fingerprint=fingerprint(path))
     shutil.copytree(folder, tmp_path / "copies/pets/0")
     checkpoint(folder, 2.0)
-    assert wording.outdated(collect(tmp_path / "copies/pets/0")) == []
+    assert scores.outdated(collect(tmp_path / "copies/pets/0")) == []
     shutil.rmtree(folder)
-    assert wording.main_score(collect(tmp_path / "copies/pets/0")).of == "test, 30 images"
+    assert scores.main_score(collect(tmp_path / "copies/pets/0")).of == "test, 30 images"
 
 
 def test_a_file_of_another_run_is_named_as_such(make_run):
@@ -229,8 +229,9 @@ def test_a_file_of_another_run_is_named_as_such(make_run):
     for facts in ({}, {"fingerprint": fingerprint(path)}):
         scored(own, 0.8, checkpoint=str(path), **facts)
         run = collect(own)
-        assert wording.main_score(run).of == "best validation"
-        assert wording.outdated(run)[0].startswith(f"test.json is of {path}, which is no checkpoint of this run; ")
+        assert scores.main_score(run).of == "best validation"
+        said = "test.json is of pets/1/checkpoints/best.ckpt, which is no checkpoint of this run; "
+        assert scores.outdated(run)[0].startswith(said)
 
 
 def test_an_ensemble_of_earlier_states_says_so(make_run):
@@ -238,19 +239,19 @@ def test_an_ensemble_of_earlier_states_says_so(make_run):
     paths = [checkpoint(own, 1.0), checkpoint(other, 2.0)]
     members = [{"checkpoint": str(path), "fingerprint": fingerprint(path), "scores": {}} for path in paths]
     (own / "test.mean.json").write_text(json.dumps({"scores": {"test/top1": 0.9}, "members": members, "flip": True}))
-    of = {row.of for row in wording.score_rows(collect(own))}
+    of = {row.of for row in scores.score_rows(collect(own))}
     assert "test (test.mean.json) (flipped too)" in of
     checkpoint(other, 3.0)
     run = collect(own)
-    assert "test (test.mean.json) (of another best.ckpt) (flipped too)" in {row.of for row in wording.score_rows(run)}
-    assert wording.outdated(run)[0].startswith("test.mean.json is of another best.ckpt than ")
+    assert "test (test.mean.json) (of another best.ckpt) (flipped too)" in {row.of for row in scores.score_rows(run)}
+    assert scores.outdated(run)[0].startswith("test.mean.json is of another best.ckpt than ")
 
 
 def test_scores_of_validation_stand_in_the_order_of_those_of_a_test(make_run):
     run = collect(make_run())
     run.scores = {}
     run.curves = {f"val/{name}": [(19, 0.5)] for name in ("ece", "loss", "macro_f1", "own", "top1")}
-    names = [row.name for row in wording.score_rows(run) if row.of == "best validation"]
+    names = [row.name for row in scores.score_rows(run) if row.of == "best validation"]
     assert names == ["loss", "top-1 accuracy", "macro F1", "expected calibration error", "own"]
 
 
@@ -259,4 +260,4 @@ def test_of_a_run_without_its_checkpoint_nothing_is_said(make_run):
     path = checkpoint(own, 1.0)
     for facts in ({}, {"fingerprint": fingerprint(path)}):
         scored(copy, 0.8, checkpoint=str(path), **facts)
-        assert wording.outdated(collect(copy)) == []
+        assert scores.outdated(collect(copy)) == []

@@ -2,24 +2,31 @@
 
 import csv
 import json
+import math
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 from zipfile import is_zipfile
 
 from vit_lightning.commands.report import tables
+from vit_lightning.commands.report.damage import DamagedError, place_of, reason_of
+from vit_lightning.commands.report.state import State, state_of
 from vit_lightning.commands.report.tables import ClassRow, Matrix, Mistake, Point, Validated
 from vit_lightning.errors import InputError, listing
-from vit_lightning.files import check_regular
+from vit_lightning.files import special_kind
 from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoint_names import LAST, NEW, PREVIOUS, is_sharded
 from vit_lightning.runs.lock import is_held
-from vit_lightning.terminal import counted, near
+from vit_lightning.terminal import counted
 from vit_lightning.yaml_files import read_mapping
 
+CONFIG = "config.yaml"
 METRICS = "metrics.csv"
+LOGGED_EVERY = 50
+"""Steps between two rows of a log that does not show it."""
 SCORED = ("test", "test.mean", "validate", "validate.mean")
 """How files of scores are called, those that say most of a run first."""
 VERBS = ("test", "validate")
@@ -36,10 +43,19 @@ class Run:
     configs: list[dict[str, Any]] = field(default_factory=list)
     """What it was told, in the order of its parts."""
     environment: dict[str, Any] = field(default_factory=dict)
+    """Where its first part ran."""
+    later_environments: list[dict[str, Any]] = field(default_factory=list)
+    """Where it went on, part by part."""
+    is_told_from_the_start: bool = False
+    """Whether the first config is that of the first part, which alone says what net the run began with."""
     plan: list[tuple[str, str]] = field(default_factory=list)
     """What was said before the first step of its last part: a word, and the rest of the line."""
     curves: dict[str, list[Point]] = field(default_factory=dict)
     """Values by optimiser step, of each metric."""
+    state: State = field(default_factory=State)
+    """What its checkpoints say."""
+    log_is_whole: bool = False
+    """Whether the log is there, and no row of it is damaged."""
     splits: dict[str, Any] = field(default_factory=dict)
     """Which images trained and were held out, by split, where these are published; else which validated."""
     validated: Validated | None = None
@@ -48,9 +64,12 @@ class Run:
     """What each file of scores holds, by the beginning of its name."""
     classes: list[ClassRow] = field(default_factory=list)
     confusion: Matrix | None = None
-    mistakes: list[Mistake] = field(default_factory=list)
+    mistakes: list[Mistake] | None = None
+    """None: no table of them could be read."""
     tables_of: str = ""
     """Beginning of the names of the files that classes, confusion and mistakes come from; empty: there are none."""
+    diverged_at: int | None = None
+    """Optimiser step, counted from 1, whose loss or gradient was not finite."""
     ended: str = ""
     """Where and why it ended before its time; empty: nothing says so."""
     notes: list[str] = field(default_factory=list)
@@ -77,14 +96,21 @@ class Run:
         return str(as_dict(self.config.get(name)).get("class_path") or "").rpartition(".")[2]
 
     def last(self, metric: str) -> float | None:
-        """Return the last value of a metric."""
-        points = self.curves.get(metric)
+        """Return the last value of a metric: what was logged, or what the newest checkpoint says of a later step."""
+        points, kept = self.curves.get(metric), self.state.cost.get(metric)
+        if kept is not None and self.state.steps > (points[-1][0] + 1 if points else 0):
+            return kept
         return points[-1][1] if points else None
 
     @property
-    def steps(self) -> int:
+    def logged_steps(self) -> int:
         """Optimiser steps that were logged."""
         return 1 + max((points[-1][0] for name, points in self.curves.items() if is_of_a_step(name)), default=-1)
+
+    @property
+    def steps(self) -> int:
+        """Optimiser steps that are known to have been made."""
+        return max(self.logged_steps, self.state.steps)
 
 
 def as_dict(value: Any) -> dict[str, Any]:
@@ -117,34 +143,47 @@ def collect(folder: Path) -> Run:
     run = Run(folder)
     if is_held(folder):
         run.notes.append("The run still trains: this is what it has come to so far.")
-    run.configs = [
-        config
-        for path in folders.configs(folder)
-        if (config := _read(run, path, lambda path: read_mapping(path, "the run's")))
-    ]
-    for later in run.configs[1:]:
-        _take_net(_settings(later), _settings(run.configs[0]))
-    if not run.configs:
-        run.notes.append("There is no config.yaml that could be read, so the settings of the run are not known.")
+    _read_configs(run)
     run.environment = _read(run, folder / folders.ENVIRONMENT, _json) or {}
+    resumed = sorted(folder.glob("env.resume-*.json"), key=lambda path: (len(path.name), path.name))
+    run.later_environments = [_read(run, path, _json) or {} for path in resumed]
     run.splits = _read(run, folder / folders.SPLITS, _json) or {}
     run.validated = _read(run, folder / folders.SPLIT_TABLE, tables.validated)
     run.plan = _read(run, folder / folders.PLAN, _plan) or []
-    run.notes += _damaged_checkpoints(folder)
+    run.notes += _of_checkpoints(folder)
+    run.state = state_of(folder)
     _read_curves(run)
     _read_scores(run)
     _read_tables(run)
     if facts := _read(run, folder / folders.NONFINITE, _json):
-        run.ended = _ended(facts)
+        run.diverged_at, run.ended = _diverged(run, facts)
     return run
 
 
-def _damaged_checkpoints(folder: Path) -> list[str]:
-    """Return a sentence about each checkpoint of a run that is cut, which names what is taken in place of the last one.
+def _read_configs(run: Run) -> None:
+    """Read what each part of a run was told, and say of what nothing is known for it."""
+    paths = folders.configs(run.folder)
+    read = [(path, _read(run, path, lambda path: read_mapping(path, "the run's"))) for path in paths]
+    run.configs = [config for _, config in read if config]
+    run.is_told_from_the_start = any(path.name == CONFIG and config for path, config in read)
+    for later in run.configs[1:]:
+        _take_net(settings_of(later), settings_of(run.configs[0]))
+    if not run.configs:
+        run.notes.append(f"No {CONFIG} could be read, so the settings of the run are not known.")
+    elif not run.is_told_from_the_start:
+        run.notes.append(f"No {CONFIG} could be read, so what the run began with is not known.")
+    if lacking := [part for part in ("model", "data", "trainer") if run.configs and part not in run.config]:
+        run.notes.append(f"The config of the run is cut: it says nothing of {listing(lacking)}.")
+
+
+def _of_checkpoints(folder: Path) -> list[str]:
+    """Return a sentence about each checkpoint that is cut, with what is taken for the last one; one if there is none.
 
     Their contents are not read, which would take long; what opens the net does.
     """
     paths = sorted((folder / folders.CHECKPOINTS).glob("*.ckpt"))
+    if not paths:
+        return [] if is_held(folder) else ["The run has no checkpoint: its net cannot be opened or trained on."]
     whole = [path.name for path in paths if is_sharded(path) or (path.is_file() and is_zipfile(path))]
     cut = [path.name for path in paths if path.name not in whole]
     instead = next((name for name in (NEW, PREVIOUS) if name in whole), None)
@@ -159,15 +198,15 @@ def _read(run: Run, path: Path, reader: Callable[[Path], Read]) -> Read | None:
     if not path.exists():
         return None
     try:
-        check_regular(path)
+        if kind := special_kind(path):
+            raise DamagedError(f"it is a {kind}, no regular file")
         return reader(path)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, csv.Error) as error:
-        said = str(error).strip() if isinstance(error, InputError) else f"{near(path)} is damaged ({error})"
-        run.notes.append(f"{said}; it is left out{_anew(run, path)}.")
+        run.notes.append(f"{path.name} is damaged ({reason_of(error)}); it is left out{_anew(run, path)}.")
         return None
 
 
-def _settings(config: dict[str, Any]) -> dict[str, Any]:
+def settings_of(config: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of a config's model."""
     model = as_dict(config.get("model"))
     return as_dict(model.get("init_args")) if "class_path" in model else model
@@ -184,7 +223,7 @@ def _take_net(later: dict[str, Any], first: dict[str, Any]) -> None:
 def _json(path: Path) -> dict[str, Any]:
     content = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(content, dict):
-        raise ValueError("it holds no object")
+        raise DamagedError("it holds no object")
     return content
 
 
@@ -194,14 +233,38 @@ def _plan(path: Path) -> list[tuple[str, str]]:
 
 
 def _read_curves(run: Run) -> None:
+    """Read what was logged, and say which of it the checkpoints know better."""
     path = run.folder / METRICS
-    if not path.exists():
-        run.notes.append("There is no metrics.csv, so there are no curves.")
-        return
+    notes = len(run.notes)
     found = _read_table(run, path, tables.curves)
     run.curves = found or {}
-    if found == {}:
-        run.notes.append("metrics.csv holds no row yet, so there are no curves.")
+    run.log_is_whole = found is not None and len(run.notes) == notes
+    if not path.exists():
+        run.notes.append(f"There is no {METRICS}, so there are no curves.")
+    elif found == {} and run.log_is_whole:
+        run.notes.append(f"{METRICS} holds no row yet, so there are no curves.")
+    if is_behind(run):
+        ends = f"{METRICS} ends at optimiser step {run.logged_steps:,} of {run.state.steps:,}"
+        lacks = ends if run.logged_steps < run.state.steps else f"{METRICS} lacks a validation"
+        lacks = lacks if found else f"{METRICS} tells nothing"
+        run.notes.append(f"{lacks}: steps, best score and cost are said as the checkpoints have them.")
+
+
+def is_behind(run: Run) -> bool:
+    """Whether the checkpoints know of steps or of a validation that the log would hold if it were whole."""
+    state, logged = run.state, run.curves.get("train/loss", ())
+    if state.steps - run.logged_steps >= _spacing(logged, LOGGED_EVERY):
+        return True
+    validated = run.curves.get(state.monitor, ())
+    last = max((step for step, _ in validated), default=-1)
+    if validated and state.steps - 1 - last >= _spacing(validated):
+        return True
+    return state.best is not None and not any(math.isclose(value, state.best, rel_tol=1e-5) for _, value in validated)
+
+
+def _spacing(points: Sequence[Point], unknown: int = 0) -> int:
+    """Return the most steps between two points, or before the first."""
+    return max((later - earlier for earlier, later in pairwise([-1, *(step for step, _ in points)])), default=unknown)
 
 
 def _read_table(run: Run, path: Path, reader: Callable[[Path], tuple[Read, int]]) -> Read | None:
@@ -209,7 +272,7 @@ def _read_table(run: Run, path: Path, reader: Callable[[Path], tuple[Read, int]]
     found, damaged = _read(run, path, reader) or (None, 0)
     if damaged:
         left = f"{counted(damaged, 'row')} could not be read, and {'is' if damaged == 1 else 'are'} left out"
-        run.notes.append(f"{near(path)} is damaged: {left}{_anew(run, path)}.")
+        run.notes.append(f"{path.name} is damaged: {left}{_anew(run, path)}.")
     return found
 
 
@@ -217,7 +280,7 @@ def _anew(run: Run, path: Path) -> str:
     """Say what writes a file anew, if anything but a whole run does."""
     stem, _, rest = path.name.partition(".")
     if stem in VERBS and not rest.startswith(("mean", "earlier")):
-        return f"; {shlex.join(['python', '-m', 'vit_lightning', stem, str(near(run.folder))])} writes it anew"
+        return f"; {shlex.join(['python', '-m', 'vit_lightning', stem, str(place_of(run.folder))])} writes it anew"
     verb = stem.partition("-")[0]
     return f"; the call of {verb} that wrote it writes it anew" if verb in VERBS else ""
 
@@ -230,11 +293,11 @@ def _read_scores(run: Run) -> None:
             continue
         run.scores[path.stem] = facts
         if not isinstance(facts.get("scores"), dict):
-            run.notes.append(f"{near(path)} holds no scores by name; it is left out{_anew(run, path)}.")
+            run.notes.append(f"{path.name} holds no scores by name; it is left out{_anew(run, path)}.")
         for metric, value in as_dict(facts.get("scores")).items():
             if number_of(value) is None:
                 said = f"{metric:.60} is {json.dumps(value):.60}, which is no number; it is left out"
-                run.notes.append(f"{near(path)}: {said}{_anew(run, path)}.")
+                run.notes.append(f"{path.name}: {said}{_anew(run, path)}.")
 
 
 def number_of(value: Any) -> float | None:
@@ -252,17 +315,33 @@ def _read_tables(run: Run) -> None:
             run.tables_of = stem
             run.classes = _read_table(run, paths["classes"], tables.classes) or []
             run.confusion = _read_table(run, paths["confusion"], tables.matrix)
-            run.mistakes = _read_table(run, paths["mistakes"], tables.mistakes) or []
+            run.mistakes = _read_table(run, paths["mistakes"], tables.mistakes)
+            _compare_tables(run, paths)
             return
 
 
-def _ended(facts: dict[str, Any]) -> str:
-    """Say at which step what was not finite, with the records of that batch."""
+def _compare_tables(run: Run, paths: dict[str, Path]) -> None:
+    """Say which table lacks rows that another has; one that was cut between two rows looks whole."""
+    if run.confusion is None:
+        return
+    lacking = len(run.confusion.names) - len(run.classes)
+    is_said = any(note.startswith(paths["classes"].name) for note in run.notes)
+    if run.classes and lacking > 0 and not is_said:
+        total = len(run.confusion.names)
+        run.notes.append(f"{paths['classes'].name} lacks {lacking} of {total} classes{_anew(run, paths['classes'])}.")
+    if run.mistakes == [] and any(true != taken for true, taken, _ in run.confusion.entries):
+        run.mistakes = None
+        run.notes.append(f"{paths['mistakes'].name} lacks its mistakes{_anew(run, paths['mistakes'])}.")
+
+
+def _diverged(run: Run, facts: dict[str, Any]) -> tuple[int | None, str]:
+    """Return the step, counted from 1, at which something was not finite, and say so with the records of its batch."""
     devices = [as_dict(device) for device in (facts.get("devices") if isinstance(facts.get("devices"), list) else [])]
     what = "gradient" if devices and all(number_of(device.get("loss")) is not None for device in devices) else "loss"
     records = [str(name) for device in devices if isinstance(device.get("records"), list) for name in device["records"]]
     of = f", in the batch of {listing(records, most=MOST_RECORDS)}" if records else ""
-    return (
-        f"The run ended at optimiser step {facts.get('optimiser_step', 'unknown')!s:.20}, counted from 0, where its "
-        f"training {what} was not finite{of} ({folders.NONFINITE})."
-    )
+    number = facts.get("optimiser_step")
+    step = number + 1 if isinstance(number, int) and not isinstance(number, bool) else None
+    when = f"of optimiser step {step:,}" if step else f"of a step that {folders.NONFINITE} does not name"
+    seen = f" This was seen after step {run.logged_steps:,}." if step and run.logged_steps > step else ""
+    return step, f"The run diverged and was ended: the training {what} {when} was not finite{of}.{seen}"

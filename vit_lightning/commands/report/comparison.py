@@ -3,15 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from vit_lightning.commands.report import sources, wording
+from vit_lightning.commands.report import scores as scored
+from vit_lightning.commands.report import settings, sources, wording
 from vit_lightning.commands.report.collect import Run
+from vit_lightning.commands.report.damage import place_of
 from vit_lightning.errors import listing
 from vit_lightning.evaluation.scores import best_value
-from vit_lightning.runs.loggers import flat
-from vit_lightning.terminal import near
 
-PARTS = ("model", "data", "trainer", "seed_everything")
-"""What of a config decides what a run learns."""
 MOST_ROWS = 200
 
 
@@ -34,32 +32,43 @@ class Row(NamedTuple):
 def names_of(runs: Sequence[Run]) -> list[str]:
     """Return what each run is called: experiment and number, where these tell them apart, else its folder."""
     short = [run.name for run in runs]
-    return short if len(set(short)) == len(runs) else [str(near(run.folder)) for run in runs]
+    return short if len(set(short)) == len(runs) else [str(place_of(run.folder, len(run.folder.parts))) for run in runs]
 
 
 def scores(runs: Sequence[Run]) -> list[Row]:
-    """Return a row for each score that a run has; the best of several on the same images is marked."""
-    found = [{(row.of.partition(",")[0], row.name): row for row in wording.score_rows(run)} for run in runs]
+    """Return a row for each score that a run has; the best of those on the same images is marked."""
+    found = [{(row.of.partition(",")[0], row.name): row for row in scored.score_rows(run)} for run in runs]
     names, rows = names_of(runs), []
     for key in dict.fromkeys(key for one in found for key in one):
         have = [one[key] for one in found if key in one]
-        values = [row.value for row in have]
         called = [name for one, name in zip(found, names, strict=True) if key in one]
         unlike = "; ".join(sources.differences([row.source for row in have], called))
-        has_best = not unlike and bool(have[0].metric) and len(set(values)) > 1
-        best = best_value(have[0].metric, values) if has_best else None
-        cells = [Cell(one[key].said, one[key].value == best) if key in one else Cell("") for one in found]
+        best = {row.source: _best_of([other for other in have if other.source == row.source]) for row in have}
+        cells = [
+            Cell(one[key].said, one[key].value == best[one[key].source]) if key in one else Cell("") for one in found
+        ]
         rows.append(Row(f"{key[0]} {key[1]}", cells, unlike))
     return rows
 
 
-def without_best(rows: Sequence[Row]) -> list[str]:
-    """Return a sentence for each reason for which rows have no best, since their cells are of different images."""
-    names: dict[str, list[str]] = {}
+def _best_of(rows: Sequence[scored.ScoreRow]) -> float | None:
+    """Return the best of a score on the same images; None: there are no two values, or the score speaks for no run."""
+    values = {row.value for row in rows}
+    metric = rows[0].metric
+    return best_value(metric, values) if metric and len(values) > 1 else None
+
+
+def unlike_images(rows: Sequence[Row]) -> list[str]:
+    """Return a sentence for each way in which the cells of rows are of different images, among which none is best."""
+    names: dict[tuple[str, bool], list[str]] = {}
     for row in rows:
         if row.unlike:
-            names.setdefault(row.unlike, []).append(row.name)
-    return [f"No best is marked of {listing(of)}, which are of different images: {why}." for why, of in names.items()]
+            names.setdefault((row.unlike, any(cell.is_best for cell in row.cells)), []).append(row.name)
+    return [
+        f"{'The best is marked among runs with the same images alone' if is_marked else 'No best is marked'}: "
+        f"{listing(of)} {'is' if len(of) == 1 else 'are'} of different images ({why})."
+        for (why, is_marked), of in names.items()
+    ]
 
 
 def beside(runs: Sequence[Run], rows_of: Callable[[Run], wording.Rows]) -> list[Row]:
@@ -70,16 +79,16 @@ def beside(runs: Sequence[Run], rows_of: Callable[[Run], wording.Rows]) -> list[
 
 
 def different_settings(runs: Sequence[Run]) -> list[Row]:
-    """Return the settings in which the runs differ, under the names of their flags."""
-    settings = []
-    for run in runs:
-        told = flat({part: run.config[part] for part in PARTS if part in run.config})
-        settings.append({name.replace("init_args.", ""): _typed(value) for name, value in told.items()})
-    names = sorted({name for one in settings for name in one})
-    rows = [Row(name, [Cell(one.get(name, "")) for one in settings]) for name in names]
-    return [row for row in rows if len({cell.said for cell in row.cells}) > 1][:MOST_ROWS]
+    """Return the settings in which those runs differ whose settings are known, in words."""
+    known = [settings.told_by(run) for run in runs if run.configs]
+    found = []
+    for name, words in settings.differing(known):
+        said = iter(words)
+        found.append(Row(name, [Cell(next(said) if run.configs else "not known") for run in runs]))
+    return found[:MOST_ROWS]
 
 
-def _typed(value: bool | float | str) -> str:
-    """Return a setting as one types it."""
-    return str(value).lower() if isinstance(value, bool) else "unset" if value == "None" else str(value)
+def without_settings(runs: Sequence[Run]) -> list[str]:
+    """Return a sentence on the runs whose settings are not known, if there are any."""
+    names = [name for name, run in zip(names_of(runs), runs, strict=True) if not run.configs]
+    return [f"The settings of {listing(names)} are not known."] if names else []

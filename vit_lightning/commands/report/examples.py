@@ -9,6 +9,7 @@ from jsonargparse import ArgumentParser
 from vit_lightning.commands.report import images
 from vit_lightning.commands.report.collect import Run, as_dict
 from vit_lightning.commands.report.curves import Picture
+from vit_lightning.commands.report.state import BEST
 from vit_lightning.commands.report.tables import Mistake
 from vit_lightning.contracts import KnowsRun
 from vit_lightning.data import ImageDataModule
@@ -24,6 +25,7 @@ from vit_lightning.inspection.position import positions_of, similarity
 from vit_lightning.models.vit import ViT
 from vit_lightning.predictor import Predictor
 from vit_lightning.runs import folders
+from vit_lightning.runs.checkpoint_names import LAST, NEW, PREVIOUS, is_complete
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,12 +49,19 @@ class Example(NamedTuple):
 
 
 def net_of(run: Run) -> Predictor:
-    """Return the trained net of a run.
+    """Return the trained net of a run: of its best checkpoint, or of the newest where that is damaged or missing.
 
     Raises:
         InputError: it has none that can be opened.
     """
-    return Predictor(run.folder)
+    place = run.folder / folders.CHECKPOINTS
+    whole = next((name for name in (BEST, LAST, NEW, PREVIOUS) if is_complete(place / name)), None)
+    if whole is None:
+        raise InputError("the run has no whole checkpoint")
+    if whole != BEST:
+        lacks = "is damaged" if (place / BEST).exists() else "is missing"
+        run.notes.append(f"The figures of the net are of {whole}: {BEST} {lacks}.")
+    return Predictor(place / whole)
 
 
 def learned(net: Any) -> list[Picture]:
@@ -91,7 +100,7 @@ def examples(run: Run, predictor: Predictor | None) -> list[Example]:
     data, source = _data(run)
     numbers = {str(key): number for number, key in enumerate(keys_of(source))}
     found = []
-    for mistake in run.mistakes[:SHOWN]:
+    for mistake in (run.mistakes or [])[:SHOWN]:
         if (number := numbers.get(mistake.image)) is None:
             continue
         image, _ = record_of(source, number)

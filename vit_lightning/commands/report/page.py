@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vit_lightning import __version__
-from vit_lightning.commands.report import comparison, wording
+from vit_lightning.commands.report import comparison, scores, settings, wording
 from vit_lightning.commands.report.collect import Run
 from vit_lightning.commands.report.curves import draw_run, draw_runs
 from vit_lightning.commands.report.pictures import Pictures, pictures_of
@@ -28,13 +28,15 @@ MOST_CLASSES = 1_000
 MOST_IN_A_TABLE = 20
 """Classes whose confusion matrix is a table; of more, a picture."""
 MOST_CONFUSIONS = 10
+UNTOLD = ("run", "threads")
+"""Lines of a plan that say where a run was, which may have been moved since."""
 HEATS = 9
 """Steps of the colour of a cell."""
 
 
 def page_of_run(run: Run, with_images: bool) -> str:
     """Return the page of a run."""
-    about, changed = wording.ancestry(run)
+    about, changed = settings.ancestry(run)
     facts = {
         "title": f"Run {run.name}",
         "run": run,
@@ -42,16 +44,19 @@ def page_of_run(run: Run, with_images: bool) -> str:
         "ended": run.ended,
         "recipe": wording.recipe(run),
         "cost": wording.cost(run),
-        "scores": wording.score_rows(run),
+        "scores": scores.score_rows(run),
+        "tables_are_of": scores.tables_are_of(run),
+        "plan": [(word, said) for word, said in run.plan if word not in UNTOLD],
         "curves": draw_run(run),
         "environment": wording.environment(run),
-        "ancestry": about,
+        "ancestry": " ".join(about),
         "changed": changed,
         "classes": _by_f1(run.classes),
         "table": _table(run.confusion),
         "confusions": _confusions(run.confusion),
         "pictures": pictures_of(run, with_images),
-        "several": wording.has_several_labels(run),
+        "lists_mistakes": (run.folder / f"{run.tables_of}.mistakes.csv").exists(),
+        "several": scores.has_several_labels(run),
     }
     text = _render("run.html.jinja", facts, run.notes)
     if len(text.encode()) > LARGEST:
@@ -62,7 +67,7 @@ def page_of_run(run: Run, with_images: bool) -> str:
 
 def page_of_runs(runs: Sequence[Run]) -> str:
     """Return a page that compares runs."""
-    names, scores = comparison.names_of(runs), comparison.scores(runs)
+    names, rows = comparison.names_of(runs), comparison.scores(runs)
     facts = {
         "title": f"Comparison of {len(runs)} runs",
         "names": names,
@@ -70,8 +75,8 @@ def page_of_runs(runs: Sequence[Run]) -> str:
             (name, f"{wording.sentence(run)} {run.ended}".strip()) for name, run in zip(names, runs, strict=True)
         ],
         "tables": [
-            ("scores", "Scores", scores, comparison.without_best(scores)),
-            ("differs", "What differs", comparison.different_settings(runs), []),
+            ("scores", "Scores", rows, comparison.unlike_images(rows)),
+            ("differs", "What differs", comparison.different_settings(runs), comparison.without_settings(runs)),
             ("cost", "Cost", comparison.beside(runs, wording.cost), []),
             ("environment", "Environment", comparison.beside(runs, wording.environment), []),
         ],

@@ -10,8 +10,8 @@ from vit_lightning.commands.report import images
 from vit_lightning.commands.report.boards import last_images
 from vit_lightning.commands.report.collect import Run
 from vit_lightning.commands.report.curves import Picture
+from vit_lightning.commands.report.damage import place_of, within
 from vit_lightning.errors import InputError
-from vit_lightning.terminal import near
 
 SHEETS = {
     "train/images": (
@@ -63,17 +63,17 @@ def pictures_of(run: Run, with_images: bool) -> Pictures:
         with_images: whether its data and its net are opened for more than what lies in the folder.
     """
     found = Pictures()
-    found.sheets = _tried(found, "sheets", lambda: _sheets(run)) or []
+    found.sheets = _tried(run, found, "sheets", lambda: _sheets(run)) or []
     if not found.sheets:
         found.notes.setdefault("sheets", "The run kept no pictures of its training images: it had no TensorBoard log.")
-    found.confusion = _tried(found, "confusion", lambda: _confusion(run))
-    found.net = _tried(found, "net", lambda: _inspected(run)) or []
+    found.confusion = _tried(run, found, "confusion", lambda: _confusion(run))
+    found.net = _tried(run, found, "net", lambda: _inspected(run)) or []
     if with_images:
         _open(run, found)
     else:
         found.notes["examples"] = "The images are left out, as --images false asks."
     if not found.net:
-        found.notes.setdefault("net", f"python -m vit_lightning inspect {near(run.folder)} draws them.")
+        found.notes.setdefault("net", f"python -m vit_lightning inspect {place_of(run.folder)} draws them.")
     return found
 
 
@@ -82,24 +82,25 @@ def _open(run: Run, found: Pictures) -> None:
     from vit_lightning.commands.report import examples  # it imports torch
 
     with warnings.catch_warnings(record=True) as said:
-        predictor = _tried(found, "net", lambda: examples.net_of(run))
+        predictor = _tried(run, found, "net", lambda: examples.net_of(run))
         if predictor is not None and not found.net:
-            found.net = _tried(found, "net", lambda: examples.learned(predictor.net)) or []
+            found.net = _tried(run, found, "net", lambda: examples.learned(predictor.net)) or []
             if not found.net:
                 found.notes.setdefault("net", "The net is no ViT: it has no patches to look at.")
         if run.mistakes:
-            found.examples = _tried(found, "examples", lambda: examples.examples(run, predictor)) or []
+            found.examples = _tried(run, found, "examples", lambda: examples.examples(run, predictor)) or []
     noted = {note.partition(" ")[0] for note in run.notes}  # files of which a note says the same already
-    lines = dict.fromkeys(" ".join(str(warning.message).split())[:LINE].rstrip(".") for warning in said)
+    texts = (within(run.folder, " ".join(str(warning.message).split())) for warning in said)
+    lines = dict.fromkeys(text[:LINE].rstrip(".") for text in texts)
     run.notes += [f"{line}." for line in lines if Path(line.partition(" ")[0]).name not in noted]
 
 
-def _tried(found: Pictures, name: str, make: Callable[[], Any]) -> Any:
+def _tried(run: Run, found: Pictures, name: str, make: Callable[[], Any]) -> Any:
     """Return what is made; None, with the reason in one line, where anything fails: data may be anybody's code."""
     try:
         return make()
     except Exception as error:
-        reason = " ".join(str(error).split())[:LINE] or type(error).__name__
+        reason = within(run.folder, " ".join(str(error).split()))[:LINE] or type(error).__name__
         kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
         found.notes[name] = f"They cannot be shown: {kind}{reason.rstrip('.')}."
         return None

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from vit_lightning.commands.report.collect import Run, as_dict
+from vit_lightning.commands.report.damage import place_of
 from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoint_names import fingerprint
-from vit_lightning.terminal import near
 
 Source = tuple[tuple[str, str], ...]
 """What images are known by, under names that a person reads."""
@@ -106,5 +106,5 @@ def other_checkpoint(run: Run, facts: Mapping[str, Any]) -> str:
     if path.parent.name != folders.CHECKPOINTS or (then and then == now):
         return ""
     if now and path.parent.parent != run.folder and fingerprint(path) not in (None, now):
-        return str(near(path))
+        return str(place_of(path, 4))
     return f"another {path.name}" if then and now else ""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from vit_lightning.commands.report.damage import DamagedError
 from vit_lightning.files import typed_cell
 
 Point = tuple[int, float]
@@ -88,11 +89,11 @@ def validated(path: Path) -> Validated | None:
     """Return what the validation images of a table of a split are known by; None: it has none.
 
     Raises:
-        ValueError: rows of the table are damaged.
+        DamagedError: rows of the table are damaged.
     """
     rows, damaged = _rows(path, ("file", "split"))
     if damaged:
-        raise ValueError(f"{damaged} of its rows cannot be read")
+        raise DamagedError(f"{damaged} of its rows cannot be read")
     names = sorted(f"{row['file']}\n{row.get('class', '')}\n" for row in rows if row["split"] == "val")
     digest = hashlib.sha256("".join(names).encode(errors="surrogateescape")).hexdigest()
     return Validated(len(names), digest) if names else None
@@ -112,7 +113,7 @@ def matrix(path: Path) -> tuple[Matrix, int]:
     """Return a confusion matrix from its square, or from a row per entry that is not 0, and how many of these are cut.
 
     Raises:
-        ValueError: the square is not whole, which leaves no matrix.
+        DamagedError: the square is not whole, which leaves no matrix.
     """
     (header, *rows), is_cut = _cells(path)
     if header == ["true", "predicted", "images"] and [row[0] for row in rows] != header[1:]:
@@ -126,11 +127,11 @@ def matrix(path: Path) -> tuple[Matrix, int]:
         return Matrix(list(numbers), [(numbers[true], numbers[taken], n) for true, taken, n in found]), damaged + unread
     names = [typed_cell(name) for name in header[1:]]  # by place: two classes may have one name
     if is_cut or [len(row) for row in rows] != [len(header)] * len(names):
-        raise ValueError(f"it is no square of {len(names)} classes")
+        raise DamagedError(f"it is no square of {len(names)} classes")
     try:
         counts = [[int(cell) for cell in row[1:]] for row in rows]
     except ValueError as error:
-        raise ValueError("a cell holds no number of images") from error
+        raise DamagedError("a cell holds no number of images") from error
     places = ((true, predicted) for true in range(len(names)) for predicted in range(len(names)))
     return Matrix(names, [(true, predicted, n) for true, predicted in places if (n := counts[true][predicted])]), 0
 
@@ -139,7 +140,7 @@ def _cells(path: Path) -> tuple[list[list[str]], bool]:
     """Return the cells of a table's rows, its header first, and whether its last row may lack some of its end."""
     text = text_of(path)
     if not text.strip():
-        raise ValueError("it is empty")
+        raise DamagedError("it is empty")
     return [row for row in csv.reader(io.StringIO(text, newline="")) if row], not text.endswith("\n")
 
 
@@ -147,11 +148,11 @@ def _rows(path: Path, needed: Sequence[str]) -> tuple[list[dict[str, str]], int]
     """Return the whole rows of a table by column, and how many others it has.
 
     Raises:
-        ValueError: it lacks a column.
+        DamagedError: it lacks a column.
     """
     (header, *rows), is_cut = _cells(path)
     if lacking := [name for name in needed if name not in header]:
-        raise ValueError(f"it has no column {' and '.join(lacking)}")
+        raise DamagedError(f"it has no column {' and '.join(lacking)}")
     whole = [row for row in (rows[:-1] if is_cut else rows) if len(row) == len(header)]
     return [dict(zip(header, row, strict=True)) for row in whole], len(rows) - len(whole)
 

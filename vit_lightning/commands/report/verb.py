@@ -63,13 +63,17 @@ def write_report(runs: Sequence[Path], out: Path | None = None, images: bool = T
     """
     from vit_lightning.commands.report.collect import collect, run_folder
     from vit_lightning.commands.report.page import page_of_run, page_of_runs
-    from vit_lightning.commands.report.wording import outdated
+    from vit_lightning.commands.report.scores import outdated
 
     began = time.monotonic()
     check_installed()
-    folders = list(dict.fromkeys(run_folder(str(run)) for run in runs))
+    named = [run_folder(str(run)) for run in runs]
+    folders = list(dict.fromkeys(named))
     if not folders:
         raise InputError(f"report needs a run; {run_meant(Path('runs'))}")
+    for folder in folders:
+        if (times := named.count(folder)) > 1:
+            say(f"note     {near(folder)} is named {times} times, and is one run: it stands in the page once")
     path = out or (folders[0] if len(folders) == 1 else Path()) / FILE
     check_place(path, "--out")
     read = [collect(folder) for folder in folders]
