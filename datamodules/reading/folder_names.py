@@ -132,6 +132,12 @@ def may_describe(name: str) -> bool:
     return SIDE_WORDS & {*words_of(name)} <= DESCRIBING
 
 
+def is_described(name: str) -> bool:
+    """Tell whether a name begins with such a word and ends with another, as Edge-Loc; masks are rather Loc-Edge."""
+    words = [word for word in words_of(name) if not word.isdigit()]
+    return len(words) > 1 and words[0] in DESCRIBING and SIDE_WORDS.isdisjoint(words[1:])
+
+
 def unlabelled_beside(names: Sequence[str]) -> str | None:
     """Return the name of a folder of images without a class, among those of classes.
 
