@@ -33,7 +33,6 @@ from vit_lightning.errors import InputError
 from vit_lightning.evaluation.scores import SCORES
 from vit_lightning.files import check_data_root, looked_for_in, meant
 
-TABLES = ("metadata.csv", "metadata.jsonl", "metadata.parquet", "_classes.csv", "labels.csv", "train.csv")
 UNLABELLED = "_unlabeled"
 """Folder in which FiftyOne keeps images without a class."""
 
@@ -97,7 +96,7 @@ class ImageFolder(DividedData):
             raise InputError(
                 f"{self.root} holds no train/<class>/ folders: expected train/<class>/<image>, and perhaps "
                 "val/<class>/<image> and test/<class>/<image>, or two or more <class>/<image> alone"
-                f"{_tables(train or self.root)}; give --data.root{self._beside()}"
+                f"{folder_layouts.labels_in_table(train or self.root)}; give --data.root{self._beside()}"
                 f"{folder_layouts.classes_in_names(train or self.root)}"
             )
         classes = list(dict.fromkeys(self._class_of(train, name) for name in names))
@@ -130,13 +129,12 @@ class ImageFolder(DividedData):
     @cached_property
     def _padded(self) -> dict[str, str]:
         """The number in class_map that a folder called with zeros before it stands for, as 00014 for 14."""
-        numbers = {*self._map.renamed, *self._map.by_number}
-        return folder_spelling.padded_numbers(self._all_folders(), numbers) if numbers else {}
+        return folder_spelling.padded_numbers(self._all_folders(), {*self._map.renamed, *self._map.by_number})
 
     def _labels(self) -> set[str]:
         """All folders, by their numbers in class_map where these are called otherwise there."""
         names = self._all_folders()
-        numbers = folder_spelling.padded_numbers(names, self._map.renamed)
+        numbers = folder_spelling.padded_numbers(names, self._map.renamed.keys())
         return {numbers.get(name, name) for name in names}
 
     def _all_folders(self) -> set[str]:
@@ -258,7 +256,7 @@ class ImageFolder(DividedData):
         if not images.names:
             raise InputError(
                 f"{folder} holds no <class>/<image>; images must lie in a folder named after their class"
-                f"{_tables(folder)}"
+                f"{folder_layouts.labels_in_table(folder)}"
             )
         if split == "train":
             self._check_training(images)
@@ -348,9 +346,3 @@ def _may_be_scored(name: str) -> bool:
     """Tell whether a further set may be called so, beside splits, scores and members of ensembles."""
     taken = name in ("val", "test", "mean") or (name in SCORES and SCORES[name].needs != "further set")
     return name.isidentifier() and not (taken or name.startswith("member") or hasattr(nn.ModuleDict, name))
-
-
-def _tables(folder: Path) -> str:
-    """Say how to read a folder whose labels stand in a table, as Hugging Face's imagefolder has them."""
-    tables = [name for name in TABLES if (folder / name).is_file()]
-    return f"; for the labels in {tables[0]} give --data Manifest --data.train {folder / tables[0]}" if tables else ""

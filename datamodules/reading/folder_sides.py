@@ -138,11 +138,11 @@ def _is_own(stems: Stems, side: str, owned: Mapping[str, str]) -> bool:
         _is_counted(stems, name) for name in (side, owner)
     ):
         return False
-    numbers = {name: _numbers(stems[name]) for name in {side, owner, *others}}
+    numbers = {name: _numbers([stem.removeprefix(name) for stem in stems[name]]) for name in (side, *others)}
     if folder_pairs.SHARED * len(numbers[side] - numbers[owner]) >= len(numbers[side]):
         return True
     alike = [numbers[name] for name in others if _is_counted(stems, name)]
-    if folder_names.is_described(side) and (not alike or _are_shared([numbers[owner], *alike])):
+    if folder_names.is_described(side) and (len(alike) == 1 or _are_shared(alike)):
         return True
     is_usual = len(alike) == len(others) > 2 * len(owned) and _are_shared(alike)
     return is_usual and folder_names.may_describe(side)

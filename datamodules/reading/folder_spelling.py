@@ -1,7 +1,7 @@
 """Names of class folders that may be one name: written with and without a sign, or as a number with zeros before it."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Set
 
 SIGNS = re.compile(r"(?<=[^\W\d_])[-_. ]+(?=[^\W_])|(?<=\d)[-_. ]+(?=[^\W\d_])")
 """Signs between two words or a word and a number; between numbers they tell 1-2 from 12."""
@@ -29,7 +29,7 @@ def said_of_signs(names: Collection[str]) -> str | None:
     )
 
 
-def padded_numbers(names: Collection[str], numbers: Collection[str]) -> dict[str, str]:
+def padded_numbers(names: Collection[str], numbers: Set[str]) -> dict[str, str]:
     """Return the number that each folder called with zeros before it stands for, as 00014 for 14.
 
     Args:
@@ -37,8 +37,8 @@ def padded_numbers(names: Collection[str], numbers: Collection[str]) -> dict[str
         numbers: those of classes, as a table of these has them.
 
     Returns:
-        Nothing, if two folders stand for one number.
+        Nothing, if two folders stand for one number, or none for one of those.
     """
     found = {name: str(int(name)) for name in names if PADDED.fullmatch(name) and name not in numbers}
     are_two = len({*found.values()}) < len(found) or not {*found.values()}.isdisjoint(names)
-    return {} if are_two else {name: number for name, number in found.items() if number in numbers}
+    return {} if are_two or numbers.isdisjoint(found.values()) else found

@@ -143,6 +143,15 @@ def test_a_folder_of_masks_beside_the_images_of_a_class(tmp_path, side):
         read(tmp_path)
 
 
+def test_a_class_map_that_lists_the_class_gets_past_a_folder_of_masks(tmp_path):
+    make(tmp_path / "set", benign="{}", benign__depth="{}", normal="n{}")
+    with pytest.raises(InputError, match=r"benign/depth beside .*, or list all classes in --data\.class_map"):
+        read(tmp_path / "set")
+    (tmp_path / "names.txt").write_text("benign\nnormal\n")
+    data = read(tmp_path / "set", class_map=tmp_path / "names.txt", val_fraction=0, test_fraction=0)
+    assert len(data.train_set) == 12 and "holds benign/depth beside other images" in "".join(data.notices)
+
+
 def test_views_in_a_class_that_count_their_own_images(tmp_path):
     make(tmp_path, bar__front="{}", bar__back="{}", bar__edge="{}", rod__whole="r{}")
     assert read(tmp_path).class_names == ["bar", "rod"]
