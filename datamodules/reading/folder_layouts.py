@@ -111,7 +111,7 @@ def beside_images(root: Path, folder: Path, others: Sequence[str]) -> str:
         return ""
     return (
         f"; {folder.name} holds no folders and lies beside {others[0]}: if both are classes, move all classes into a "
-        f"folder train, as train/{folder.name} and train/{others[0]}"
+        f"folder train, as train/{folder.name} and train/{others[0]}, or list all classes in --data.class_map"
     )
 
 

@@ -85,15 +85,26 @@ def aside(folder: Path, classes: Sequence[str], known: Collection[str] = ()) -> 
     stems = _stems(folder, classes) if sides or owned else {}
     sides = [*sides, *(side for side in owned if not _are_apart(stems[owned[side]], stems[side]))]
     for side in sides:
-        if side not in (*kinds, *owned) and not folder_names.is_plain_side(side):
-            continue  # a class called edge, whose images are none of the others'
         is_apart = side not in owned and _is_apart(stems, side)
+        may_be_class = side not in (*kinds, *owned) and not folder_names.is_plain_side(side)
+        if may_be_class and (is_apart or _is_class(stems, side)):
+            continue
         why = "its images are called otherwise than those beside it" if is_apart else "each folder counts its own"
         return (
             f"{folder / side} is called as what belongs to images is, and is read as a class, since {why}; if it is no "
             f"class, move it out of {folder}; if it is one, list all classes in --data.class_map"
         )
     return None
+
+
+def _is_class(stems: Stems, side: str) -> bool:
+    """Tell whether a folder that counts its own images is a class such as edge.
+
+    Masks of one other folder may be counted as its images are, but not as those of several, nor after their own.
+    """
+    return folder_names.is_also_a_thing(side) and (
+        len(stems) > 2 or {_words(stem) for stem in stems[side]} == {_words(side)}
+    )
 
 
 def lies_apart(folder: Path, side: str, classes: Sequence[str]) -> bool:
