@@ -17,9 +17,9 @@ from datamodules.reading.shared_sequences import Strings
 
 ROBOFLOW = re.compile(r"(.+)[.]rf[.][0-9A-Za-z]+", re.DOTALL)
 AUGMENTED = re.compile(r"(.*[^/])[-_. ]aug(?:mented)?[-_ ]?[0-9]*", re.DOTALL | re.IGNORECASE)
-AUGMENTED_FIRST = re.compile(r"((?:.*/)?)aug(?:mented)?[-_ ]?[0-9]*[-_ ]([^/]+)", re.DOTALL | re.IGNORECASE)
-NUMBERED = re.compile(r"[0-9]+[-_ ].*", re.DOTALL)
-AUGMENTED_WHOLE = re.compile(r"((?:.*/)?)aug(?:mented)?[-_ ]([^/]+)", re.DOTALL | re.IGNORECASE)
+AUGMENTED_FIRST = re.compile(r"((?:.*/)?)aug(?:mented)?[0-9]*[-_ ]([^/]+)", re.DOTALL | re.IGNORECASE)
+COUNTED = re.compile(r"[0-9]+[-_ ](.+)", re.DOTALL)
+"""The rest of a name after aug_, in which a number may count versions or be that of the source."""
 MARKS = re.compile(rb"[.]rf[.]|[-_. /]aug", re.IGNORECASE)
 SIDES = re.compile(r"([^/]*[^/_. -])[-_. ](left|right|od|os|l|r)((?:[-_. ][^/]*)?)", re.DOTALL | re.IGNORECASE)
 """Names of images that show one of two sides of something, as 10_left shows one eye of patient 10."""
@@ -109,9 +109,9 @@ def _said_of_augmented(stems: Sequence[str]) -> str | None:
 
 
 def _is_of_some(stem: str) -> bool:
-    """Tell whether a name has two numbers or words after that of an augmented image, of which one may be the source."""
-    match = AUGMENTED_WHOLE.fullmatch(stem)
-    return match is not None and NUMBERED.fullmatch(match[2]) is not None
+    """Tell whether a name has a number and more after that of an augmented image, of which either may be the source."""
+    match = AUGMENTED_FIRST.fullmatch(stem)
+    return match is not None and COUNTED.fullmatch(match[2]) is not None
 
 
 def _known(stems: Sequence[str]) -> Collection[str]:
@@ -136,5 +136,7 @@ def _source(stem: str, known: Collection[str]) -> str:
 
 def _sources_at_end(stem: str) -> Iterator[str]:
     """Yield what may be the source in a name such as aug_0_12: 0_12 or 12."""
-    forms = (form.fullmatch(stem) for form in (AUGMENTED_WHOLE, AUGMENTED_FIRST))
-    yield from dict.fromkeys(match[1] + match[2] for match in forms if match)
+    if match := AUGMENTED_FIRST.fullmatch(stem):
+        yield match[1] + match[2]
+        if counted := COUNTED.fullmatch(match[2]):
+            yield match[1] + counted[1]
