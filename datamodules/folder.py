@@ -105,7 +105,7 @@ class ImageFolder(DividedData):
                 f"{train} has two class folders for what may be one: {difference(*pair)}; rename one, or "
                 f"{one_or_two(*pair)}"
             )
-        signs = None if self._listed.issuperset(names) else folder_spelling.said_of_signs(classes)
+        signs = None if set(names) <= self._listed else folder_spelling.said_of_signs(classes)
         for said in filter(None, (doubtful_label(classes), signs)):
             self.notice(f"{train}: {said}")
         return classes

@@ -119,7 +119,7 @@ def _known(stems: Sequence[str]) -> Collection[str]:
     after = {match[1] for stem in stems if (match := AUGMENTED.fullmatch(stem))}
     before = Counter(one for stem in stems for one in _sources_at_end(stem))
     often = [one for one, count in before.items() if count > 1]
-    several, several_often = (Counter(map(posixpath.dirname, some)) for some in (after, often))
+    several, several_often = Counter(map(posixpath.dirname, after)), Counter(map(posixpath.dirname, often))
     known = {one for one in after if several[posixpath.dirname(one)] >= SEVERAL}
     known |= {one for one in often if several_often[posixpath.dirname(one)] >= SEVERAL}
     return known | {*after, *before}.intersection(stems)
