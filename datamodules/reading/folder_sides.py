@@ -82,6 +82,8 @@ def aside(folder: Path, classes: Sequence[str], known: Collection[str] = ()) -> 
         return None
     kinds = folder_names.parts_of_a_set(classes)[1:]
     sides, owned = kinds or _sides(classes), folder_names.sides_of_classes(classes)
+    if len(sides) == len(classes):
+        return None  # classes such as label_0 and label_1, without images that they could belong to
     stems = _stems(folder, classes) if sides or owned else {}
     sides = [*sides, *(side for side in owned if not _are_apart(stems[owned[side]], stems[side]))]
     for side in sides:

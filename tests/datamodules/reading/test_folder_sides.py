@@ -82,6 +82,7 @@ def test_images_and_what_belongs_to_them_are_no_classes(tmp_path, folders):
         ({"face": "{}", "mask": "{}", "body": "{}"}, False),
         ({"face": "face_{}", "thumb": "thumb_{}"}, False),
         ({"tumor": "{}", "mask": "{}"}, True),
+        ({"label_0": "{}", "label_1": "{}"}, False),
         ({"crack": "crack_{}", "segmentation": "segmentation_{}"}, True),
         ({"face": "{}", "depth": "{}", "body": "{}"}, True),
         ({"mask": "m{}", "helmet": "9:h{}"}, False),
