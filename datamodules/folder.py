@@ -2,7 +2,7 @@
 
 import os
 from array import array
-from collections.abc import Collection
+from collections.abc import Sequence, Set
 from functools import cached_property
 from pathlib import Path
 
@@ -14,11 +14,13 @@ from datamodules.reading import (
     folder_copies,
     folder_layouts,
     folder_links,
-    folder_marks,
     folder_sides,
+    folder_spelling,
+    image_sources,
     unread_images,
     unread_splits,
 )
+from datamodules.reading.class_folders import ClassImages, said_of_strays
 from datamodules.reading.class_map import WrongLabelsError, doubtful_label, one_or_two
 from datamodules.reading.class_map_file import ClassMap
 from datamodules.reading.divided_data import DividedData
@@ -30,11 +32,7 @@ from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation.scores import SCORES
 from vit_lightning.files import check_data_root, looked_for_in, meant
-from vit_lightning.terminal import counted
 
-TABLES = ("metadata.csv", "metadata.jsonl", "metadata.parquet", "_classes.csv", "labels.csv", "train.csv")
-SAID = 5
-"""Classes of which the files that may be no images of the class are told."""
 UNLABELLED = "_unlabeled"
 """Folder in which FiftyOne keeps images without a class."""
 
@@ -98,7 +96,7 @@ class ImageFolder(DividedData):
             raise InputError(
                 f"{self.root} holds no train/<class>/ folders: expected train/<class>/<image>, and perhaps "
                 "val/<class>/<image> and test/<class>/<image>, or two or more <class>/<image> alone"
-                f"{_tables(train or self.root)}; give --data.root{self._beside()}"
+                f"{folder_layouts.labels_in_table(train or self.root)}; give --data.root{self._beside()}"
                 f"{folder_layouts.classes_in_names(train or self.root)}"
             )
         classes = list(dict.fromkeys(self._class_of(train, name) for name in names))
@@ -107,25 +105,37 @@ class ImageFolder(DividedData):
                 f"{train} has two class folders for what may be one: {difference(*pair)}; rename one, or "
                 f"{one_or_two(*pair)}"
             )
-        if said := doubtful_label(classes):
+        signs = None if set(names) <= self._listed else folder_spelling.said_of_signs(classes)
+        for said in filter(None, (doubtful_label(classes), signs)):
             self.notice(f"{train}: {said}")
         return classes
 
     def _class_of(self, folder: Path, name: str) -> str:
         """Return the class that a folder in another shows."""
         try:
-            return self._map.class_of(name)
+            return self._map.class_of(self._padded.get(name, name))
         except WrongLabelsError as error:
             raise InputError(f"{folder} has the class folder {name!r:.60}{error.why}") from error
 
     @cached_property
     def _map(self) -> ClassMap:
-        return ClassMap(self.class_map, self._all_folders, may_be_places=False)
+        return ClassMap(self.class_map, self._labels, may_be_places=False)
 
     @cached_property
-    def _listed(self) -> Collection[str]:
+    def _listed(self) -> Set[str]:
         """Folders that class_map lists, which are classes whatever they are called."""
-        return self._map.renamed or [*(self._map.listed or ()), *self._map.by_number]
+        return {*(self._map.renamed or self._map.listed or ()), *self._map.by_number, *self._padded}
+
+    @cached_property
+    def _padded(self) -> dict[str, str]:
+        """The number in class_map that a folder called with zeros before it stands for, as 00014 for 14."""
+        return folder_spelling.padded_numbers(self._all_folders(), {*self._map.renamed, *self._map.by_number})
+
+    def _labels(self) -> set[str]:
+        """All folders, by their numbers in class_map where these are called otherwise there."""
+        names = self._all_folders()
+        numbers = folder_spelling.padded_numbers(names, self._map.renamed.keys())
+        return {numbers.get(name, name) for name in names}
 
     def _all_folders(self) -> set[str]:
         """The names of all folders in root and in those of the splits."""
@@ -157,6 +167,9 @@ class ImageFolder(DividedData):
         draws = self._is_flat or self.wants_divided(lacking)
         if self.train_set is not None:
             self.name_idle_shares(lacking, draws)
+        if self.train_set is not None and self.split_file is None and (draws or lacking[0]):
+            for said in image_sources.said_of(self.train_set.keys):
+                self.notice(said)
         if self.train_set is not None and draws:
             classes = self.train_set.labels.tolist()
             names = [self.class_names[label] for label in classes]
@@ -229,9 +242,34 @@ class ImageFolder(DividedData):
 
     def _labelled(self, folder: Path, found: list[str], split: str, scored_on_found: bool = False) -> ImageFiles:
         """Return the images of class folders."""
+        if found and (said := said_of_strays(folder)):
+            self.notice(said)
+        images = ClassImages(folder, self._listed)
+        folders = self._folders_by_class(folder, found, split)
+        for label, (name, of_class) in enumerate(folders.items()):
+            if not images.add(label, of_class) and split == "train":
+                rank_zero_info(f"class {name!r} has no images in {folder}; it keeps its number {label}")
+        for said in images.said():
+            self.notice(said)
+        if images.others:
+            rank_zero_info(f"{folder}: ignored {len(images.others)} hidden or other files, such as {images.others[0]}")
+        if not images.names:
+            raise InputError(
+                f"{folder} holds no <class>/<image>; images must lie in a folder named after their class"
+                f"{folder_layouts.labels_in_table(folder)}"
+            )
+        if split == "train":
+            self._check_training(images)
+        scored_on = np.unique(images.labels) if scored_on_found else None
+        return self._kept(ImageFiles(folder, images.names, images.labels, scored_on), images.numbers, split)
+
+    def _folders_by_class(self, folder: Path, found: Sequence[str], split: str) -> dict[str, list[str]]:
+        """Return the folders that show each class, for all classes.
+
+        Raises:
+            InputError: a folder shows no class.
+        """
         folders: dict[str, list[str]] = {name: [] for name in self.class_names}
-        if found:
-            self._name_strays(folder)
         shown = {each: self._class_of(folder, each) for each in found}
         if split == "train" and self._map.by_number:
             self._map.check_begins_at_0(found, str(folder))
@@ -239,42 +277,16 @@ class ImageFolder(DividedData):
             raise self._unknown(folder, unknown)
         for each, name in shown.items():
             folders[name].append(each)
-        names, labels, others, shown_in = [], [], [], dict[str, list[str]]()
-        said: list[str] = []
-        numbers = array("Q")
-        for label, (name, of_class) in enumerate(folders.items()):
-            files = {}
-            for each in of_class:
-                below = dict(numbered_files_below(folder, each))
-                shown_in[each] = list(filter(is_image, below))
-                folder_sides.check_inside(folder, each, shown_in[each])
-                said += unread_images.check(folder, each, list(below))
-                said += folder_marks.check(folder, each, shown_in[each])
-                files |= below
-            pictures = [file for file in files if is_image(file)]
-            numbers.extend(files[file] for file in pictures)
-            if not pictures and split == "train":
-                rank_zero_info(f"class {name!r} has no images in {folder}; it keeps its number {label}")
-            names += pictures
-            labels += [label] * len(pictures)
-            others += [file for file in files if not is_image(file) and not unread_images.refused(file)]
-        for text in said[:SAID]:
-            self.notice(text)
-        if len(said) > SAID:
-            self.notice(f"{folder}: {len(said) - SAID} more such notices, of other classes, are not shown")
-        if others:
-            rank_zero_info(f"{folder}: ignored {len(others)} hidden or other files, such as {others[0]}")
-        if not names:
-            raise InputError(
-                f"{folder} holds no <class>/<image>; images must lie in a folder named after their class"
-                f"{_tables(folder)}"
-            )
-        if split == "train":
-            folder_copies.check(folder, shown_in, self._listed)
-            for merged in self._map.said({each: len(found) for each, found in shown_in.items()}):
-                self.notice(merged)
-        scored_on = np.unique(labels) if scored_on_found else None
-        return self._kept(ImageFiles(folder, names, labels, scored_on), numbers, split)
+        return folders
+
+    def _check_training(self, images: ClassImages) -> None:
+        """Refuse folders that hold the images of others again, and say what may be such and what the map merges."""
+        counts = {each: len(found) for each, found in images.by_folder.items()}
+        for said in (
+            *folder_copies.check(images.folder, images.by_folder, self._listed),
+            *self._map.said({self._padded.get(each, each): count for each, count in counts.items()}),
+        ):
+            self.notice(said)
 
     def _unknown(self, folder: Path, unknown: list[str]) -> InputError:
         """Return the error of class folders that show no known class."""
@@ -286,15 +298,6 @@ class ImageFolder(DividedData):
             f"{folder} has the class folder {unknown[0]!r}, which {source} lacks "
             f"({len(unknown)} such); add it there{mapped}, or remove it{look_alike(unknown[0], self.class_names)}"
         )
-
-    def _name_strays(self, folder: Path) -> None:
-        """Say which images lie beside the folders of classes."""
-        with os.scandir(folder) as entries:
-            strays = sorted(entry.name for entry in entries if is_image(entry.name) and entry.is_file())
-        if strays:
-            self.notice(
-                f"{folder} has {counted(len(strays), 'image')} in no folder of a class, such as {strays[0]}, left out"
-            )
 
     def _unlabelled(self, folder: Path) -> ImageFiles | None:
         """Return the images of a folder without classes."""
@@ -311,7 +314,13 @@ class ImageFolder(DividedData):
         return images
 
     def _classes_in(self, folder: Path) -> list[str]:
-        return self._class_folders(folder, with_images=folder == self.root)
+        if folder == self.root:
+            return self._class_folders(folder, with_images=True)
+        names = self._class_folders(folder)
+        stores = self._stores(folder, names)
+        for name in stores:
+            self.notice(f"{folder / name} holds no images that are read and is left out; it is called as no class is")
+        return [name for name in names if name not in stores]
 
     def _class_folders(self, folder: Path, with_images: bool = False) -> list[str]:
         entries = [entry for entry in os.scandir(folder) if not is_hidden(entry.name)]
@@ -324,18 +333,16 @@ class ImageFolder(DividedData):
         runs = [name for name in names if folder_layouts.holds_runs(folder / name)]
         found = [name for name in names if name not in runs and any(map(is_image, files_below(folder, name)))]
         if not set(found) <= set(self._listed):
-            for name in set(names) - {*found, *runs}:
+            for name in set(names) - {*found, *runs, *self._stores(folder, names)}:
                 unread_images.check(folder, name, list(files_below(folder, name)), is_class=False)
         return found
+
+    def _stores(self, folder: Path, names: Sequence[str]) -> list[str]:
+        """Return the folders that keep pictures which are not read, and are no classes."""
+        return [name for name in names if name not in self._listed and unread_images.is_store(folder, name)]
 
 
 def _may_be_scored(name: str) -> bool:
     """Tell whether a further set may be called so, beside splits, scores and members of ensembles."""
     taken = name in ("val", "test", "mean") or (name in SCORES and SCORES[name].needs != "further set")
     return name.isidentifier() and not (taken or name.startswith("member") or hasattr(nn.ModuleDict, name))
-
-
-def _tables(folder: Path) -> str:
-    """Say how to read a folder whose labels stand in a table, as Hugging Face's imagefolder has them."""
-    tables = [name for name in TABLES if (folder / name).is_file()]
-    return f"; for the labels in {tables[0]} give --data Manifest --data.train {folder / tables[0]}" if tables else ""

@@ -25,29 +25,35 @@ NEARLY = 0.9
 """Share of a folder's images of which each is called as another's is, if the folder holds these again."""
 LOOKED_AT = 4
 """Pairs of files of one name whose contents are compared."""
+SPARE = 2
+"""Numbers for each image, up to which images are counted from 0 or 1, and not called by numbers of their own."""
 
 
-def check(folder: Path, classes: Mapping[str, Sequence[str]], known: Collection[str] = ()) -> None:
+def check(folder: Path, classes: Mapping[str, Sequence[str]], known: Collection[str] = ()) -> list[str]:
     """Refuse a folder of a class that holds images of other classes again, as far as names say so.
 
     These names differ among the other classes, and the folder is called as a copy is or holds those of several classes;
-    or it is called as a copy of one class is, and its files are the same as those.
+    or it is called as a copy of one class is, and its files are the same as those. Where names are plain counts, which
+    several folders have by chance, files that differ are said alone.
 
     Args:
         folder: what holds the classes.
         classes: paths under the folder of each one's images.
         known: names of classes that the user gave.
 
+    Returns:
+        What to say of folders that may be such.
+
     Raises:
         InputError: naming the folder, and an image that another class has too.
     """
     if len(classes) < 2 or set(classes) <= set(known):
-        return
+        return []
     originals = {name: original for name, original in _originals(classes).items() if name not in known}
     for name, original in originals.items():
         pairs = list(islice(_pairs(classes[original], classes[name]), LOOKED_AT))
         if pairs and all(_are_same(folder / one, folder / other) for one, other in pairs):
-            raise _again(folder, name, classes)
+            raise InputError(_again(folder, name, classes, original))
     stems = {name: np.unique([hash(_stem(file)) for file in files]) for name, files in classes.items() if files}
     called = [name for name in stems if {*words_of(name)} <= AGAIN or (name in originals and not LATER.search(name))]
     plain = [found for name, found in stems.items() if name not in called]
@@ -56,15 +62,40 @@ def check(folder: Path, classes: Mapping[str, Sequence[str]], known: Collection[
         found = [name for name in called if np.isin(stems[name], held).mean() >= NEARLY]
     else:
         found = _of_several(stems) if len(stems) > 2 else []
-    if again := [name for name in found if name not in known]:
-        raise _again(folder, again[0], classes)
+    found = [name for name in found if name not in known]
+    if again := [name for name in found if name in called or not _is_chance(folder, name, classes)]:
+        raise InputError(_again(folder, again[0], classes))
+    doubtful = dict.fromkeys(found + _older(originals, stems))
+    return [_again(folder, name, classes, originals.get(name)) for name in doubtful]
 
 
-def _again(folder: Path, name: str, classes: Mapping[str, Sequence[str]]) -> InputError:
-    """Return the error that names a folder, and an image of it that another holds too."""
-    some = (pair for other, files in classes.items() if other != name for pair in _pairs(files, classes[name]))
-    one, other = next(some)
-    return InputError(
+def _older(originals: Mapping[str, str], stems: Mapping[str, np.ndarray]) -> list[str]:
+    """Return the folders whose name ends as that of a copy, and whose images are called as those of the original."""
+    return [
+        name
+        for name, original in originals.items()
+        if COPY.search(name)
+        and {name, original} <= stems.keys()
+        and np.isin(stems[name], stems[original]).mean() >= NEARLY
+    ]
+
+
+def _is_chance(folder: Path, name: str, classes: Mapping[str, Sequence[str]]) -> bool:
+    """Tell whether the images of a folder are counted in one form, and those of one name differ."""
+    forms = {re.sub("[0-9]+", "#", _stem(file)) for file in classes[name]}
+    numbers = [int("".join(re.findall("[0-9]", _stem(file))) or 0) for file in classes[name]]
+    if len(forms) > 1 or max(numbers) > SPARE * len(numbers):
+        return False
+    others = [file for other, files in classes.items() if other != name for file in files]
+    pairs = islice(_pairs(others, classes[name]), LOOKED_AT)
+    return not all(_are_same(folder / one, folder / other) for one, other in pairs)
+
+
+def _again(folder: Path, name: str, classes: Mapping[str, Sequence[str]], original: str | None = None) -> str:
+    """Say which folder may hold images of others again, or of one, and name an image that another has too."""
+    others = [original] if original else [other for other in classes if other != name]
+    one, other = next(pair for each in others for pair in _pairs(classes[each], classes[name]))
+    return (
         f"{folder} holds {name}, whose images are called as those of other classes are, such as {other} and {one}; "
         f"move it out of {folder} if it holds them again; if it is a class, list all classes in --data.class_map"
     )

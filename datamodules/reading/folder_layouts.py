@@ -21,6 +21,8 @@ DEEPEST = 16
 """Folders around those of classes that are looked into, since links may lead round."""
 NUMBERED = (r"(.*[^ ._()-])[ ._(-]+[0-9]+[)]?", r"(.*[^0-9 ._()-])[0-9]+")
 """Names of images that say their class before a number: american_bulldog_100, or cat7."""
+TABLES = ("metadata.csv", "metadata.jsonl", "metadata.parquet", "_classes.csv", "labels.csv", "train.csv")
+"""Tables of labels beside images, as Hugging Face's imagefolder has them."""
 PLAIN = re.compile(r"""[^,"'\\\n/]+""")
 """Names that a table of commas can hold as they are."""
 WRITES_LIST = (
@@ -109,7 +111,7 @@ def beside_images(root: Path, folder: Path, others: Sequence[str]) -> str:
         return ""
     return (
         f"; {folder.name} holds no folders and lies beside {others[0]}: if both are classes, move all classes into a "
-        f"folder train, as train/{folder.name} and train/{others[0]}"
+        f"folder train, as train/{folder.name} and train/{others[0]}, or list all classes in --data.class_map"
     )
 
 
@@ -147,6 +149,12 @@ def listed_classes(folder: Path, unknown: Sequence[str]) -> str:
         f"{folder} holds the folder {unknown[0]} and {lists[0]}, which may list the class of each image; move each "
         f"image into a folder called as its class, as {folder.name}/<class>"
     )
+
+
+def labels_in_table(folder: Path) -> str:
+    """Say how to read a folder whose labels stand in a table; nothing where there is none."""
+    tables = [name for name in TABLES if (folder / name).is_file()]
+    return f"; for the labels in {tables[0]} give --data Manifest --data.train {folder / tables[0]}" if tables else ""
 
 
 def holds_runs(folder: Path) -> bool:

@@ -4,7 +4,7 @@
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -20,6 +20,8 @@ OF_FILES = frozenset(
 """What belongs to images is called so beside these, and hardly a folder of it."""
 AT_END = frozenset({"small", "cam", "lesion", "roi", "bg", "background"})
 """Words that say so at the end of a name alone: small_dog_1 may be a small dog, and cam_1 a camera."""
+COUNTED = frozenset({"cam"})
+"""Such words that say something else with a number: cam2 is a second camera."""
 WITH_MORE = frozenset({"attribute"})
 """Words that say so whatever follows, as in attribute_globules."""
 SHOWN = folder_names.IMAGE_WORDS | {"color", "colour", "photo", "crop", "cropped", "original", "orig"}
@@ -28,44 +30,65 @@ IMAGED = frozenset(
     text for side in folder_names.SIDE_WORDS | OF_FILES for word in SHOWN for text in (f"{side}{word}", f"{word}{side}")
 )
 """Words of both written as one, as depthcrop and labelimg."""
+FORMATS = {".jpeg": ".jpg", ".jpe": ".jpg", ".jfif": ".jpg", ".tiff": ".tif", ".apng": ".png", ".dib": ".bmp"}
+"""Endings of one format, by another of it."""
 LOOKED_AT = 8
 """Pairs of images called alike whose sizes are compared."""
+IF_IMAGES = "if both are images of the class, list all classes in --data.class_map"
 
 
-def check(folder: Path, name: str, images: Sequence[str]) -> list[str]:
+def check(folder: Path, name: str, images: Sequence[str], known: Collection[str] = ()) -> list[str]:
     """Refuse a class with images called as what belongs to others is; say it where these are few.
 
     Args:
         folder: what holds the class.
         name: its name.
         images: paths of its images under the folder.
+        known: names of classes that the user gave, of which it is only said.
 
     Raises:
         InputError: naming one of these images, and the one that it belongs to.
     """
-    said = []
-    if found := _marked(images):
-        side, image = found[0]
-        what = f"{folder} holds {side}, called as what belongs to {image} is ({len(found)} such in the class {name})"
-        if folder_pairs.SHARED * len(found) >= len(images) and not _is_called_so(name, side):
-            raise InputError(f"{what}; move these out of the folder, or rename them if they are images of the class")
-        said.append(f"{what}, and reads it as an image of the class; if it is none, move it out")
-    if twins := _twins(images):
-        one, other = twins[0]
-        what = f"{folder} holds {one} and {other}, called alike ({len(twins)} such in the class {name})"
-        if 2 * len(twins) >= len(images) - len(twins) and _are_of_one_size(folder, twins):
-            raise InputError(
-                f"{what}, of which one may be a mask or copy of the other; move one of each two out of the folder, or "
-                "rename it if both are images of the class"
-            )
-        said.append(f"{what}, and reads both; if one is a mask or copy of the other, move it out")
-    return said
+    return [*_said_of_marks(folder, name, images, name in known), *_said_of_twins(folder, name, images, name in known)]
 
 
-def _is_called_so(name: str, side: str) -> bool:
-    """Tell whether the name of an image begins as its class does, as mask_1 in the class mask."""
-    first = folder_names.words_of(Path(side).stem)[0]
-    return _is_side(first) and first in folder_names.words_of(name)
+def _said_of_marks(folder: Path, name: str, images: Sequence[str], is_known: bool) -> list[str]:
+    found = _marked(images)
+    if not found:
+        return []
+    side, image = found[0]
+    what = f"{folder} holds {side}, called as what belongs to {image} is ({len(found)} such in the class {name})"
+    is_common = folder_pairs.SHARED * len(found) >= len(images)
+    if is_common and not (is_known or _is_called_so(name, side, image)):
+        raise InputError(f"{what}; move these out of the folder; {IF_IMAGES}")
+    return [f"{what}, and reads it as an image of the class; if it is none, move it out"]
+
+
+def _said_of_twins(folder: Path, name: str, images: Sequence[str], is_known: bool) -> list[str]:
+    twins = _twins(images)
+    if not twins:
+        return []
+    one, other = twins[0]
+    what = f"{folder} holds {one} and {other}, called alike ({len(twins)} such in the class {name})"
+    differ = [pair for pair in twins if _format(pair[0]) != _format(pair[1])]
+    is_common = 2 * len(differ) >= len(images) - len(differ)
+    if is_common and not is_known and _are_of_one_size(folder, differ):
+        raise InputError(
+            f"{what}, of which one may be a mask or copy of the other; move one of each two out of the folder; "
+            f"{IF_IMAGES}"
+        )
+    return [f"{what}, and reads both; if one is a mask or copy of the other, move it out"]
+
+
+def _is_called_so(name: str, side: str, image: str) -> bool:
+    """Tell whether the name of an image has a word of its class, as mask_1 and 1_mask in the class with_mask.
+
+    Words for images in the other's name, as in img_1, say that 1_mask is none of the class.
+    """
+    words, called = folder_names.words_of(Path(side).stem), folder_names.words_of(name)
+    plain = tuple(folder_names.words_of(Path(image).stem))
+    ends = words[:1] if _shown(plain) != plain else (words[0], words[-1])
+    return any(_is_side(word) and word in called for word in ends)
 
 
 def _marked(images: Sequence[str]) -> list[tuple[str, str]]:
@@ -110,7 +133,9 @@ def _is_side(*words: str) -> bool:
 @lru_cache(maxsize=4096)
 def _is_end(*words: str) -> bool:
     plain = [word for word in words if word.isalpha()]
-    return bool(plain) and plain[0] == words[0] and ({*plain} <= AT_END or plain[0] in WITH_MORE)
+    if not plain or plain[0] != words[0] or (plain[0] in COUNTED and len(plain) < len(words)):
+        return False
+    return {*plain} <= AT_END or plain[0] in WITH_MORE
 
 
 def _twins(images: Sequence[str]) -> list[tuple[str, str]]:
@@ -122,6 +147,11 @@ def _twins(images: Sequence[str]) -> list[tuple[str, str]]:
         if other != image:
             found.append((other, image))
     return found
+
+
+def _format(image: str) -> str:
+    ending = os.path.splitext(image)[1].lower()
+    return FORMATS.get(ending, ending)
 
 
 def _are_of_one_size(folder: Path, pairs: Sequence[tuple[str, str]]) -> bool:

@@ -47,6 +47,8 @@ SIDE_WORDS = PLAIN_SIDES | frozenset(
 )
 DESCRIBING = frozenset({"edge", "depth", "gt", "target", "label", "thermal", "infrared", "thumb"})
 """Such words that tell classes apart as well, as in Edge-Loc, depth camera and Ford GT."""
+THINGS = frozenset({"edge", "mask", "thumb", "target", "label", "boxes", "maps", "thermal", "infrared"})
+"""Such words that classes are called as well."""
 KINDS = frozenset({"class", "object", "instance", "instances", "semantic"})
 """Words beside those of sides that say what these show, as in SegmentationClass."""
 FORM_WORDS = IMAGE_WORDS | {
@@ -130,6 +132,17 @@ def sides_of_classes(names: Sequence[str]) -> dict[str, str]:
 def may_describe(name: str) -> bool:
     """Tell whether the words of sides in the name of a class may tell it from others."""
     return SIDE_WORDS & {*words_of(name)} <= DESCRIBING
+
+
+def is_also_a_thing(name: str) -> bool:
+    """Tell whether the name of what may lie beside images is that of a class as well, as mask and thumb are."""
+    return _is_of(name, THINGS)
+
+
+def is_described(name: str) -> bool:
+    """Tell whether a name begins with such a word and ends with another, as Edge-Loc; masks are rather Loc-Edge."""
+    words = [word for word in words_of(name) if not word.isdigit()]
+    return len(words) > 1 and words[0] in DESCRIBING and SIDE_WORDS.isdisjoint(words[1:])
 
 
 def unlabelled_beside(names: Sequence[str]) -> str | None:

@@ -36,13 +36,14 @@ def check(folder: Path, classes: Sequence[str]) -> None:
         )
 
 
-def check_inside(folder: Path, name: str, images: Sequence[str]) -> None:
+def check_inside(folder: Path, name: str, images: Sequence[str], known: Collection[str] = ()) -> list[str]:
     """Refuse a class whose folder holds a folder of masks, or the like, beside images.
 
     Args:
         folder: what holds the class.
         name: its name.
         images: paths of its images under the folder.
+        known: names of classes that the user gave, of which it is only said.
 
     Raises:
         InputError: naming what holds the masks.
@@ -52,14 +53,21 @@ def check_inside(folder: Path, name: str, images: Sequence[str]) -> None:
     aside = [place for place, parts in inside.items() if any(map(folder_names.is_side, parts))]
     others = [place for place in places if place not in aside]
     if not (aside and others):
-        return
+        return []
     named = any(folder_names.is_image_word(part) for place in others for part in inside[place])
     plain = [place for place in aside if named or any(map(folder_names.is_plain_side, inside[place]))]
-    if found := plain or _alike(images, others, aside):
+    found = plain or _alike(images, others, aside)
+    if not found:
+        return []
+    what = (
+        f"{folder} holds {found[0]} beside other images of the class {name}, which is called as what belongs to images "
+        "is, and not as images"
+    )
+    if name not in known:
         raise InputError(
-            f"{folder} holds {found[0]} beside other images of the class {name}, which is called as what belongs "
-            "to images is, and not as images; move it out, or rename it if it holds images of the class"
+            f"{what}; move it out; if it holds images of the class, rename it, or list all classes in --data.class_map"
         )
+    return [f"{what}, and is read; if it holds no images of the class, move it out"]
 
 
 def aside(folder: Path, classes: Sequence[str], known: Collection[str] = ()) -> str | None:
@@ -74,18 +82,31 @@ def aside(folder: Path, classes: Sequence[str], known: Collection[str] = ()) -> 
         return None
     kinds = folder_names.parts_of_a_set(classes)[1:]
     sides, owned = kinds or _sides(classes), folder_names.sides_of_classes(classes)
+    if len(sides) == len(classes):
+        return None  # classes such as label_0 and label_1, without images that they could belong to
     stems = _stems(folder, classes) if sides or owned else {}
     sides = [*sides, *(side for side in owned if not _are_apart(stems[owned[side]], stems[side]))]
     for side in sides:
         is_apart = side not in owned and _is_apart(stems, side)
-        if is_apart and side not in kinds and not folder_names.is_plain_side(side):
-            continue  # a class called edge, whose images have names of their own
+        may_be_class = side not in (*kinds, *owned) and not folder_names.is_plain_side(side)
+        if may_be_class and (is_apart or _is_class(stems, side)):
+            continue
         why = "its images are called otherwise than those beside it" if is_apart else "each folder counts its own"
         return (
             f"{folder / side} is called as what belongs to images is, and is read as a class, since {why}; if it is no "
             f"class, move it out of {folder}; if it is one, list all classes in --data.class_map"
         )
     return None
+
+
+def _is_class(stems: Stems, side: str) -> bool:
+    """Tell whether a folder that counts its own images is a class such as edge.
+
+    Masks of one other folder may be counted as its images are, but not as those of several, nor after their own.
+    """
+    return folder_names.is_also_a_thing(side) and (
+        len(stems) > 2 or {_words(stem) for stem in stems[side]} == {_words(side)}
+    )
 
 
 def lies_apart(folder: Path, side: str, classes: Sequence[str]) -> bool:
@@ -113,8 +134,9 @@ def _are_apart(images: Collection[str], sides: Collection[str]) -> bool:
 def _is_own(stems: Stems, side: str, owned: Mapping[str, str]) -> bool:
     """Tell whether a folder is a class although another's name is part of its own, as Edge-Loc is beside Loc.
 
-    Its images are called otherwise; or both count anew, and it has numbers that the other lacks, since masks have an
-    image each; or all classes count alike, of which most have no such folder.
+    Its images are called otherwise; or both count anew, and its name begins with a word that tells classes apart, or it
+    has numbers that the other lacks, since masks have an image each; or all classes count alike, of which most have no
+    such folder.
 
     Args:
         stems: the names of images in each folder.
@@ -129,10 +151,12 @@ def _is_own(stems: Stems, side: str, owned: Mapping[str, str]) -> bool:
         _is_counted(stems, name) for name in (side, owner)
     ):
         return False
-    numbers = {name: _numbers(stems[name]) for name in (side, *others)}
+    numbers = {name: _numbers([stem.removeprefix(name) for stem in stems[name]]) for name in (side, *others)}
     if folder_pairs.SHARED * len(numbers[side] - numbers[owner]) >= len(numbers[side]):
         return True
     alike = [numbers[name] for name in others if _is_counted(stems, name)]
+    if folder_names.is_described(side) and (len(alike) == 1 or _are_shared(alike)):
+        return True
     is_usual = len(alike) == len(others) > 2 * len(owned) and _are_shared(alike)
     return is_usual and folder_names.may_describe(side)
 

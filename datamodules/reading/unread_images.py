@@ -7,7 +7,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from datamodules.reading.image_files import is_image
+from datamodules.reading.folder_names import IMAGE_WORDS, words_of
+from datamodules.reading.image_files import files_below, is_image
 from vit_lightning.data.images import is_hidden
 from vit_lightning.errors import InputError
 from vit_lightning.files import open_regular
@@ -15,9 +16,12 @@ from vit_lightning.terminal import counted
 
 ENDINGS = frozenset(
     {".heic", ".heif", ".hif", ".jxl", ".dcm", ".dicom", ".psd", ".exr", ".dng", ".cr2", ".cr3", ".nef", ".arw"}
-    | {".orf", ".rw2", ".raf"}
+    | {".orf", ".rw2", ".raf", ".raw", ".srw", ".pef", ".rwl", ".3fr", ".xcf", ".svg"}
+    | {".nii", ".nii.gz", ".mha", ".mhd", ".nrrd", ".svs", ".ndpi", ".mrxs"}
 )
 """Endings, in any case, of pictures that are not read."""
+STORES = frozenset({"raw", "raws", "dicom", "dicoms", "photoshop", "unconverted", *(one.strip(".") for one in ENDINGS)})
+"""Words of folders that keep pictures as they came, beside those of classes that hold what was made of them."""
 CONVERT = "convert them to .jpg or .png"
 """What to do about them."""
 LOOKED_AT = 4
@@ -27,7 +31,7 @@ DICOM = 128, b"DICM"
 
 
 def check(folder: Path, name: str, files: Sequence[str], is_class: bool = True) -> list[str]:
-    """Refuse a class of which all images are such; say it where some are.
+    """Refuse a class of which all images are such; say it where some are, and are not there in a format that is read.
 
     Args:
         folder: what holds the class.
@@ -42,6 +46,8 @@ def check(folder: Path, name: str, files: Sequence[str], is_class: bool = True) 
     plain = [file for file in others if not _ending(file)]
     found = [file for file in others if refused(file)]
     found += plain if any(_is_picture(folder / file) for file in plain[:: max(1, len(plain) // LOOKED_AT)]) else []
+    converted = {os.path.splitext(file)[0] for file in files if is_image(file)}
+    found = [file for file in found if file.removesuffix(_suffix(file)) not in converted]
     if not found:
         return []
     ending, count = Counter(map(_ending, found)).most_common(1)[0]
@@ -50,8 +56,17 @@ def check(folder: Path, name: str, files: Sequence[str], is_class: bool = True) 
     fix = CONVERT if ending else "give them the ending of their format, as .jpg"
     if any(map(is_image, files)):
         return [f"{folder / name} holds {what}, which {'is' if count == 1 else 'are'} left out; {fix}"]
-    aside = "" if is_class else f", or move the folder out of {folder} if it is no class"
+    aside = "" if is_class else f"; if it is no class, move it out of {folder}, or list all classes in --data.class_map"
     raise InputError(f"{folder / name} holds no images that are read, but {what}; {fix}{aside}")
+
+
+def is_store(folder: Path, name: str) -> bool:
+    """Tell whether a folder is called as one that keeps pictures as they came, and holds none that is read."""
+    words = [word for word in words_of(name) if not word.isdigit()]
+    if not words or not {*words} <= STORES | IMAGE_WORDS or IMAGE_WORDS.issuperset(words):
+        return False
+    files = list(files_below(folder, name))
+    return any(map(refused, files)) and not any(map(is_image, files))
 
 
 def refused(file: str) -> str:
@@ -63,8 +78,14 @@ def refused(file: str) -> str:
 
 def _ending(file: str) -> str:
     """Return a file's ending in small letters, none if it is a number."""
-    ending = os.path.splitext(file)[1].lower()
+    ending = _suffix(file).lower()
     return "" if ending[1:].isdigit() else ending
+
+
+def _suffix(file: str) -> str:
+    """Return a file's ending, also one of two parts as .nii.gz."""
+    stem, ending = os.path.splitext(file)
+    return os.path.splitext(stem)[1] + ending if ending.lower() == ".gz" else ending
 
 
 def _is_picture(path: Path) -> bool:

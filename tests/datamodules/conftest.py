@@ -249,3 +249,15 @@ def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
 @pytest.fixture(scope="session")
 def bitwise_crc32c() -> Callable[[bytes], int]:
     return crc32c
+
+
+@pytest.fixture
+def tree(tmp_path) -> Path:
+    """Case C8: train has 0, 180, 270, 90; val lacks 180; hidden folders and an empty class beside them."""
+    train = {f"train/{name}/{number}.jpg": 10 * number for name in ("0", "180", "270", "90") for number in range(5)}
+    val = {f"val/{name}/a.jpg": 0 for name in ("0", "270", "90")}
+    hidden = {"train/.ipynb_checkpoints/0.jpg": 0, "train/__MACOSX/._0.jpg": 0}
+    for name, shade in (train | val | hidden).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (10, 8), (shade, shade, shade)).save(tmp_path / name, "JPEG")
+    return tmp_path

@@ -196,6 +196,18 @@ def test_a_run_gives_its_images_and_split_to_a_soup(app, photos):
     assert done.code == 1 and "--ckpt_path nowhere.ckpt: no such file" in done.err, done
 
 
+@pytest.mark.parametrize("names", [("train", "bus"), ("valid", "invalid"), ("test", "train", "exam")])
+def test_classes_called_as_splits_are_read_with_a_list(tmp_path, names):
+    for number, name in enumerate(names * 3):
+        put(tmp_path / "set" / name / f"{number}.png", number)
+    with pytest.raises(InputError, match=r"or list all classes in --data\.class_map"):
+        ImageFolder(root=tmp_path / "set", image_size=8).setup("fit")
+    (tmp_path / "names.txt").write_text("\n".join(names))
+    data = ImageFolder(root=tmp_path / "set", image_size=8, class_map=tmp_path / "names.txt", val_fraction=0)
+    data.setup("fit")
+    assert data.class_names == list(names)
+
+
 @pytest.mark.parametrize("place", ["set", "my set"])
 @pytest.mark.parametrize("inner", [("left", "right"), ("OD", "OS")])
 def test_folders_of_both_sides_in_each_class_are_read_with_the_list_that_the_error_writes(tmp_path, place, inner):

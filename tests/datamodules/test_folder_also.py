@@ -6,6 +6,7 @@ import pytest
 from PIL import Image
 
 from datamodules.folder import ImageFolder
+from tests.datamodules.test_folder import put, ready
 from vit_lightning.data.image_set import scored_classes_of
 from vit_lightning.errors import InputError
 
@@ -37,3 +38,23 @@ def test_a_class_that_does_not_train_is_no_class_of_a_further_set(tmp_path):
     data = ImageFolder(root=tmp_path / "set", image_size=8, also={"night": write(tmp_path / "night", bee=1, cow=1)})
     with pytest.raises(InputError, match=r"night has the class folder 'cow', which .*train lacks"):
         data.setup("fit")
+
+
+@pytest.mark.parametrize(("also", "how"), [("train", "is"), (".", "holds"), ("train/cat", "lies in")])
+def test_the_training_images_are_no_further_set(tmp_path, also, how):
+    for number in range(8):
+        put(tmp_path / f"train/{('cat', 'dog')[number % 2]}/{number}.png", number)
+    data = ImageFolder(root=tmp_path, image_size=8, also={"night": tmp_path / also})
+    with pytest.raises(InputError, match=rf"--data\.also night: .* {how} the folder of the training images, .*/train;"):
+        data.setup("fit")
+
+
+def test_a_further_folder_of_another_class_is_named_with_the_fix(tmp_path):
+    for place in ("train/cat", "train/dog", "night/cow"):
+        put(tmp_path / place / "0.png")
+    said = r"night has the class folder 'cow', which \S+ lacks \(1 such\); add it there{}, or remove it"
+    with pytest.raises(InputError, match=said.format(", or say in --data.class_map which class it shows")):
+        ready(tmp_path, also={"night": tmp_path / "night"})
+    (tmp_path / "map.csv").write_text("cat,cat\ndog,dog\n")
+    with pytest.raises(InputError, match=said.format("").replace(r"\S+", r"\S+map\.csv")):
+        ready(tmp_path, also={"night": tmp_path / "night"}, class_map=tmp_path / "map.csv")

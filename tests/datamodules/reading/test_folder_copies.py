@@ -75,6 +75,41 @@ def test_copies_of_folders_that_count_anew_are_compared(tmp_path, copy):
     folder_copies.check(tmp_path, classes)
 
 
+COUNTED = {"cat": range(6), "dog": range(6, 12), "other": range(12)}
+
+
+@pytest.mark.parametrize("form", ["{}", "IMG_{}", "img ({})"])
+@pytest.mark.parametrize("more", [{}, {"cow": ["cow/a.png", "cow/b.png"]}])
+def test_a_class_counted_as_far_as_two_others_together(tmp_path, form, more):
+    for shade, (name, numbers) in enumerate(COUNTED.items()):
+        for number in numbers:
+            put(tmp_path / name / f"{form.format(number)}.png", 60 * shade + number)
+    classes = {name: [f"{name}/{form.format(n)}.png" for n in numbers] for name, numbers in COUNTED.items()} | more
+    (said,) = folder_copies.check(tmp_path, classes)
+    assert f"holds other, {REFUSED}" in said
+    for number in range(12):
+        put(tmp_path / "other" / f"{form.format(number)}.png", 60 * (number > 5) + number)
+    with pytest.raises(InputError, match=f"holds other, {REFUSED}"):
+        folder_copies.check(tmp_path, classes)
+    assert folder_copies.check(tmp_path, classes, known=["other"]) == []
+
+
+def test_a_folder_of_numbers_that_are_no_counts(tmp_path):
+    numbers = {"cat": (24306, 31633, 29118), "dog": (27419, 25030, 33911), "both": ()}
+    numbers["both"] = numbers["cat"] + numbers["dog"]
+    with pytest.raises(InputError, match=f"holds both, {REFUSED}"):
+        folder_copies.check(tmp_path, {name: [f"{name}/{n}.png" for n in some] for name, some in numbers.items()})
+
+
+@pytest.mark.parametrize("form", ["{}", "DSC_04{:02}"])
+def test_an_older_folder_of_other_bytes_is_said(tmp_path, form):
+    classes = {name: [f"{name}/{form.format(n)}.jpg" for n in range(20)] for name in ("bad", "good", "good_old")}
+    (said,) = folder_copies.check(tmp_path, classes)
+    assert f"holds good_old, {REFUSED} good_old/{form.format(0)}.jpg and good/{form.format(0)}.jpg; move" in said
+    assert folder_copies.check(tmp_path, classes, known=["bad", "good", "good_old"]) == []
+    assert folder_copies.check(tmp_path, classes | {"good_old": [f"good_old/x{n}.jpg" for n in range(20)]}) == []
+
+
 def test_folders_of_one_class_by_a_map_are_no_copies(tmp_path):
     for name in ("good", "Good", "good - Copy", "bad"):
         put(tmp_path / name / "1.png", 7)

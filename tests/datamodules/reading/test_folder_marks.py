@@ -49,6 +49,7 @@ def test_what_belongs_to_images_of_another_word(tmp_path, forms):
             ["IMG_{}.jpg", "DSC_{}.jpg"],
         ),
         *(["attribute_{}.png", "{}.png"], ["background_{}.png", "img_{}.png"], ["label_{}.png", "mask_{}.png"]),
+        *(["{}.jpg", "{}_cam2.jpg"], ["{}.jpg", "{}_cam2.jpg", "{}_cam3.jpg"], ["{}.jpg", "{}_cam_1.jpg"]),
         *(["foreground.png", "{}.png"], ["{}.png", "{}_2.png"], ["{}_small_dog.png", "{}.png"]),
     ],
 )
@@ -61,6 +62,26 @@ def test_images_called_as_their_class_is_are_said_alone(tmp_path):
     assert "holds a/mask_1.png, called as what belongs to a/img_1.png is (4 such in the class face_mask), and" in said
     with pytest.raises(InputError, match="called as what belongs to"):
         folder_marks.check(tmp_path, "mask", images("img_{}.png", "{}_mask.png"))
+
+
+def test_images_that_have_a_word_of_their_class_are_said_alone(tmp_path):
+    (said,) = folder_marks.check(tmp_path, "with_mask", images("{}.jpg", "{}_mask.jpg"))
+    assert "holds a/1_mask.jpg, called as what belongs to a/1.jpg is (4 such in the class with_mask), and reads" in said
+    for name, forms in {"with_mask": ["img_{}.jpg", "{}_mask.jpg"], "with_hat": ["{}.jpg", "{}_mask.jpg"]}.items():
+        with pytest.raises(InputError, match="called as what belongs to"):
+            folder_marks.check(tmp_path, name, images(*forms))
+
+
+@pytest.mark.parametrize("forms", [["{}.jpg", "{}_cam.jpg"], ["store_{}.jpg", "target_store_{}.jpg"]])
+def test_a_class_map_that_lists_the_class_gets_past_marks(tmp_path, forms):
+    for number, name in enumerate([*images(*forms), "b/x1.jpg", "b/x2.jpg"]):
+        put(tmp_path / "set" / name, number)
+    with pytest.raises(InputError, match=f"{REFUSED}.*; if both .*, list all classes in --data.class_map"):
+        ImageFolder(root=tmp_path / "set", image_size=8).setup("fit")
+    (tmp_path / "names.txt").write_text("a\nb\n")
+    data = ImageFolder(root=tmp_path / "set", image_size=8, class_map=tmp_path / "names.txt", val_fraction=0)
+    data.setup("fit")
+    assert data.class_names == ["a", "b"] and any("as what belongs to" in said for said in data.notices)
 
 
 def write(root, sizes: dict[str, tuple[int, int]]) -> list[str]:
@@ -90,6 +111,22 @@ def test_other_images_of_one_name_are_said(tmp_path):
     few = write(tmp_path, {f"b/{number}.jpg": (8, 6) for number in range(9)} | {"b/1.png": (8, 6)})
     (said,) = folder_marks.check(tmp_path, "b", few)
     assert "holds b/1.jpg and b/1.png, called alike (1 such in the class b), and reads both" in said
+
+
+@pytest.mark.parametrize("endings", ["jpg JPG", "jpg jpeg", "png PNG", "tif tiff"])
+def test_images_of_one_name_and_one_format_are_said_alone(tmp_path, endings):
+    names = [f"a/{number}.{ending}" for ending in endings.split() for number in range(4)]
+    write(tmp_path, dict.fromkeys(names, (8, 6)))
+    (said,) = folder_marks.check(tmp_path, "a", names)
+    assert "called alike (4 such in the class a), and reads both" in said
+
+
+def test_a_class_map_that_lists_the_class_gets_past_twins(tmp_path):
+    names = write(tmp_path, {f"a/{number}.{ending}": (8, 6) for ending in ("jpg", "png") for number in range(4)})
+    with pytest.raises(InputError, match=r"if both are images of the class, list all classes in --data\.class_map"):
+        folder_marks.check(tmp_path, "a", names)
+    (said,) = folder_marks.check(tmp_path, "a", names, known=["a"])
+    assert "holds a/0.jpg and a/0.png, called alike (4 such in the class a), and reads both" in said
 
 
 def test_images_that_cannot_be_opened_are_no_twins_for_sure(tmp_path):

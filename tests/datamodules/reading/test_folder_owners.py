@@ -28,6 +28,9 @@ def make(root, counts: dict[str, int], form: str = "{}") -> list[str]:
         {"camera": 20, "depth camera": 25, "phone": 20},
         {"Ford": 20, "Ford GT": 20, "Audi": 20, "Kia": 18},
         {"skin": 20, "mask_skin": 30, "hair": 20},
+        {"Ring": 20, "Edge Ring": 20, "none": 20},
+        {"store_1": 20, "target_store_1": 20, "store_2": 20, "target_store_2": 20},
+        {"store_1": 20, "target_store_1": 20},
     ],
 )
 def test_classes_that_hold_the_name_of_another(tmp_path, counts, form):
@@ -47,6 +50,8 @@ def test_classes_that_hold_the_name_of_another(tmp_path, counts, form):
         {"tumor": 20, "tumor_mask": 18, "healthy": 90},
         {"cat": 20, "cat_depth": 20, "dog": 20, "dog_depth": 20},
         {"cat": 20, "cat_edges": 20, "dog": 20, "bird": 20, "cow": 20},
+        {"cat": 20, "cat_edge": 20, "dog": 20},
+        {"cat": 20, "depth_edge_cat": 20},
     ],
 )
 def test_masks_of_a_class(tmp_path, counts, form):

@@ -76,9 +76,15 @@ def test_images_and_what_belongs_to_them_are_no_classes(tmp_path, folders):
         ({"mask": "img_{}", "no_mask": "img_{}"}, False),
         ({"with_mask": "{}", "without_mask": "{}"}, False),
         ({"with_mask": "{}_mask", "without_mask": "{}"}, False),
-        ({"fist": "hand_{}", "thumb": "hand_{}", "palm": "hand_{}"}, True),
-        ({"center": "c{}", "edge": "e{}", "donut": "d{}"}, True),
+        ({"fist": "hand_{}", "thumb": "hand_{}", "palm": "hand_{}"}, False),
+        ({"center": "c{}", "edge": "e{}", "donut": "d{}"}, False),
         ({"center": "{}", "edge": "90:{}", "donut": "50:{}"}, False),
+        ({"face": "{}", "mask": "{}", "body": "{}"}, False),
+        ({"face": "face_{}", "thumb": "thumb_{}"}, False),
+        ({"tumor": "{}", "mask": "{}"}, True),
+        ({"label_0": "{}", "label_1": "{}"}, False),
+        ({"crack": "crack_{}", "segmentation": "segmentation_{}"}, True),
+        ({"face": "{}", "depth": "{}", "body": "{}"}, True),
         ({"mask": "m{}", "helmet": "9:h{}"}, False),
         ({"class_1": "{}", "class_2": "{}"}, False),
     ],
@@ -139,6 +145,15 @@ def test_a_folder_of_masks_beside_the_images_of_a_class(tmp_path, side):
     make(tmp_path, benign="{}", **{f"benign__{side}": "{}"}, normal="n{}")
     with pytest.raises(InputError, match=f"holds benign/{side} beside other images of the class benign"):
         read(tmp_path)
+
+
+def test_a_class_map_that_lists_the_class_gets_past_a_folder_of_masks(tmp_path):
+    make(tmp_path / "set", benign="{}", benign__depth="{}", normal="n{}")
+    with pytest.raises(InputError, match=r"benign/depth beside .*, or list all classes in --data\.class_map"):
+        read(tmp_path / "set")
+    (tmp_path / "names.txt").write_text("benign\nnormal\n")
+    data = read(tmp_path / "set", class_map=tmp_path / "names.txt", val_fraction=0, test_fraction=0)
+    assert len(data.train_set) == 12 and "holds benign/depth beside other images" in "".join(data.notices)
 
 
 def test_views_in_a_class_that_count_their_own_images(tmp_path):

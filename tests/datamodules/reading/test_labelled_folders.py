@@ -5,7 +5,7 @@ import pytest
 from pyarrow import parquet
 
 from datamodules.parquet import Parquet
-from datamodules.reading.labelled_folders import differing
+from datamodules.reading.labelled_folders import Differing, differing
 from tests.datamodules.test_folder import put
 from tests.datamodules.test_labels import picture
 from tests.datamodules.test_manifest_split import ready, write
@@ -54,6 +54,50 @@ def test_rows_that_differ(form):
 def test_folders_of_another_meaning(folders, names):
     rows = [(f"{folder}/{number}.png", name) for folder, name in zip(folders, names, strict=True) for number in "012"]
     assert differing(rows) is None
+
+
+def found(folders: list[str], names: list[str]) -> Differing:
+    pairs = enumerate(zip(folders, names, strict=True))
+    some = differing((f"{folder}/{row}.png", name) for row, (folder, name) in pairs)
+    assert some
+    return some
+
+
+ANIMALS = ["cat"] * 40 + ["dog"] * 40 + ["wolf"] * 40
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["cat"] * 40 + ["dog"] * 10 + ["wolf"] * 70,
+        ["cat"] * 40 + ["dog"] * 20 + ["fox"] * 20 + ["wolf"] * 40,
+        ["cat"] * 39 + ["dog", *["cat"] * 12, *["dog"] * 16, *["wolf"] * 12, *["wolf"] * 40],
+        [name if row % 5 else "cat" for row, name in enumerate(ANIMALS)],
+    ],
+)
+def test_many_corrected_labels_are_a_notice(names):
+    some = found(ANIMALS, names)
+    assert some.count >= 12 and "the column counts" in some.said("table", "label", is_given=False)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ANIMALS[::-1],
+        ANIMALS[12:] + ANIMALS[:12],
+        [ANIMALS[7 * row % 120] for row in range(120)],
+        ["dog"] * 40 + ["cat"] * 40 + ["wolf"] * 40,
+        [ANIMALS[7 * row % 120] for row in range(118)] + ["cat", "cat"],
+    ],
+)
+def test_columns_that_were_sorted_or_moved_are_errors(names):
+    with pytest.raises(InputError, match=r"--data\.label_column label says so"):
+        found(ANIMALS, names).said("table", "label", is_given=False)
+
+
+def test_folders_of_views_are_no_labels():
+    sides = ["left", "right", "right", "left"]
+    assert "the column counts" in found(sides * 9, sorted(sides * 9)).said("table", "label", is_given=False)
 
 
 def test_a_sorted_column_is_an_error(root):

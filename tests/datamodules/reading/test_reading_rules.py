@@ -103,7 +103,7 @@ def test_masks_beside_the_images_of_a_class(images, aside):
 def test_a_folder_with_the_name_of_a_split_may_be_a_class():
     said = beside_images(Path("set"), Path("set/test"), ["dog", "owl"])
     assert said.startswith("; test holds no folders and lies beside dog: if both are classes, move all classes into a")
-    assert said.endswith("folder train, as train/test and train/dog")
+    assert said.endswith("folder train, as train/test and train/dog, or list all classes in --data.class_map")
     assert beside_images(Path("set"), Path("set"), ["dog"]) == beside_images(Path("set"), Path("set/test"), []) == ""
 
 

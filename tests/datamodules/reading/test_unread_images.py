@@ -90,7 +90,7 @@ def test_pictures_that_are_not_read_are_not_among_the_other_files(tmp_path, capl
 def test_many_classes_are_not_all_told(tmp_path):
     for name in "abcdefgh":
         put(tmp_path / "set" / name / f"{name}.jpg")
-        put_other(tmp_path / "set" / name / f"{name}.heic")
+        put_other(tmp_path / "set" / name / f"{name}1.heic")
     notices = read(tmp_path / "set", val_fraction=0, test_fraction=0).notices
     assert sum("1 file of .heic" in text for text in notices) == 5
     assert f"{tmp_path / 'set'}: 3 more such notices, of other classes, are not shown" in notices
@@ -100,7 +100,7 @@ def test_a_folder_beside_classes_that_is_none(tmp_path):
     for number in range(8):
         put(tmp_path / "set" / "ab"[number % 2] / f"{number}.jpg", number)
         put_other(tmp_path / "set" / "phone" / f"{number}.heic")
-    with pytest.raises(InputError, match=r"phone holds no images that are read, .* or move the folder out of"):
+    with pytest.raises(InputError, match=r"phone holds no images that are read, .*; if it is no class, move it"):
         read(tmp_path / "set")
     (tmp_path / "names.txt").write_text("a\nb\n")
     assert read(tmp_path / "set", class_map=tmp_path / "names.txt").class_names == ["a", "b"]
@@ -149,3 +149,44 @@ def test_test_images_without_classes(tmp_path):
     put(tmp_path / "other" / "test" / "1.jpg")
     put_other(tmp_path / "other" / "test" / "2.heic")
     assert "test holds 1 file of .heic, such as 2.heic, which is left out" in "".join(read(tmp_path / "other").notices)
+
+
+@pytest.mark.parametrize("name", ["raw", "RAW images", "psd", "dicom", "Photoshop_PSD", "dcm_1"])
+@pytest.mark.parametrize("ending", [".nef", ".dcm", ".psd", ".raw"])
+def test_a_folder_that_keeps_pictures_as_they_came_is_left_out(tmp_path, root, name, ending):
+    for number in range(4):
+        put_other(root / name / f"{number}{ending}")
+    data = read(tmp_path / "set")
+    assert data.class_names == ["cat", "cow"]
+    assert any(f"{name} holds no images" in said and "left out" in said for said in data.notices)
+
+
+@pytest.mark.parametrize("name", ["images", "raw_dog", "dog", "camera"])
+def test_other_folders_of_such_pictures_are_no_stores(tmp_path, name):
+    put_other(tmp_path / name / "1.nef")
+    assert not unread_images.is_store(tmp_path, name)
+
+
+def test_a_class_called_raw(tmp_path, root):
+    for number in range(4):
+        put(root / "raw" / f"{number}.jpg", 9 * number)
+    put_other(root / "raw" / "5.nef")
+    assert read(tmp_path / "set").class_names == ["cat", "cow", "raw"]
+
+
+def test_files_that_stand_beside_as_they_were_before(tmp_path, root):
+    for number in range(8):
+        put_other(root / "cat" / f"c{number}.NEF")
+    assert not read(tmp_path / "set").notices
+    put_other(root / "cat" / "c9.NEF")
+    assert "cat holds 1 file of .nef, such as cat/c9.NEF" in "".join(read(tmp_path / "set").notices)
+
+
+@pytest.mark.parametrize("ending", [".raw", ".nii.gz", ".svs", ".NII"])
+def test_more_endings_that_are_not_read(tmp_path, root, ending):
+    put_other(root / "cow" / f"1{ending}")
+    said = f"cow holds 1 file of {ending.lower()}, such as cow/1{ending}, which is left out"
+    assert said in "".join(read(tmp_path / "set").notices)
+    put_other(root / "pig" / f"1{ending}")
+    with pytest.raises(InputError, match="pig holds no images that are read, but 1 file of"):
+        read(tmp_path / "set")
