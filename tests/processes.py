@@ -1,20 +1,25 @@
-"""Processes of their own for tests: a pair that runs the application over gloo, and one that gets a signal.
+"""Processes of their own for tests: a pair that runs the application over gloo, a program, and one that gets a signal.
 
-Run as a script, it is one of the pair: it takes commands from standard input until that closes.
+The pair and the programs are forked from a process that has imported the application, which takes seconds.
 """
 
-import json
+import multiprocessing
 import os
+import runpy
 import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NamedTuple
 
 TIMEOUT = 1800
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload(["vit_lightning.cli.vit_cli", "torch.utils.tensorboard", "datamodules.synthetic"])
 
 
 class Outcome(NamedTuple):
@@ -43,40 +48,83 @@ class Pair:
         shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(count)}
         shared |= {"LOCAL_WORLD_SIZE": str(count), "TORCHELASTIC_RUN_ID": "test", "GROUP_RANK": "0"}
         shared |= {"OMP_NUM_THREADS": "1"}
-        self.processes = [
-            subprocess.Popen(
-                [sys.executable, __file__],
-                env=os.environ | shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-                start_new_session=True,
-            )
-            for rank in range(count)
-        ]
+        self.processes, self.connections = [], []
+        for rank in range(count):
+            ours, theirs = FORKED.Pipe()
+            environment = os.environ | shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+            process = FORKED.Process(target=serve, args=(theirs, environment))
+            process.start()
+            theirs.close()  # else the other's end would not show
+            self.processes.append(process)
+            self.connections.append(ours)
 
     def run(self, folder: Path, *words: object) -> Outcome:
         """Run `python -m vit_lightning words` in a folder on both."""
         logs = [folder / f"rank{rank}.log" for rank in range(len(self.processes))]
-        for process, log in zip(self.processes, logs, strict=True):
-            command = {"folder": str(folder), "words": [str(word) for word in words], "log": str(log)}
-            print(json.dumps(command), file=process.stdin, flush=True)
-        signal.signal(signal.SIGALRM, lambda *_: self.end())
-        signal.alarm(TIMEOUT)  # a process that hangs is killed, and its line is then empty
-        try:
-            lines = [process.stdout.readline() for process in self.processes]
-        finally:
-            signal.alarm(0)
+        for connection, log in zip(self.connections, logs, strict=True):
+            connection.send((str(folder), [str(word) for word in words], str(log)))
+        codes: list[int] = []
+        with suppress(EOFError):  # of one that is gone
+            codes.extend(connection.recv() for connection in self.connections if connection.poll(TIMEOUT))
         texts = tuple(log.read_text() for log in logs)
-        assert all(lines), f"no answer after {TIMEOUT} s:\n" + "\n".join(texts)
-        return Outcome(tuple(map(int, lines)), texts)
+        assert len(codes) == len(logs), f"a process ended, or gave no answer in {TIMEOUT} s:\n" + "\n".join(texts)
+        return Outcome(tuple(codes), texts)
 
     def end(self) -> None:
         """Kill the processes and all that they started."""
         for process in self.processes:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            process.kill()  # if it has no group yet
+            process.join()
+
+
+class Program:
+    """`python -m vit_lightning words` in a process of its own, which has imported the application before it begins.
+
+    Where the imports, a signal or the installed program is the point, start the interpreter instead.
+
+    Args:
+        words: What follows the program's name.
+        folder: Where it runs, and where its output is written.
+        environment: Its variables; PYTHONPATH goes before what the tests import from.
+        name: Of the files with its output.
+    """
+
+    def __init__(self, words: Iterable[object], folder: Path, environment: dict[str, str], name: str = "program"):
+        self.words, self.files = [str(word) for word in words], [folder / f"{name}.{end}" for end in ("out", "err")]
+        self.process = FORKED.Process(target=be_program, args=(self.words, folder, environment, *self.files))
+        self.process.start()
+
+    def end(self) -> subprocess.CompletedProcess:
+        """Wait for it, at most `TIMEOUT`, and return its exit status and output."""
+        self.process.join(TIMEOUT)
+        self.process.kill()
+        self.process.join()
+        return subprocess.CompletedProcess(
+            self.words, self.process.exitcode, *(file.read_text() for file in self.files)
+        )
+
+
+def program(words: Iterable[object], folder: Path, **environment: str) -> subprocess.CompletedProcess:
+    """Run `python -m vit_lightning words` in a folder, with further variables; see `Program`."""
+    return Program(words, folder, os.environ | environment).end()
+
+
+def be_program(words: list[str], folder: Path, environment: dict[str, str], out: Path, err: Path) -> None:
+    """Become what `python -m vit_lightning words` starts, as far as a process can that has imported it."""
+    for number, file in ((1, out), (2, err)):
+        os.dup2(os.open(file, os.O_CREAT | os.O_TRUNC | os.O_WRONLY), number)
+    _enter(folder, environment)
+    sys.path[:0] = [str(folder), *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
+    sys.argv = ["vit_lightning", *words]
+    runpy.run_module("vit_lightning", run_name="__main__", alter_sys=True)
+
+
+def _enter(folder: Path | str, environment: dict[str, str]) -> None:
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
 
 
 def interrupt(folder: Path, signum: int, words: tuple, **environment: str) -> int:
@@ -107,37 +155,38 @@ def interrupt(folder: Path, signum: int, words: tuple, **environment: str) -> in
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def serve() -> None:
-    """Run the commands that come in; answer each with its exit status."""
-    answers = os.fdopen(os.dup(1), "w")
+def serve(commands: Connection, environment: dict[str, str]) -> None:
+    """Run the commands that come in, until their sender is gone; answer each with its exit status."""
+    os.setsid()
+    _enter(Path.cwd(), environment)
     import torch
 
     from vit_lightning.__main__ import main
 
-    for line in sys.stdin:
-        command = json.loads(line)
-        with open(command["log"], "w") as log:
-            os.dup2(log.fileno(), 1)
-            os.dup2(log.fileno(), 2)
-            os.chdir(command["folder"])
-            sys.path.insert(0, command["folder"])
-            sys.argv = ["vit_lightning", *command["words"]]
-            try:
-                code = main()
-            except SystemExit as stop:
-                code = stop.code or 0
-            except BaseException:
-                import traceback
+    torch.set_num_threads(1)
+    while True:
+        try:
+            folder, words, log = commands.recv()
+        except EOFError:
+            return
+        with open(log, "w") as file:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+        os.chdir(folder)
+        sys.path.insert(0, folder)
+        sys.argv = ["vit_lightning", *words]
+        try:
+            code = main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        except BaseException:
+            import traceback
 
-                traceback.print_exc()
-                code = 70
-            sys.stdout.flush()
-            sys.stderr.flush()
-        sys.path.remove(command["folder"])
+            traceback.print_exc()
+            code = 70
+        sys.stdout.flush()
+        sys.stderr.flush()
+        sys.path.remove(folder)
         if torch.distributed.is_initialized():
             torch.distributed.barrier()
-        print(code, file=answers, flush=True)
-
-
-if __name__ == "__main__":
-    serve()
+        commands.send(code)

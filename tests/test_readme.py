@@ -108,7 +108,7 @@ def test_the_first_page_works_in_its_order(app):
     Image.new("RGB", (20, 16), "grey").save("x.jpg")
     assert [command.split()[0] for command in OF_THE_RUN] == ["test", "predict", "fit", "doctor", "inspect"]
     for command in OF_THE_RUN:
-        done = app(*words(command))
+        done = app(*words(command), *(("--maps", 1) if command.startswith("inspect") else ()))  # each is drawn for long
         assert done.code == 0, done.err
     assert Path("runs/digits/0/test.json").is_file() and not Path("runs/digits/1").exists()
 

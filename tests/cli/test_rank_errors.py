@@ -2,8 +2,6 @@
 
 import os
 import socket
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +9,7 @@ import torch
 from lightning.fabric.strategies.launchers.subprocess_script import _ChildProcessObserver
 from torch import distributed
 
+from tests.processes import Program
 from vit_lightning import private_api, processes
 from vit_lightning.cli import rank_errors
 from vit_lightning.cli.rank_errors import lost_peer, prefix
@@ -100,27 +99,13 @@ def test_what_one_alone_meets_ends_the_other_with_one_line(tmp_path):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    shared = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
+    shared = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
     shared |= {"TORCHELASTIC_RUN_ID": "test", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"}
     words = [*FIT, *DDP, "--data", "fails.Fails", "--trainer.num_sanity_val_steps", 0]
-    command = [sys.executable, "-m", "vit_lightning", *map(str, words)]
-    processes = [
-        subprocess.Popen(
-            command,
-            cwd=tmp_path,
-            env=shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    try:
-        errors = [process.communicate(timeout=1800)[1] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    assert [process.returncode for process in processes] == [1, 1]
+    ranks = [Program(words, tmp_path, shared | {"RANK": rank, "LOCAL_RANK": rank}, rank) for rank in "01"]
+    ended = [rank.end() for rank in ranks]
+    assert [one.returncode for one in ended] == [1, 1]
+    errors = [one.stderr for one in ended]
     assert f"[rank 0] error: {LOST}" in errors[0] and "[rank 1] error: disk 3 is gone" in errors[1]
     assert not any("Traceback" in error for error in errors)
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 import yaml
 
+from tests.processes import program
 from vit_lightning.models import NetConfig, build
 from vit_lightning.weights import Report
 from vit_lightning.weights.save import save
@@ -424,17 +425,10 @@ def test_a_third_partys_package_is_fitted_by_its_short_name(tmp_path):
     install = ["-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target", site, package]
     subprocess.run([sys.executable, *map(str, install)], check=True, capture_output=True)
     words = ["fit", *TINY, "--data", "Flags", "--data.image_size", "16", "--data.batch_size", "8"]
-    run = [sys.executable, "-m", "vit_lightning", *map(str, words), "--data.augment.crop", "none"]
-    environment = {
-        "PYTHONPATH": f"{site}:{Path(__file__).parents[2]}",
-        "PATH": "/usr/bin:/bin",
-        "HOME": str(tmp_path),
-    }
-    done = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
+    done = program([*words, "--data.augment.crop", "none"], tmp_path, PYTHONPATH=str(site))
     assert done.returncode == 0, done.stderr
     assert "data     32 training images" in done.stdout
-    run[run.index("Flags")] = "Broken"
-    done = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
+    done = program(["fit", *TINY, "--data", "Broken"], tmp_path, PYTHONPATH=str(site))
     assert done.returncode == 1 and "plug-in Broken" in done.stderr and "Traceback" not in done.stderr
 
 
@@ -450,10 +444,9 @@ def test_a_run_can_do_without_checkpoints(app):
     assert Path("runs/default/0/metrics.csv").is_file() and not list(Path("runs").rglob("*.ckpt"))
 
 
-def test_help_on_a_class_names_the_command():
-    words = [sys.executable, "-m", "vit_lightning", "fit", "--data.help", "Digits"]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("usage: python -m vit_lightning VERB [--data.")
+def test_help_on_a_class_names_the_command(tmp_path):
+    done = program(("fit", "--data.help", "Digits"), tmp_path)
+    assert done.returncode == 0 and done.stdout.startswith("usage: python -m vit_lightning VERB [--data.")
 
 
 def test_another_image_size_than_the_checkpoints_names_the_datas_flag(app):

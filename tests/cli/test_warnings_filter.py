@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 
+from tests.processes import program
 from vit_lightning.cli.warnings_filter import silence
 
 TINY = ("--model.net.variant", "mu/8", "--trainer.accelerator", "cpu", "--data", "Synthetic")
@@ -105,9 +106,6 @@ def test_two_processes_say_nothing_twice(pair, tmp_path):
 
 
 def test_the_environment_lets_everything_through(tmp_path):
-    words = ("fit", *TINY, *SMALL, "--trainer.max_steps", 1)
-    done = subprocess.run(
-        [sys.executable, "-m", "vit_lightning", *map(str, words)],
-        capture_output=True, text=True, cwd=tmp_path, env=os.environ | {"VIT_LIGHTNING_VERBOSE": "1"}, check=True,
-    )  # fmt: skip
+    done = program(("fit", *TINY, *SMALL, "--trainer.max_steps", 1), tmp_path, VIT_LIGHTNING_VERBOSE="1")
+    assert done.returncode == 0, done.stderr
     assert "Seed set to 0" in done.stderr and "`Trainer.fit` stopped" in done.stderr

@@ -66,10 +66,14 @@ def smooth(height: int, width: int) -> Image.Image:
     return Image.fromarray(np.stack(shades, -1).astype(np.uint8))
 
 
-@pytest.mark.parametrize("evaluation", ["resize", "center"])
-@pytest.mark.parametrize("loss", ["softmax", "sigmoid"])
+@pytest.mark.parametrize(
+    ("loss", "evaluation", "said"),
+    [("softmax", "resize", "A softmax over the logits"), ("sigmoid", "center", "A sigmoid of a")],
+)
 @pytest.mark.parametrize(("to", "told_by"), [("onnx", told_by_onnx), ("torch_export", told_by_torch)])
-def test_the_metadata_alone_give_the_answers_of_the_run(random_checkpoint, tmp_path, to, told_by, loss, evaluation):
+def test_the_metadata_alone_give_the_answers_of_the_run(
+    random_checkpoint, tmp_path, to, told_by, loss, evaluation, said
+):
     pytest.importorskip("onnxruntime")
     content = torch.load(random_checkpoint, weights_only=True)
     content["hyper_parameters"]["loss"] = loss
@@ -86,7 +90,7 @@ def test_the_metadata_alone_give_the_answers_of_the_run(random_checkpoint, tmp_p
         image = smooth(height, width)
         assert answer(facts, program, image) == pytest.approx(predictor(image), abs=1e-5), (height, width)
     card = (tmp_path / "out/README.md").read_text()
-    assert "Do not normalise: mean and std are inside." in card
+    assert "Do not normalise: mean and std are inside." in card and said in card
     assert "0.485" not in card and "0.485" not in json.dumps(facts)
     assert ("take the middle 8 x 12 pixels" if evaluation == "center" else "the whole image to 8 x 12 pixels") in card
 

@@ -1,6 +1,7 @@
 """The verb sweep through the command line, over a stand-in for the runs; one real run at the end."""
 
 import csv
+import itertools
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
+from tests.processes import Program
 from vit_lightning.commands.sweep import children, run
 from vit_lightning.commands.sweep import verb as module
 from vit_lightning.commands.sweep.plan import Cell
@@ -184,7 +186,15 @@ def test_a_dry_run_parses_each_value_of_the_fits_once(sweep, monkeypatch):
     assert "checked 5 of 5 command lines" in done.out
 
 
-def test_a_dry_run_asks_the_real_parser(app):
+def test_a_dry_run_asks_the_real_parser(app, monkeypatch, tmp_path):
+    """In processes that have imported it; that of a real run is what a person gets."""
+    count = itertools.count()
+
+    def parse(words, **_):
+        assert tuple(words[:3]) == (sys.executable, "-m", "vit_lightning")
+        return Program(words[3:], tmp_path, {**os.environ}, f"parser{next(count)}").end()
+
+    monkeypatch.setattr(run.subprocess, "run", parse)
     words = "--data Synthetic --model.net.varant mu/4"
     Path("real.yaml").write_text(f"fit: {words}\nthen: [test --ckpt_path last]\nover: {{--seed_everything: [3]}}\n")
     done = app("sweep", "real.yaml", "--dry_run")
