@@ -118,3 +118,12 @@ def test_runs_and_results_go_to_folders(tmp_path):
     assert (tmp_path / "a" / "b").is_dir()
     with pytest.raises(InputError, match=str(tmp_path / "x")):
         module._make_folder(tmp_path / "x" / "y")
+
+
+@pytest.mark.parametrize(("count", "said"), [(1, "1 run waits"), (2, "2 runs wait")])
+def test_runs_that_wait_for_a_choice_are_counted(tmp_path, capsys, count, said):
+    waiting = [Outcome(cell(str(number)), "waiting", reason=f"lacks {number}") for number in range(count)]
+    with pytest.raises(SystemExit) as ended:
+        module._exit([*waiting, Outcome(cell("9"), "finished")], None, tmp_path)
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == (f"{said} for the choice of a setting: lacks 0; the same command goes on then\n")
