@@ -57,3 +57,12 @@ def test_a_hybrid_is_named_by_all_that_it_takes_off(stages, patch, name):
 )
 def test_a_resnet_is_named_by_its_layers_and_width(stages, width, name):
     assert resnet_variant(stages, width) == name
+
+
+@pytest.mark.parametrize(("length", "stated", "size"), [(2, None, (8, 8)), (2, (8, 12), (8, 12)), (1, (4, 4), None)])
+def test_a_grid_has_a_patch_at_least(length, stated, size):
+    if size is None:
+        with pytest.raises(InputError, match="1 rows fits no square grid"):
+            settle_table(length, (1,), 8, stated, None)
+    else:
+        assert settle_table(length, (1,), 8, stated, None) == (1, size)
