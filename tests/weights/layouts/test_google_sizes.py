@@ -84,3 +84,12 @@ def test_a_hybrid_s_image_is_as_large_as_its_table_s_cells(stages, tmp_path, ran
     image = torch.randn(1, 1, 3 * cell, 3 * cell)
     with torch.no_grad():
         assert torch.equal(found.eval()(image), net(image))
+
+
+@pytest.mark.parametrize("channels", [1, 2, 5])
+def test_a_plain_net_reads_as_many_channels_as_its_patches_have(channels, tmp_path, randomise):
+    net = randomise(build(NetConfig("Ti/16", **FIELDS, channels=channels), 32, 3))
+    saved(net, tmp_path / "w.npz")
+    found, report = load_net(tmp_path / "w.npz")
+    assert found.config.channels == channels and report.mean == report.std == (0.5,) * channels
+    assert torch.equal(found.patches.proj.weight, net.patches.proj.weight)
