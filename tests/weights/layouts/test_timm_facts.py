@@ -223,3 +223,11 @@ def test_a_head_that_is_not_there_has_no_classes_and_patches_are_square():
     assert opened(tensors(head__weight=None, head__bias=None)).num_classes == 0
     with pytest.raises(InputError, match="patches have 8x4 pixels: only square"):
         opened(tensors(patch_embed__proj__weight=torch.zeros(192, 3, 8, 4)))
+
+
+def test_the_size_of_the_arguments_wins_over_that_of_the_card():
+    """25 rows are those of 4 x 6 patches and a token, or of 5 x 5 patches alone."""
+    card = {"input_size": [3, 40, 40]}
+    both = said(model_args={"img_size": [32, 48]}, pretrained_cfg=card)
+    assert opened(tensors(rows=25), both).image_size == (32, 48)
+    assert opened(tensors(rows=25), said(pretrained_cfg=card)).image_size == (40, 40)
