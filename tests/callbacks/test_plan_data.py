@@ -7,7 +7,7 @@ import pytest
 
 from vit_lightning.augment import Augment
 from vit_lightning.callbacks import plan_data
-from vit_lightning.callbacks.plan_data import LARGE, PER_IMAGE
+from vit_lightning.callbacks.plan_data import LARGE, PER_IMAGE, _mirrors
 from vit_lightning.data import ImageDataModule
 from vit_lightning.models import NetConfig, resolve
 
@@ -127,3 +127,17 @@ def test_a_run_says_that_it_mirrors_images():
     own.train_set = Images([0, 1])
     for made in (still, own):
         assert not [line for line in lines(made) if line.startswith("mirrored ")]
+
+
+@pytest.mark.parametrize(
+    ("flip", "has_set", "overrides", "said"),
+    [(True, True, False, True), (True, False, False, False), (False, True, False, False), (True, True, True, False)],
+)
+def test_images_are_mirrored_where_ours_are_trained_on(flip, has_set, overrides, said):
+    class Varied(Own):
+        def train_transform(self):
+            return None
+
+    data = (Varied if overrides else Own)(image_size=8, augment=Augment(flip=flip))
+    data.train_set = Images([0, 1]) if has_set else None
+    assert _mirrors(data) == said

@@ -72,3 +72,22 @@ def test_of_mistakes_of_one_confidence_the_first_images_come_first(confidence):
     true, number = np.zeros(len(confidence), np.int64), np.arange(len(confidence))
     found = Mistakes.of(number, true, true + 1, np.array(confidence, np.float32))
     assert found.images.tolist() == sorted(number.tolist(), key=lambda place: (-confidence[place], place))
+
+
+def test_right_answers_are_no_mistakes_and_of_many_a_thousand_are_kept():
+    """Confidence falls from image to image; every third is right."""
+    count = 1_800
+    true, predicted = np.zeros(count, np.int64), np.arange(count) % 3
+    found = Mistakes.of(np.arange(count) + 7, true, predicted, np.linspace(1, 0, count))
+    assert len(found.images) == 1_000 and found.images[:3].tolist() == [8, 9, 11]
+    assert found.predicted[:3].tolist() == [1, 2, 1] and not found.true.any()
+    assert found.confidence[0] == 1 - 1 / 1_799
+    assert found.images[-1] == 999 // 2 * 3 + 2 + 7
+
+
+def test_what_no_image_says_is_no_number_and_no_warning():
+    counts = ClassCounts(*np.zeros((3, 2), np.int64))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isnan(counts.mean_class_accuracy) and np.isnan(counts.precision).all()
+        assert counts.without_image == 2

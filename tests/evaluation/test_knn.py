@@ -56,3 +56,16 @@ def test_a_tiny_temperature_is_the_nearest_neighbour():
 def test_what_cannot_be(k, temperature, said):
     with pytest.raises(InputError, match=said):
         knn.predict(*made(), 4, k, temperature)
+
+
+def test_each_k_has_its_row_in_the_order_in_which_it_was_asked_for():
+    data = made()
+    alone = {k: knn.predict(*data, 4, (k,))[0].tolist() for k in (1, 20, 60)}
+    found = knn.predict(*data, 4, (20, 60, 1))
+    assert found.tolist() == [alone[20], alone[60], alone[1]] and alone[1] != alone[60]
+
+
+def test_of_equal_votes_the_lowest_class_wins():
+    train = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]], np.float32)
+    asked = np.array([[1.0, 1.0], [-1.0, 1.0]], np.float32) / 2**0.5
+    assert knn.predict(train, np.array([2, 1, 0]), asked, 3, (2,)).tolist() == [[1, 0]]

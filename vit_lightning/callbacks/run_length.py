@@ -42,7 +42,7 @@ class RunLength:
         if math.isinf(steps) or math.isinf(self._epoch_steps):
             return steps * self._accumulation
         epochs, rest = divmod(steps, self._epoch_steps)
-        return epochs * self._epoch_batches + min(rest * self._accumulation, self._epoch_batches)
+        return epochs * self._epoch_batches + rest * self._accumulation
 
     @property
     def epochs(self) -> int | None:
