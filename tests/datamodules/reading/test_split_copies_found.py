@@ -48,7 +48,7 @@ def test_a_copy_of_any_training_file_is_found_behind_others_that_look_alike(put)
 
 
 def test_files_in_which_nothing_stands_are_no_copies(put):
-    files = put(a=b"", b="x".encode(), c=b"")
+    files = put(a=b"", b=b"x", c=b"")
     assert copies_that_train(files, is_drawn=True) is None
     check_files({"train": files[:1], "val": files[2:]})
 
@@ -82,7 +82,7 @@ def test_shards_that_train_twice_are_told_by_their_checksums(put):
     shards = [remote("0", "x"), remote("1", None), remote("2", "y"), remote("3", None), remote("4", "x")]
     said = shards_that_train(shards, is_drawn=False)
     assert said is not None and said.startswith("s3://a/4 is a copy of s3://a/0, and both train; ")
-    with pytest.raises(InputError, match="s3://a/4 is a copy of s3://a/0, .* validation images of their own"):
+    with pytest.raises(InputError, match=r"s3://a/4 is a copy of s3://a/0, .* validation images of their own"):
         shards_that_train(shards, is_drawn=True)
     assert shards_that_train(shards[:4], is_drawn=True) is None
     assert shards_that_train([shards[0], shards[0]], is_drawn=True) is None  # one shard, named twice
@@ -155,26 +155,22 @@ def test_samples_from_everywhere_in_each_tar_are_looked_at(tmp_path, monkeypatch
 
 
 def test_of_remote_tars_few_samples_are_read_and_none_where_a_pair_shares_but_one(tmp_path, monkeypatch):
-    read: list[tuple[int, int]] = []
+    read: list[tuple[RemoteFiles, int]] = []
     train = tars(tmp_path / "train", {"0": A, "1": B}, {"0": C}, {"0": D, "1": E})
     other = tars(tmp_path / "val", {"0": B, "1": A})  # the same names and sizes, and other bytes
-    for samples in (train, other):
-        plain = samples.files.read
-        monkeypatch.setattr(
-            samples.files,
-            "read",
-            lambda tar, *part, plain=plain, whose=id(samples): read.append((whose, tar)) or plain(tar, *part),
-        )
+    plain = RemoteFiles.read
+    noted = lambda files, tar, *part: read.append((files, tar)) or plain(files, tar, *part)  # noqa: E731
+    monkeypatch.setattr(RemoteFiles, "read", noted)
     check_samples(train, other, "val")
-    assert {tar for whose, tar in read if whose == id(train)} == {0, 1, 2}
+    assert {tar for files, tar in read if files is train.files} == {0, 1, 2}
     for side in (train, other):
         read.clear()
         side.files.remote = True
         check_samples(train, other, "val")
-        assert [tar for whose, tar in read if whose == id(train)] == [0, 2]
+        assert [tar for files, tar in read if files is train.files] == [0, 2]
         side.files.remote = False
     read.clear()
     monkeypatch.setattr(split_copies, "READ_FROM_AFAR", 1)
     train.files.remote = True
     check_samples(train, other, "val")
-    assert [tar for whose, tar in read if whose == id(train)] == [0]
+    assert [tar for files, tar in read if files is train.files] == [0]
