@@ -1,12 +1,13 @@
 """Indices of more folders than are asked for at a time, of folders beside tars, and of tars that are damaged."""
 
 import io
+import os
 import tarfile
 from pathlib import Path
 
 import pytest
 
-from datamodules.reading.image_index import open_index
+from datamodules.reading.image_index import IndexedData, open_index
 from vit_lightning.errors import InputError
 
 COUNT = 520  # the root beside them: a third batch of 256 with nine
@@ -59,3 +60,37 @@ def test_what_could_be_read_of_damaged_tars_is_no_index_of_a_later_run(tmp_path)
     (tmp_path / "set/b.tar").write_bytes(whole[:-1])
     with pytest.raises(InputError, match=r"b\.tar has changed since it was indexed"):  # that of the whole one is kept
         open_index(tmp_path / "set", tmp_path / "cache")
+
+
+class Indexed(IndexedData):
+    num_classes = 1
+
+    def places(self) -> list[Path]:
+        return [self.root]
+
+    def setup(self, stage: str) -> None:
+        pass
+
+
+def test_a_damaged_tar_is_reported_once_to_who_wants_all_faults(tmp_path):
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set/a.tar").write_bytes(b"?" * 1024)
+    data = Indexed(tmp_path / "set", cache=tmp_path / "cache")
+    data.faults = []
+    data.prepare_data()
+    first = data.index(tmp_path / "set")
+    assert data.index(tmp_path / "set") is first and len(first) == 0
+    assert len(data.faults) == 1
+
+
+def test_indices_are_made_anew_where_that_is_asked_for(tmp_path):
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set/a.png").touch()
+    Indexed(tmp_path / "set", cache=tmp_path / "cache").prepare_data()
+    (tmp_path / "set/b.png").touch()
+    os.utime(tmp_path / "set", (5, 5))
+    with pytest.raises(InputError, match="has changed since it was indexed"):
+        Indexed(tmp_path / "set", cache=tmp_path / "cache").prepare_data()
+    data = Indexed(tmp_path / "set", cache=tmp_path / "cache", reindex=True)
+    data.prepare_data()
+    assert list(data.index(tmp_path / "set")) == ["a.png", "b.png"]
