@@ -1,14 +1,29 @@
 """ImageNet-1k in several Parquet files, and in several places at once."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from datamodules import imagenet
 from datamodules.reading import synsets
-from tests.datamodules.test_imagenet import EXPECTED, GOLDFISH, SHARK, TENCH, VAL, picture, put, ready, tar_of, val_name
+from tests.datamodules.test_imagenet import (
+    EXPECTED,
+    GOLDFISH,
+    SHARK,
+    TENCH,
+    V2,
+    VAL,
+    picture,
+    put,
+    ready,
+    tar_of,
+    val_name,
+)
+from tests.datamodules.test_imagenet import imagenet as unprepared
 from vit_lightning.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*classes have no training images")
@@ -85,3 +100,46 @@ def test_folders_come_before_tars_and_tars_before_parquet(hub):
     put(hub / f"train/{GOLDFISH}/{GOLDFISH}_6.JPEG")
     found = ready(hub, val_fraction=0).train_set
     assert list(found.keys) == [f"{GOLDFISH}/{GOLDFISH}_6.JPEG"] and found[0][1] == 1
+
+
+def test_as_many_images_as_were_published_and_no_more(hub, monkeypatch):
+    """Russakovsky et al. 2015, and the sets of Hendrycks, Wang and Li."""
+    assert imagenet.SIZES == {"train": 1281167, "val": 50000, "a": 7500, "r": 30000, "sketch": 50889, "w": 50000}
+    for train, val, said in (
+        (6, 4, ""),
+        (7, 4, "6 train images where 7"),
+        (5, 4, "6 train images where 5"),
+        (6, 3, "val"),
+    ):
+        monkeypatch.setattr(imagenet, "SIZES", {"train": train, "val": val})
+        with pytest.raises(InputError, match=said) if said else nullcontext():
+            ready(hub, allow_incomplete=False)
+
+
+def test_every_further_set_that_is_there_is_indexed_beforehand(tmp_path):
+    for place in (f"train/{TENCH}", f"val/{TENCH}", V2, "sketch", "imagenet-a"):
+        (tmp_path / "set" / place).mkdir(parents=True)
+    names = ["train", "val", V2, "sketch"]
+    found = unprepared(tmp_path / "set", test="v2", also=("sketch", "objectnet")).places()
+    assert sorted(found) == sorted(tmp_path / "set" / name for name in names)
+    assert sorted(unprepared(tmp_path / "set").places()) == sorted(tmp_path / "set" / name for name in names[:2])
+
+
+def test_a_folder_of_imagenet_v2_that_is_no_number_is_of_no_class(hub):
+    put(hub / V2 / "3/a.jpeg")
+    put(hub / V2 / "x/a.jpeg")
+    data = ready(hub, "test", test="v2")
+    assert data.test_set.labels.tolist() == [3, -1]
+    with pytest.raises(InputError, match=r"test image x/a\.jpeg has label -1, outside the 1000 classes"):
+        data.test_dataloader()
+
+
+@pytest.mark.filterwarnings("always:.*classes have no training images")
+def test_classes_without_images_are_told_of_training_alone(hub, recwarn):
+    for wnid in WNIDS:
+        put(hub / f"train/{wnid}/{wnid}_1.JPEG")
+    for image, wnid in VAL.items():
+        put(hub / f"val/{wnid}/{val_name(image)}")
+    ready(hub, val_fraction=0)
+    said = [str(one.message) for one in recwarn if "images" in str(one.message)]
+    assert [one.partition(",")[0] for one in said] == ["997 classes have no training images"]
