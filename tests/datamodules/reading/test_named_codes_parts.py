@@ -1,8 +1,13 @@
 """What columns call the numbers of parts of a set, by hand: who is counted, what is one to one, what contradicts."""
 
-import pytest
+from types import SimpleNamespace
 
-from datamodules.reading.named_codes import Named, check, in_rows
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from datamodules.reading.named_codes import Named, check, in_parquet, in_rows
 from vit_lightning.errors import InputError
 
 
@@ -112,3 +117,27 @@ def test_rows_are_counted_for_each_split_and_column():
     }
     (alone,) = in_rows("t.csv", ["breed"], [("cat",), ("cat",)], ["0", "0"], [])
     assert (alone.rows, alone.labelled, alone.place) == (2, 2, "t.csv")
+
+
+def test_columns_of_a_parquet_file_are_read_as_long_as_they_are_one_to_one(tmp_path):
+    """Of three, the first has two names for one number; rows without a label count for nothing."""
+    columns = {
+        "note": ["x", "y", "x", "y", "x", "y"],
+        "breed": ["cat", "dog", "cat", None, "cat", " dog "],
+        "colour": ["red", "blue", "red", "blue", "red", "blue"],
+        "number": [1, 2, 3, 4, 5, 6],
+    }
+    parquet.write_table(pa.table(columns), tmp_path / "x.parquet", row_group_size=2)
+    places, texts = np.array([0, 1, 0, 1, 1, -1]), ["7", "9"]
+    labels = SimpleNamespace(file=tmp_path / "x.parquet", places=places, texts=texts, names=None, numbered=True)
+    splits = np.array([0, 0, 0, 0, 1, 1])
+    found = {(one.column, one.rows, one.labelled): one.names for one in in_parquet(labels, {"colour"}, splits)}
+    assert found == {
+        **{("note", 4, 4): {"7": ("x", 1), "9": ("y", 2)}, ("note", 1, 1): {"9": ("x", 5)}},
+        **{("breed", 3, 4): {"7": ("cat", 1), "9": ("dog", 2)}, ("breed", 1, 1): {"9": ("cat", 5)}},
+    }
+    places[:] = [0, 0, 0, 1, 1, 1]  # the note and the breed of 7 are two, the colour too
+    columns["colour"] = ["red", "red", "red", "blue", "blue", "blue"]
+    parquet.write_table(pa.table(columns), tmp_path / "x.parquet", row_group_size=2)
+    whole = {one.column: (one.is_one_to_one, one.rows, one.labelled) for one in in_parquet(labels, (), None)}
+    assert whole["colour"] == (True, 6, 6) and not whole["note"][0] and not whole["breed"][0]

@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 
 from datamodules.vtab import kitti, names
+from datamodules.vtab.arrays import PATCH_CAMELYON, SVHN, smallnorb
 from datamodules.vtab.folders import CALTECH101, by_class
 from datamodules.vtab.kitti import KITTI
+from datamodules.vtab.labels import smallnorb_azimuth
 from datamodules.vtab.retinopathy import RETINOPATHY
 from tests.data.test_images_damaged import cut_and_ended, damaged, photo
 from vit_lightning.data import images
 from vit_lightning.data.images import BrokenImage
+from vit_lightning.errors import InputError
 
 CLASSES = (0, 4, 5, 60, 101)
 
@@ -63,3 +66,28 @@ def test_the_videos_of_kitti_are_fetched_where_they_are_not_there(tmp_path, monk
     KITTI.download(tmp_path)
     kit = (f"{kitti.datasets.Kitti.data_url}devkit_object.zip", tmp_path / "Kitti/raw")
     assert asked == [(tmp_path, True), *[kit] * (not is_there)]
+
+
+def test_all_splits_of_patch_camelyon_and_svhn_are_fetched(tmp_path, monkeypatch):
+    asked: list[tuple] = []
+    for kind in ("PCAM", "SVHN"):
+        monkeypatch.setattr(
+            f"torchvision.datasets.{kind}",
+            lambda root, split, download, kind=kind: asked.append((kind, split, download)),
+        )
+    PATCH_CAMELYON.download(tmp_path)
+    SVHN.download(tmp_path)
+    assert asked == [
+        *(("PCAM", split, True) for split in ("train", "val", "test")),
+        *(("SVHN", split, True) for split in ("train", "test")),
+    ]
+
+
+def test_smallnorb_needs_as_many_labels_as_images(publish):
+    root = publish("smallnorb_azimuth")
+    info = root / "smallnorb-5x46789x9x18x6x2x96x96-training-info.mat"
+    words = np.frombuffer(info.read_bytes(), "<i4").copy()
+    words[2] -= 1  # a row less
+    info.write_bytes(words[:-4].tobytes())
+    with pytest.raises(InputError, match=r"training-dat\.mat has 18 images, .*training-info\.mat 17 labels"):
+        smallnorb(smallnorb_azimuth).open(root, "train", allow_incomplete=True)
