@@ -19,14 +19,15 @@ def read_labels(files: Iterable[Path], layout: Layout) -> Ragged | None:
         files: the chunks.
         layout: what a record is made of.
     """
-    values, ends = [], [np.zeros(1, np.int64)]
+    values, ends, count = [], [np.zeros(1, np.int64)], 0
     for file in files:
         try:
             found = _read(np.memmap(file, np.uint8, "r"), layout)
         except (OSError, ValueError, IndexError):
             return None
         values.append(found.values)
-        ends.append(found.ends[1:] + ends[-1][-1])
+        ends.append(found.ends[1:] + count)
+        count += len(found.values)
     return Ragged(np.concatenate(values), np.concatenate(ends)) if values else None
 
 

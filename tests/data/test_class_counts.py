@@ -50,3 +50,8 @@ def test_each_image_has_its_class_in_the_order_of_the_set(source):
     for wrong in (np.eye(3), [0.0, 1.0, 1.0], [True, False, True]):
         with pytest.raises(InputError, match=r"^--flag needs one class per image, .* do otherwise$"):
             classes_of(source(wrong), "--flag", "do otherwise")
+
+
+def test_what_is_partly_hidden_counts_for_nothing():
+    counts = class_counts(records(np.array([[1, IGNORE, 0], [0, 1, 0.5]], np.float32)), 3)
+    assert counts == (1, pytest.approx([0, 1, 0.5]))

@@ -1,10 +1,13 @@
+import io
+
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from scipy.ndimage import gaussian_filter
 from torchvision.io import decode_jpeg
 
-from datamodules.vtab.retinopathy import RETINOPATHY, btgraham
+from datamodules.vtab.retinopathy import RETINOPATHY, _radius, btgraham
 from vit_lightning.data import images
 from vit_lightning.data.images import BrokenImage
 
@@ -94,3 +97,28 @@ def test_kit_originals(kit):
     for part in held.values():
         shown = images.load(part[0][0], name=part.keys[0])
         assert max(shown.shape[1:]) <= 540
+
+
+@pytest.mark.parametrize(
+    ("row", "radius"),
+    [
+        ([100] * 100 + [5] * 60 + [0] * 240, 80),  # 15 is more than a tenth of the mean 77.25, and less than a fifth
+        ([100] * 100 + [2] * 60 + [0] * 240, 50),
+        ([9] * 2 + [0] * 398, 1),
+        ([9] + [0] * 399, 2.5),  # half of the height
+        ([0] * 400, 2.5),
+    ],
+)
+def test_the_bright_part_of_the_middle_row_is_an_eye_as_wide(row, radius):
+    image = torch.full((3, 5, 400), 255, dtype=torch.uint8)
+    image[:, 2] = torch.tensor(row, dtype=torch.uint8)
+    assert _radius(image) == radius
+
+
+@pytest.mark.filterwarnings("ignore:every photograph is processed")
+def test_results_are_jpegs_of_quality_72(publish):
+    """As TensorFlow Datasets keeps them."""
+    data, _ = RETINOPATHY.open(publish("retinopathy"), "train", True)[0]
+    expected = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(expected, "JPEG", quality=72)
+    assert Image.open(io.BytesIO(data)).quantization == Image.open(expected).quantization
