@@ -10,13 +10,13 @@ import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import (
-    labelled_folders,
     named_codes,
     parquet_paths,
     parquet_splits,
+    renamed_folders,
     split_copies,
 )
-from datamodules.reading.class_map import check_meaning, doubtful_label
+from datamodules.reading.class_map import check_meaning, doubtful_label, numbers_in_place
 from datamodules.reading.class_map_file import ClassMap
 from datamodules.reading.drawn_split import TEST, TRAIN
 from datamodules.reading.idle_flags import name_idle_fraction
@@ -290,7 +290,8 @@ class Parquet(ImageDataModule):
             has_map = self._map.listed is not None
             source = self.class_map if has_map else "train"
             training = self._training if not has_map and all(map(is_whole, self.class_names)) else ()
-            classes.append(match(labels, self.class_names, source, has_map, split == "test", training))
+            or_places = has_map and self._may_be_places(labels)
+            classes.append(match(labels, self.class_names, source, or_places, split == "test", training))
             ends.append(labels.ends[1:] + ends[-1][-1])
         rows = Ragged(np.concatenate(classes), np.concatenate(ends))
         hidden = _hidden(rows)
@@ -310,11 +311,17 @@ class Parquet(ImageDataModule):
         self._listed[split] = parquet_paths.Listed(split, images, parquet_paths.numbered(rows, hidden))
         return MultiHot(images, rows, range(len(rows)), self.num_classes, hidden if hidden.any() else None)
 
+    def _may_be_places(self, labels: FileLabels) -> bool:
+        """Tell whether numbers in a file may be places in the class map: as text only where it says their numbers."""
+        listed = listed_classes(labels.file, self._label) or []
+        return labels.numbered or (self._map.says_numbers and numbers_in_place(listed))
+
     def _check_folders(self, labels: FileLabels) -> None:
         """Refuse many paths in folders that are called as other labels are; name a few."""
         told = ["" if place < 0 else labels.names[place] for place in labels.places.tolist()]
         paths = given_paths(labels.file, self._image)
-        if found := labelled_folders.differing(zip([path or "" for path in paths], told, strict=False)):
+        rows = zip([path or "" for path in paths], told, strict=False)
+        if found := renamed_folders.differing(rows, self._map.renamed):
             self.notice(found.said(str(labels.file), self._label, self.label_column is not None))
 
     def _check_map(self, training: Sequence[FileLabels]) -> None:

@@ -14,6 +14,7 @@ from datamodules.reading import array_cache
 from datamodules.reading.class_map import (
     FROM_ZERO,
     WrongLabelsError,
+    called_otherwise,
     check_order,
     class_numbers,
     classes_in_text,
@@ -193,7 +194,9 @@ class WebShards(ImageDataModule):
         numbers = class_numbers(names, self.class_names, or_numbers=has_list)
         if (numbers < 0).any():
             unknown = {name for name, number in zip(names, numbers.tolist(), strict=True) if number < 0}
-            why = f", which {self.class_map if has_list else 'train'} lacks"
+            why = (
+                f", which {self.class_map} lacks{called_otherwise(min(unknown))}" if has_list else ", which train lacks"
+            )
             raise self._wrong(split, unknown, why, names, self.class_names)
         if not has_list:
             training = self._names(self._naming)

@@ -12,6 +12,7 @@ import numpy as np
 from datamodules.reading.class_map import (
     FROM_ZERO,
     WrongLabelsError,
+    called_otherwise,
     check_joined,
     check_kinds,
     check_names,
@@ -29,6 +30,7 @@ from datamodules.reading.label_text import (
     check_name,
     difference,
     has_vectors,
+    is_whole,
     look_alike,
     names_a_list,
     nested,
@@ -302,9 +304,9 @@ def match(
     Raises:
         InputError: naming file, row and label of the first that is no class.
     """
-    if or_numbers and found.numbered:
+    if or_numbers and (found.numbered or any(map(is_whole, found.names))):
         check_order(class_names, str(found.file))
-    numbers = class_numbers(found.names, class_names, or_numbers and found.numbered)
+    numbers = class_numbers(found.names, class_names, or_numbers)
     if found.numbered and not or_numbers and (numbers >= 0).any() and not numbers_in_place(class_names):
         raise InputError(
             f"{found.file} has numbers in its column of labels, which may be places among the classes of {source} "
@@ -316,7 +318,8 @@ def match(
     unknown = {name for name, number in named if number < 0 and number != IGNORE}
     if first := found.first(unknown):
         row, label = first
-        fix = "; it is a number among named classes: give --data.class_map" if found.numbered else ""
+        fix = called_otherwise(label) if source != "train" else ""
+        fix = "; it is a number among named classes: give --data.class_map" if found.numbered else fix
         raise InputError(
             f"{found.file} has in row {row} the label {label!r:.60}, which {source} lacks "
             f"({len(class_names)} classes: {shortened(class_names)}){fix}{look_alike(label, class_names)}"

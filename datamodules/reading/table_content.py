@@ -10,8 +10,8 @@ import numpy as np
 
 from datamodules.reading import (
     beside_columns,
-    labelled_folders,
     named_codes,
+    renamed_folders,
     table_columns,
     table_repeats,
     table_rows,
@@ -49,6 +49,7 @@ class TableForm:
         lists: names of classes that are called as lists are.
         words: other words of such a column and the split of each.
         beside: splits that have tables of their own.
+        renamed: labels that a class map calls otherwise, and their classes.
     """
 
     columns: tuple[Columns, Columns]
@@ -64,6 +65,7 @@ class TableForm:
     lists: tuple[str, ...] = ()
     words: tuple[tuple[str, str], ...] = ()
     beside: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_test(self) -> bool:
@@ -132,7 +134,7 @@ def content(table: Path, form: TableForm) -> dict[str, np.ndarray | Strings | Ra
             said = [f"{what}, {SPLIT_NAMES[splits[row]]}" for row, what in zip(twice, said, strict=True)]
         raise _differing(table, kept[twice[0]], twice, said, form.multi_label)
     told = [names[row[0]] if len(row) else "" for row in classes] if columns.labels and not form.multi_label else []
-    if told and (differing := labelled_folders.differing(zip(kept, told, strict=True))):
+    if told and (differing := renamed_folders.differing(zip(kept, told, strict=True), dict(form.renamed))):
         column, is_given = ",".join(columns.labels), form.columns[1] is not None
         notices.append(differing.said(str(table), f"[{column}]" if columns.one_hot else column, is_given))
     others = *columns.paths, *columns.labels, columns.split, columns.group, columns.unlabelled
