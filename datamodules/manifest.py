@@ -19,7 +19,7 @@ from datamodules.reading.class_map import (
 from datamodules.reading.class_map_file import ClassMap
 from datamodules.reading.divided_table import DividedTable
 from datamodules.reading.image_index import IndexedImages
-from datamodules.reading.joined_words import doubtful
+from datamodules.reading.joined_words import doubtful, several_in_one
 from datamodules.reading.label_text import MISSING, check_told
 from datamodules.reading.listed_images import say_hidden, single_labels, unlabelled
 from datamodules.reading.multihot import MultiHot
@@ -152,6 +152,9 @@ class Manifest(DividedTable):
         are_listed = self.multi_label and not table.arrays["one_hot"]
         if are_listed and (said := doubtful(names, table.rows.longest > 1, "--data.separator {} divides them")):
             self.notice(said)
+        fix = "give --data.multi_label true and --data.separator {}"
+        if not self.multi_label and not table.arrays["one_hot"] and (said := several_in_one(names, fix)):
+            self.notice(f"{table.table}: {said}")
         return names
 
     @cached_property

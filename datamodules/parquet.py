@@ -11,6 +11,7 @@ from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import (
     named_codes,
+    parquet_parts,
     parquet_paths,
     parquet_splits,
     renamed_folders,
@@ -20,6 +21,7 @@ from datamodules.reading.class_map import check_meaning, doubtful_label, numbers
 from datamodules.reading.class_map_file import ClassMap
 from datamodules.reading.drawn_split import TEST, TRAIN
 from datamodules.reading.idle_flags import name_idle_fraction
+from datamodules.reading.joined_words import several_in_one
 from datamodules.reading.kept_splits import hold_to_run
 from datamodules.reading.label_text import check_told, is_whole
 from datamodules.reading.multihot import MultiHot
@@ -121,6 +123,9 @@ class Parquet(ImageDataModule):
         classes = class_list(labels, filter(None, named), files[0].parent, self.multi_label)
         if said := doubtful_label(classes):
             self.notice(f"{files[0].parent}: {said}")
+        fix = "divide it at {} into a list, for --data.multi_label true"
+        if labels and not self.multi_label and (said := several_in_one(classes, fix)):
+            self.notice(f"{files[0].parent}: {said}")
         return classes
 
     @cached_property
@@ -183,9 +188,17 @@ class Parquet(ImageDataModule):
         files = [file for file in self._files.get("train", ()) if number_of_rows([file])]
         if "train" not in with_paths and (said := split_copies.copies_that_train(files, is_drawn)):
             self.notice(said)
+        for said in parquet_parts.said_of_copies(self._parts):
+            self.notice(said)
         if self.val_set is None and self.train_set is not None:  # an image that stands in two rows stays in one split
             self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction, groups=groups)
+        for said in parquet_parts.said_of_groups(self._parts, (self._image, self._label)) if stage == "fit" else ():
+            self.notice(said)
         self._listed.clear()
+
+    @property
+    def _parts(self) -> dict[str, parquet_parts.Part]:
+        return parquet_parts.parts_of({"train": self.train_set, "val": self.val_set, "test": self.test_set})
 
     def _check_stated(self, split: str) -> None:
         """Refuse a column that states each image's split and was not given; say what else may state it."""

@@ -139,7 +139,11 @@ def content(table: Path, form: TableForm) -> dict[str, np.ndarray | Strings | Ra
         notices.append(differing.said(str(table), f"[{column}]" if columns.one_hot else column, is_given))
     others = *columns.paths, *columns.labels, columns.split, columns.group, columns.unlabelled
     notices += beside_columns.denied(table, others)
-    groups_by = beside_columns.may_group(table, others) if form.of == "train" and not form.group else None
+    if columns.one_hot and form.multi_label and form.columns[1] is not None and form.of == "train":
+        notices += beside_columns.further_classes(table, columns.labels, others)
+    free = [name for name in dict.fromkeys(table_rows.header(table)) if name not in others]
+    free = free if form.of == "train" and not form.group else []
+    groups_by = beside_columns.may_group(free, lambda some: table_rows.values(table, some))
     numbered = all(map(is_whole, names)) and table_rows.may_be_numbers(table, columns.labels)
     named = _named(table, columns, told, splits) if numbered and told else []
     return {
