@@ -25,20 +25,13 @@ from datamodules.reading.joined_words import several_in_one
 from datamodules.reading.kept_splits import hold_to_run
 from datamodules.reading.label_text import check_told, is_whole
 from datamodules.reading.multihot import MultiHot
+from datamodules.reading.parquet_classes import class_list, match, renamed_classes
 from datamodules.reading.parquet_files import split_parquet
-from datamodules.reading.parquet_labels import (
-    FileLabels,
-    class_list,
-    holds_numbers,
-    listed_classes,
-    match,
-    read_labels,
-    renamed_classes,
-)
+from datamodules.reading.parquet_labels import FileLabels, holds_numbers, listed_classes, read_labels
 from datamodules.reading.parquet_rows import Rows, check_columns, given_paths, number_of_rows, open_table
 from datamodules.reading.shared_sequences import Ragged
 from datamodules.reading.splits import SPLITS, check_counted
-from datamodules.reading.stated_split import LEFT_ALONE, Use, check_flag, split_words
+from datamodules.reading.stated_split import Use, check_flag, split_words
 from datamodules.reading.table_columns import only_column
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.image_set import ImageSet
@@ -206,17 +199,8 @@ class Parquet(ImageDataModule):
             return
         use: Use = "left" if self.split_column is False else "taken" if split == "train" else "refused"
         known = self._image, self._label
-        column, notices = parquet_splits.stated_column(self._files[split], known, split, use, self.split_words)
-        for notice in notices:
+        for notice in parquet_splits.refuse_stated(self._files[split], known, split, use, self.split_words):
             self.notice(notice)
-        if column is not None:
-            splits = parquet_splits.splits_of(self._files[split], column, (), self.split_words)
-            shown = " and ".join(name for number, name in enumerate(SPLITS) if number in splits)
-            raise InputError(
-                f"{self._files[split][0]} has the column {column!r}, which names the splits {shown}; write the rows of "
-                "each to files of their own, as train.parquet and test.parquet, or give --data.split_column "
-                f"{column}; {LEFT_ALONE}"
-            )
 
     @cached_property
     def _splits(self) -> np.ndarray | None:
@@ -232,7 +216,8 @@ class Parquet(ImageDataModule):
         tested = listed.rows.labels[splits == TEST]
         if needs_labels and len(tested) and (tested == IGNORE).all():
             raise InputError(f"{self._files['train'][0]} has no labels of test rows; predict does without them")
-        self._check_trained(listed.rows, splits)
+        if not self.multi_label and self._map.listed is None and self._training:  # else something else names them
+            parquet_splits.check_trained(listed.rows, splits, self.class_names)
         known = [] if self.multi_label else self.class_names
         names = [known[label] if known and label >= 0 else "" for label in listed.rows.labels.tolist()]
         hold_to_run(self, self._files["train"][0], list(map(str, listed.rows.keys)), names, splits)
@@ -241,18 +226,6 @@ class Parquet(ImageDataModule):
                 setattr(self, f"{split}_set", Subset(whole, rows))
                 self._listed[split] = listed.part(split, rows)
         return np.flatnonzero(splits == TRAIN)
-
-    def _check_trained(self, rows: Rows, splits: np.ndarray) -> None:
-        """Refuse an image of a class that no training row has, where these name the classes."""
-        if self.multi_label or self._map.listed is not None or not self._training:
-            return
-        labels = rows.labels
-        unknown = np.flatnonzero(~np.isin(labels, [IGNORE, *labels[splits == TRAIN]]))
-        if len(unknown):
-            raise InputError(
-                f"{rows.keys[int(unknown[0])]} has the label {self.class_names[labels[unknown[0]]]!r:.60}, which the "
-                "training rows lack; give --data.class_map with all classes"
-            )
 
     @cached_property
     def _files(self) -> dict[str, list[Path]]:
