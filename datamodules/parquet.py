@@ -298,9 +298,10 @@ class Parquet(ImageDataModule):
         return MultiHot(images, rows, range(len(rows)), self.num_classes, hidden if hidden.any() else None)
 
     def _may_be_places(self, labels: FileLabels) -> bool:
-        """Tell whether numbers in a file may be places in the class map: as text only where it says their numbers."""
-        listed = listed_classes(labels.file, self._label) or []
-        return labels.numbered or (self._map.says_numbers and numbers_in_place(listed))
+        """Tell whether numbers in a file may be places in the class map: text only where that says the numbers."""
+        if listed := listed_classes(labels.file, self._label):
+            return all(map(is_whole, listed)) and numbers_in_place(listed)
+        return labels.numbered or self._map.says_numbers
 
     def _check_folders(self, labels: FileLabels) -> None:
         """Refuse many paths in folders that are called as other labels are; name a few."""

@@ -94,11 +94,24 @@ def write_numbers(place, labels, names=None) -> None:
     parquet.write_table(table.replace_schema_metadata(metadata), place / "train.parquet")
 
 
-@pytest.mark.parametrize("name", ["map.csv", "map.json"])
-@pytest.mark.parametrize(("labels", "names"), [(["0", "2", "1"], None), ([0, 2, 1], ["0", "1", "2"])])
-def test_numbers_as_text_are_those_of_a_map_that_says_them(tmp_path, name, labels, names):
-    text = "0,zero\n1,one\n2,two\n" if name == "map.csv" else '{"0": "zero", "1": "one", "2": "two"}'
-    (tmp_path / name).write_text(text)
+MAPS = {
+    "map.csv": "0,zero\n1,one\n2,two\n",
+    "map.json": '{"0": "zero", "1": "one", "2": "two"}',
+    "map.txt": "zero\none\ntwo\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("labels", "names", "name"),
+    [
+        (["0", "2", "1"], None, "map.csv"),
+        (["0", "2", "1"], None, "map.json"),
+        ([0, 2, 1], ["0", "1", "2"], "map.csv"),
+        ([0, 2, 1], ["0", "1", "2"], "map.txt"),  # as the Hub's MNIST
+    ],
+)
+def test_numbers_as_text_are_places_in_a_map(tmp_path, name, labels, names):
+    (tmp_path / name).write_text(MAPS[name])
     write_numbers(tmp_path, labels, names)
     data = setup(Parquet(root=tmp_path, val_fraction=0.0, image_size=8, class_map=tmp_path / name))
     assert data.class_names == ["zero", "one", "two"] and data.train_set.labels.tolist() == [0, 2, 1]
