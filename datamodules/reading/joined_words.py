@@ -54,8 +54,9 @@ def several_in_one(names: Collection[str], fix: str) -> str | None:
         names: all classes.
         fix: what to do if it holds several, with {} for what is between.
     """
-    found = joined(names, BLANKS)
-    return found and (
+    if (found := joined(names, BLANKS)) is None:
+        return None
+    return (
         f"the label {found[0]!r:.60} is read as one class, and each of its words is a class as well; if it holds "
         f"several labels, {fix.format(repr(found[1]))}; if not, list all classes in --data.class_map"
     )
