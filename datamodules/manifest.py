@@ -6,12 +6,11 @@ from pathlib import Path
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules.reading import array_cache, named_codes, stated_split, table_links, table_repeats
+from datamodules.reading import array_cache, stated_split, tables_together
 from datamodules.reading.array_cache import MappedStrings
 from datamodules.reading.beside_columns import group_hint
 from datamodules.reading.class_map import (
     WrongLabelsError,
-    check_meaning,
     classes_in_text,
     doubtful_label,
     is_hidden,
@@ -19,7 +18,7 @@ from datamodules.reading.class_map import (
 from datamodules.reading.class_map_file import ClassMap
 from datamodules.reading.divided_table import DividedTable
 from datamodules.reading.image_index import IndexedImages
-from datamodules.reading.joined_words import doubtful
+from datamodules.reading.joined_words import doubtful, several_in_one
 from datamodules.reading.label_text import MISSING, check_told
 from datamodules.reading.listed_images import say_hidden, single_labels, unlabelled
 from datamodules.reading.multihot import MultiHot
@@ -152,6 +151,9 @@ class Manifest(DividedTable):
         are_listed = self.multi_label and not table.arrays["one_hot"]
         if are_listed and (said := doubtful(names, table.rows.longest > 1, "--data.separator {} divides them")):
             self.notice(said)
+        fix = "give --data.multi_label true and --data.separator {}"
+        if not self.multi_label and not table.arrays["one_hot"] and (said := several_in_one(names, fix)):
+            self.notice(f"{table.table}: {said}")
         return names
 
     @cached_property
@@ -191,11 +193,11 @@ class Manifest(DividedTable):
         for split, table in self.tables.items():
             for notice in MappedStrings(self._file(split), "notices") if table is not None else ():
                 self.notice(notice)
-        self._check_meaning()
+        tables_together.check_meaning(self._read_tables, self._map)
         self.train_set = self._read("train")
         self.val_set = self._read("val")
         self.test_set = self._read("test", needs_labels=stage == "test")
-        self._check_apart()
+        tables_together.check_apart(self._read_tables)
         if self.lacks_train:
             return
         for said in self._map.said(self._labels("train").counts):
@@ -212,26 +214,13 @@ class Manifest(DividedTable):
         if stage == "fit" and self.test_set is None:
             self._say("split    no test set; --data.test_fraction 0.15 draws one, and --data.test TABLE names one")
 
-    def _check_apart(self) -> None:
-        """Refuse an image that two of the tables have, but for test images without labels, which serve predict."""
-        found, files = [], []
-        for split, table in self.tables.items():
-            if table is not None and (arrays := array_cache.load(self._file(split)))["has_labels"].all():
-                found.append(table_repeats.Listed(split, self.root / table, arrays["digests"], self._paths(split)))
-                files.append(table_links.Listed(split, self._labels(split), self._paths(split)))
-        table_repeats.check_apart(found)
-        table_links.check(files)
-
-    def _check_meaning(self) -> None:
-        """Refuse numbers in one table that may be places among the names of another, or names."""
-        files = {self.root / table: self._file(split) for split, table in self.tables.items() if table is not None}
-        if self._map.listed is None:
-            check_meaning(
-                [table for table, file in files.items() if array_cache.load(file)["numbered"].all()],
-                [(table, list(MappedStrings(file, "listed"))) for table, file in files.items()],
-            )
-        named = [named_codes.Named.loaded(text) for file in files.values() for text in MappedStrings(file, "named")]
-        named_codes.check(named, self._map.numbered, self.class_map)
+    @property
+    def _read_tables(self) -> list[tables_together.ReadTable]:
+        return [
+            tables_together.ReadTable(split, self.root / table, self._paths(split), self._labels(split))
+            for split, table in self.tables.items()
+            if table is not None
+        ]
 
     def _paths(self, split: str) -> Paths:
         folders = [(self.root / self.tables[split]).parent, self.root]
@@ -269,6 +258,7 @@ class Manifest(DividedTable):
             beside=tuple(other for other, table in self.tables.items() if split == "train" != other and table),
             missing=tuple(word for word in MISSING if word not in self._called_missing),
             lists=self._map.lists,
+            renamed=tuple(sorted(self._map.renamed.items())),
         )
 
     @cached_property

@@ -10,33 +10,28 @@ import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import (
-    labelled_folders,
     named_codes,
+    parquet_parts,
     parquet_paths,
     parquet_splits,
+    renamed_folders,
     split_copies,
 )
-from datamodules.reading.class_map import check_meaning, doubtful_label
+from datamodules.reading.class_map import check_meaning, doubtful_label, numbers_in_place
 from datamodules.reading.class_map_file import ClassMap
 from datamodules.reading.drawn_split import TEST, TRAIN
 from datamodules.reading.idle_flags import name_idle_fraction
+from datamodules.reading.joined_words import several_in_one
 from datamodules.reading.kept_splits import hold_to_run
 from datamodules.reading.label_text import check_told, is_whole
 from datamodules.reading.multihot import MultiHot
+from datamodules.reading.parquet_classes import class_list, match, renamed_classes
 from datamodules.reading.parquet_files import split_parquet
-from datamodules.reading.parquet_labels import (
-    FileLabels,
-    class_list,
-    holds_numbers,
-    listed_classes,
-    match,
-    read_labels,
-    renamed_classes,
-)
+from datamodules.reading.parquet_labels import FileLabels, holds_numbers, listed_classes, read_labels
 from datamodules.reading.parquet_rows import Rows, check_columns, given_paths, number_of_rows, open_table
 from datamodules.reading.shared_sequences import Ragged
 from datamodules.reading.splits import SPLITS, check_counted
-from datamodules.reading.stated_split import LEFT_ALONE, Use, check_flag, split_words
+from datamodules.reading.stated_split import Use, check_flag, split_words
 from datamodules.reading.table_columns import only_column
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.image_set import ImageSet
@@ -121,6 +116,9 @@ class Parquet(ImageDataModule):
         classes = class_list(labels, filter(None, named), files[0].parent, self.multi_label)
         if said := doubtful_label(classes):
             self.notice(f"{files[0].parent}: {said}")
+        fix = "divide it at {} into a list, for --data.multi_label true"
+        if labels and not self.multi_label and (said := several_in_one(classes, fix)):
+            self.notice(f"{files[0].parent}: {said}")
         return classes
 
     @cached_property
@@ -183,9 +181,17 @@ class Parquet(ImageDataModule):
         files = [file for file in self._files.get("train", ()) if number_of_rows([file])]
         if "train" not in with_paths and (said := split_copies.copies_that_train(files, is_drawn)):
             self.notice(said)
+        for said in parquet_parts.said_of_copies(self._parts):
+            self.notice(said)
         if self.val_set is None and self.train_set is not None:  # an image that stands in two rows stays in one split
             self.train_set, self.val_set = hold_out(self.train_set, self.val_fraction, groups=groups)
+        for said in parquet_parts.said_of_groups(self._parts, (self._image, self._label)) if stage == "fit" else ():
+            self.notice(said)
         self._listed.clear()
+
+    @property
+    def _parts(self) -> dict[str, parquet_parts.Part]:
+        return parquet_parts.parts_of({"train": self.train_set, "val": self.val_set, "test": self.test_set})
 
     def _check_stated(self, split: str) -> None:
         """Refuse a column that states each image's split and was not given; say what else may state it."""
@@ -193,17 +199,8 @@ class Parquet(ImageDataModule):
             return
         use: Use = "left" if self.split_column is False else "taken" if split == "train" else "refused"
         known = self._image, self._label
-        column, notices = parquet_splits.stated_column(self._files[split], known, split, use, self.split_words)
-        for notice in notices:
+        for notice in parquet_splits.refuse_stated(self._files[split], known, split, use, self.split_words):
             self.notice(notice)
-        if column is not None:
-            splits = parquet_splits.splits_of(self._files[split], column, (), self.split_words)
-            shown = " and ".join(name for number, name in enumerate(SPLITS) if number in splits)
-            raise InputError(
-                f"{self._files[split][0]} has the column {column!r}, which names the splits {shown}; write the rows of "
-                "each to files of their own, as train.parquet and test.parquet, or give --data.split_column "
-                f"{column}; {LEFT_ALONE}"
-            )
 
     @cached_property
     def _splits(self) -> np.ndarray | None:
@@ -219,7 +216,8 @@ class Parquet(ImageDataModule):
         tested = listed.rows.labels[splits == TEST]
         if needs_labels and len(tested) and (tested == IGNORE).all():
             raise InputError(f"{self._files['train'][0]} has no labels of test rows; predict does without them")
-        self._check_trained(listed.rows, splits)
+        if not self.multi_label and self._map.listed is None and self._training:  # else something else names them
+            parquet_splits.check_trained(listed.rows, splits, self.class_names)
         known = [] if self.multi_label else self.class_names
         names = [known[label] if known and label >= 0 else "" for label in listed.rows.labels.tolist()]
         hold_to_run(self, self._files["train"][0], list(map(str, listed.rows.keys)), names, splits)
@@ -228,18 +226,6 @@ class Parquet(ImageDataModule):
                 setattr(self, f"{split}_set", Subset(whole, rows))
                 self._listed[split] = listed.part(split, rows)
         return np.flatnonzero(splits == TRAIN)
-
-    def _check_trained(self, rows: Rows, splits: np.ndarray) -> None:
-        """Refuse an image of a class that no training row has, where these name the classes."""
-        if self.multi_label or self._map.listed is not None or not self._training:
-            return
-        labels = rows.labels
-        unknown = np.flatnonzero(~np.isin(labels, [IGNORE, *labels[splits == TRAIN]]))
-        if len(unknown):
-            raise InputError(
-                f"{rows.keys[int(unknown[0])]} has the label {self.class_names[labels[unknown[0]]]!r:.60}, which the "
-                "training rows lack; give --data.class_map with all classes"
-            )
 
     @cached_property
     def _files(self) -> dict[str, list[Path]]:
@@ -290,7 +276,8 @@ class Parquet(ImageDataModule):
             has_map = self._map.listed is not None
             source = self.class_map if has_map else "train"
             training = self._training if not has_map and all(map(is_whole, self.class_names)) else ()
-            classes.append(match(labels, self.class_names, source, has_map, split == "test", training))
+            or_places = has_map and self._may_be_places(labels)
+            classes.append(match(labels, self.class_names, source, or_places, split == "test", training))
             ends.append(labels.ends[1:] + ends[-1][-1])
         rows = Ragged(np.concatenate(classes), np.concatenate(ends))
         hidden = _hidden(rows)
@@ -310,11 +297,18 @@ class Parquet(ImageDataModule):
         self._listed[split] = parquet_paths.Listed(split, images, parquet_paths.numbered(rows, hidden))
         return MultiHot(images, rows, range(len(rows)), self.num_classes, hidden if hidden.any() else None)
 
+    def _may_be_places(self, labels: FileLabels) -> bool:
+        """Tell whether numbers in a file may be places in the class map: text only where that says the numbers."""
+        if listed := listed_classes(labels.file, self._label):
+            return all(map(is_whole, listed)) and numbers_in_place(listed)
+        return labels.numbered or self._map.says_numbers
+
     def _check_folders(self, labels: FileLabels) -> None:
         """Refuse many paths in folders that are called as other labels are; name a few."""
         told = ["" if place < 0 else labels.names[place] for place in labels.places.tolist()]
         paths = given_paths(labels.file, self._image)
-        if found := labelled_folders.differing(zip([path or "" for path in paths], told, strict=False)):
+        rows = zip([path or "" for path in paths], told, strict=False)
+        if found := renamed_folders.differing(rows, self._map.renamed):
             self.notice(found.said(str(labels.file), self._label, self.label_column is not None))
 
     def _check_map(self, training: Sequence[FileLabels]) -> None:

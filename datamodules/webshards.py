@@ -14,6 +14,7 @@ from datamodules.reading import array_cache
 from datamodules.reading.class_map import (
     FROM_ZERO,
     WrongLabelsError,
+    called_otherwise,
     check_order,
     class_numbers,
     classes_in_text,
@@ -24,7 +25,7 @@ from datamodules.reading.class_map import (
 from datamodules.reading.class_map_file import ClassMap
 from datamodules.reading.downloads import file_system
 from datamodules.reading.idle_flags import name_idle_fraction
-from datamodules.reading.joined_words import doubtful
+from datamodules.reading.joined_words import doubtful, several_in_one
 from datamodules.reading.label_text import check_told, is_whole, look_alike
 from datamodules.reading.remote_files import (
     MissingFile,
@@ -136,6 +137,9 @@ class WebShards(ImageDataModule):
             self.notice(f"{self.address}/{self.patterns[self._naming]}: {said}")
         if self.form.multi_label and (said := doubtful(classes, most > 1, "divide them at {} into a list or lines")):
             self.notice(said)
+        fix = "divide it at {} into a list, for --data.multi_label true"
+        if not self.form.multi_label and (said := several_in_one(classes, fix)):
+            self.notice(f"{self.address}/{self.patterns[self._naming]}: {said}")
         return classes
 
     @cached_property
@@ -193,7 +197,9 @@ class WebShards(ImageDataModule):
         numbers = class_numbers(names, self.class_names, or_numbers=has_list)
         if (numbers < 0).any():
             unknown = {name for name, number in zip(names, numbers.tolist(), strict=True) if number < 0}
-            why = f", which {self.class_map if has_list else 'train'} lacks"
+            why = (
+                f", which {self.class_map} lacks{called_otherwise(min(unknown))}" if has_list else ", which train lacks"
+            )
             raise self._wrong(split, unknown, why, names, self.class_names)
         if not has_list:
             training = self._names(self._naming)

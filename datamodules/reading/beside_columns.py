@@ -2,36 +2,42 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from datamodules.reading import table_rows
 from datamodules.reading.column_names import GROUP_COLUMNS, PERSON_COLUMNS
 from datamodules.reading.label_text import whole_number
+from datamodules.reading.table_columns import YES_OR_NO
+from datamodules.reading.unread_columns import may_state
+from vit_lightning.errors import listing
 
 FEWEST = 20
 """Values of a column that groups images; fewer may be kinds of images, as the places on a body are."""
 FEWEST_IDS = 5
 """As many, where its name says that they are ids."""
+FEWEST_PERSONS = 2
+"""As many, where its name says that they are those whom the images show."""
 
 
-def may_group(table: Path, known: Collection[str | None]) -> str | None:
+def may_group(columns: Sequence[str], cells_of: Callable[[list[str]], Iterable[Sequence[Any]]]) -> str | None:
     """Return the column that names what several images show, as a patient or a lesion; None: there is none.
 
     Args:
-        table: the table.
-        known: columns that hold something else.
+        columns: those that may be meant.
+        cells_of: returns the cells of some columns, row after row.
     """
-    stems = {name: "".join(filter(str.isalpha, name.lower())) for name in table_rows.header(table) if name not in known}
-    if person := next((name for name, stem in stems.items() if stem.removesuffix("id") in PERSON_COLUMNS), None):
-        return person
-    names = [name for name, stem in stems.items() if stem.removesuffix("id") in GROUP_COLUMNS]
+    stems = {name: "".join(filter(str.isalpha, name.lower())).removesuffix("id") for name in columns}
+    names = [name for name, stem in stems.items() if stem in PERSON_COLUMNS]
+    names += [name for name, stem in stems.items() if stem in GROUP_COLUMNS]
     counts: dict[str, Counter[str]] = {name: Counter() for name in names}
-    for cells in table_rows.values(table, names) if names else ():
+    for cells in cells_of(names) if names else ():
         for name, cell in zip(names, cells, strict=True):
             counts[name][str(cell)] += cell not in (None, "") and cell == cell
     for name, values in counts.items():
-        fewest = FEWEST_IDS if stems[name].endswith("id") else FEWEST
+        is_person, is_id = stems[name] in PERSON_COLUMNS, name.lower().rstrip("_").endswith("id")
+        fewest = FEWEST_PERSONS if is_person else FEWEST_IDS if is_id else FEWEST
         if fewest <= sum(count > 0 for count in values.values()) and max(values.values(), default=0) > 1:
             return name
     return None
@@ -61,4 +67,32 @@ def denied(table: Path, known: Sequence[str | None]) -> list[str]:
     return [
         f"{table} has 0 in the column {names[0]!r} in {counts['0']} of {counts.total()} rows, which in Open Images "
         "says that the class of the row does not show; they are read as images of it; take them out if so"
+    ]
+
+
+def further_classes(table: Path, classes: Sequence[str], known: Sequence[str | None]) -> list[str]:
+    """Say which further columns hold 0 and 1 alone, as those of the classes do.
+
+    Args:
+        table: the table.
+        classes: the columns of classes that were given.
+        known: columns that hold something else, those of the classes among them.
+    """
+    names = [name for name in table_rows.header(table) if name not in known and not may_state(name)]
+    shows = dict.fromkeys(names, False)
+    for cells in table_rows.values(table, names) if names else ():
+        for name, cell in zip(names, cells, strict=True):
+            if name in shows and (found := YES_OR_NO.get(str(cell).strip())) is not None:
+                shows[name] |= found
+            else:
+                shows.pop(name, None)
+        if not shows:
+            break
+    left = [name for name, does in shows.items() if does]
+    if not left:
+        return []
+    columns = "the column" if len(left) == 1 else "the columns"
+    return [
+        f"{table} has {columns} {listing(left, most=4)} of 0 and 1 beside --data.label_column [{','.join(classes)}], "
+        f"which no label tells; if it is a class as well, give [{','.join([*classes, left[0]])}]"
     ]

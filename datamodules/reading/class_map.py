@@ -167,6 +167,14 @@ def one_or_two(name: str, other: str) -> str:
     )
 
 
+def called_otherwise(label: str) -> str:
+    """Say what to do where a list of all classes lacks a label."""
+    return (
+        f"; add it there, or, if it is another name of one of them, give --data.class_map a .csv with the line "
+        f"{label:.60},NAME with that one in place of NAME"
+    )
+
+
 def counted_from_zero(labels: Iterable[str], training: Collection[str]) -> list[str]:
     """Return the labels that are 0 where those of training begin at 1, and may be places counted from there."""
     begins_at_1 = all(map(is_whole, training)) and "1" in (numbers := set(map(whole_number, training)))

@@ -1,8 +1,9 @@
 """What the file behind --data.class_map says: all classes in their order, or the classes of labels called otherwise."""
 
 import csv
+import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import cached_property
@@ -35,6 +36,7 @@ from vit_lightning.files import looked_for_in
 ONE_CLASS = "give each class a name of its own, or write the names into the data to make one class of two numbers"
 MOST_COMPARED = 64
 """Labels without a line that lines are compared with."""
+NUMBERS = re.compile(r"\d+")
 REFUSED = (".yaml", ".yml", ".jsonl", ".pbtxt", ".toml", ".xml")
 
 
@@ -112,14 +114,22 @@ class ClassMap:
         shown = listing(found, most=8, longest=400)
         said = [f"--data.class_map {self.path} makes one class of several labels: {shown}"] if found else []
         if self.renamed and counts and not any(whole_number(label) in self.renamed for label in counts):
-            are_names = any(label in self._names for label in counts)
-            turned = "; they are called as its classes: it may have its two columns the wrong way round" * are_names
+            others = sorted(counts.keys() - self._names)
+            if near := _closest(others, sorted(self.renamed)):
+                return [*said, self._said_of_line(*near, len(self.renamed), len(others))]
+            turned = "; they are called as its classes: it may have its two columns the wrong way round"
             return [
                 *said,
                 f"--data.class_map {self.path} renames nothing: no label is called as one of those that it has, "
-                f"{self._shown}; the data have {listing(counts, most=3)}{turned}",
+                f"{self._shown}; the data have {listing(counts, most=3)}{turned * self._may_be_turned(counts)}",
             ]
         return [*said, *self._unmatched(counts)]
+
+    def _may_be_turned(self, counts: Mapping[str, int]) -> bool:
+        """Tell whether all classes are called as labels are; a spelling of one and the same word turns nothing."""
+        return self._names <= counts.keys() and not any(
+            get_close_matches(label, [name], 1) for label, name in self.renamed.items()
+        )
 
     def _unmatched(self, counts: Mapping[str, int]) -> list[str]:
         """Say which lines name no label, where there are labels without a line: one may be meant for the other."""
@@ -128,13 +138,15 @@ class ClassMap:
         labels = sorted(label for label in known if label not in self.renamed and label not in self._names)
         if not lines or not labels:
             return []
-        pairs = ((label, get_close_matches(label, lines, 1)) for label in labels[:MOST_COMPARED])
-        label, line = next(((label, lines[0]) for label, lines in pairs if lines), (labels[0], lines[0]))
-        return [
+        label, line = _closest(labels, lines) or (labels[0], lines[0])
+        return [self._said_of_line(label, line, len(lines), len(labels))]
+
+    def _said_of_line(self, label: str, line: str, lines: int, labels: int) -> str:
+        return (
             f"--data.class_map {self.path} has a line for {line!r:.60}, which no image has as its label, and none for "
-            f"{label!r:.60}, which stays a class of its own ({len(lines)} such lines, {len(labels)} such labels); "
+            f"{label!r:.60}, which stays a class of its own ({lines} such lines, {labels} such labels); "
             "correct the line if it is meant for this label"
-        ]
+        )
 
     def check_begins_at_0(self, training: Collection[str], place: str) -> None:
         """Refuse training labels 1, 2, ... up to fewer than a list has names, which may be counted from 1 or from 0.
@@ -147,7 +159,7 @@ class ClassMap:
             InputError: saying what both readings are.
         """
         names = self.listed or []
-        if self.path is None or self._says_numbers or any(map(is_whole, names)) or not all(map(is_whole, training)):
+        if self.path is None or self.says_numbers or any(map(is_whole, names)) or not all(map(is_whole, training)):
             return
         numbers = set(map(whole_number, training))
         if MANY <= len(numbers) < len(names) and numbers == {str(number + 1) for number in range(len(numbers))}:
@@ -159,7 +171,7 @@ class ClassMap:
             )
 
     @property
-    def _says_numbers(self) -> bool:
+    def says_numbers(self) -> bool:
         """Whether the list says the number of each name."""
         return self.path is not None and says_numbers(_read_text(self.path), Path(self.path).suffix.lower())
 
@@ -188,6 +200,15 @@ class ClassMap:
         found = self._labels()
         are_places = self._may_be_places and any(map(is_whole, found))
         return found if found and not are_places else None
+
+
+def _closest(labels: Sequence[str], lines: Sequence[str]) -> tuple[str, str] | None:
+    """Return the first label that a line is written almost as, but for numbers in them, and the line."""
+    for label in labels[:MOST_COMPARED]:
+        numbers = NUMBERS.findall(label)
+        if near := get_close_matches(label, [line for line in lines if NUMBERS.findall(line) == numbers], 1):
+            return label, near[0]
+    return None
 
 
 def read_lines(path: str | Path) -> list[str]:

@@ -3,7 +3,7 @@
 import posixpath
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
@@ -13,6 +13,7 @@ from datamodules.reading.drawn_split import LEFT_OUT, NAMES, TEST, TRAIN, VAL
 from datamodules.reading.idle_flags import name_idle
 from datamodules.reading.kept_splits import run_that_begins
 from datamodules.reading.split_sentences import SETTINGS
+from datamodules.reading.stated_images import Stated, as_kept
 from vit_lightning.data import ImageDataModule
 from vit_lightning.data.image_set import ImageSet, keys_of
 from vit_lightning.data.subsets import Subset, check_share, hold_out
@@ -24,21 +25,6 @@ HELD_OUT = 0.1
 """Share of a training set of its own that validates, unless --data.val_fraction says otherwise."""
 DRAWN = 0.15
 """Share of images without any split that validates, and that tests."""
-
-
-class Stated(NamedTuple):
-    """Images that the data themselves put into a split."""
-
-    files: list[str]
-    names: list[str]
-    """What the table of a run says about each beside its split."""
-    splits: np.ndarray
-    """TRAIN, VAL or TEST for each."""
-
-    def without(self, rows: np.ndarray) -> "Stated":
-        """Return all images but those of some rows."""
-        left = np.setdiff1d(np.arange(len(self.files)), rows)
-        return Stated([self.files[row] for row in left], [self.names[row] for row in left], self.splits[left])
 
 
 class DividedData(ImageDataModule):
@@ -207,21 +193,7 @@ class DividedData(ImageDataModule):
         own = None if self.split_file is not None else self._table()
         if own is None or self._is_other(own, stated.files):
             return None
-        listed = drawn_split.listed_in(own, stated.files)
-        rows = [row for row, file in enumerate(stated.files) if file in listed]
-        files, names = ([some[row] for row in rows] for some in (stated.files, stated.names))
-        some = None if groups is None else [groups[row] for row in rows]
-        found = stated.splits.copy()
-        found[rows], _ = drawn_split.by_table(own, files, str(source), True, names, some)
-        may_be_drawn = {VAL, TEST} - {*stated.splits.tolist()}
-        for row in np.flatnonzero(found != stated.splits).tolist():
-            if stated.splits[row] != TRAIN or found[row] not in may_be_drawn:
-                now, then = NAMES[stated.splits[row]], NAMES[found[row]]
-                raise InputError(
-                    f"{source} has {stated.files[row]} in {now} in row {row + 1}, and {own} has it in {then}; put it "
-                    "back, or begin a new run"
-                )
-        return found
+        return as_kept(own, source, stated, groups)
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a split that was made here is known by, for a checkpoint."""

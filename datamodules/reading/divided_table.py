@@ -9,10 +9,11 @@ import numpy as np
 
 from datamodules.reading import table_repeats
 from datamodules.reading.array_cache import MappedStrings
-from datamodules.reading.divided_data import DividedData, Stated
+from datamodules.reading.divided_data import DividedData
 from datamodules.reading.drawn_split import TEST, TRAIN, VAL
 from datamodules.reading.idle_flags import name_idle
 from datamodules.reading.splits import SPLITS
+from datamodules.reading.stated_images import Stated
 from datamodules.reading.stated_split import Use
 from vit_lightning.data.subsets import Subset
 

@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from datamodules.reading.label_text import BETWEEN_LABELS, BETWEEN_NAMES, NUMBER, is_whole, joined
 
+BLANKS = (" and ", " ")
 BETWEEN_WORDS = (" and ", " ", "_", "-", ".")
 
 
@@ -44,3 +45,18 @@ def doubtful(names: Collection[str], is_divided: bool, fix: str) -> str | None:
             f"{fix.format(repr(found[1]))}"
         )
     return None
+
+
+def several_in_one(names: Collection[str], fix: str) -> str | None:
+    """Say which label of images that have one each is made of others with blanks between; None if none is.
+
+    Args:
+        names: all classes.
+        fix: what to do if it holds several, with {} for what is between.
+    """
+    if (found := joined(names, BLANKS)) is None:
+        return None
+    return (
+        f"the label {found[0]!r:.60} is read as one class, and each of its words is a class as well; if it holds "
+        f"several labels, {fix.format(repr(found[1]))}; if not, list all classes in --data.class_map"
+    )

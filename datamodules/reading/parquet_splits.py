@@ -11,8 +11,9 @@ from datamodules.reading import stated_split, unread_columns
 from datamodules.reading.drawn_split import NAMES, TRAIN, split_number
 from datamodules.reading.label_text import whole_number
 from datamodules.reading.parquet_labels import holds_text
-from datamodules.reading.parquet_rows import number_of_rows, open_table
+from datamodules.reading.parquet_rows import Rows, number_of_rows, open_table
 from datamodules.reading.splits import CELLS
+from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 
 
@@ -41,6 +42,52 @@ def stated_column(
         flags = [name for name in flags if all(name in schema.names for schema in schemas)]
         found.notices.extend(unread_columns.said_of_columns(str(files[0]), flags, rows_of(files, flags)))
     return found
+
+
+def refuse_stated(
+    files: Sequence[Path], known: Collection[str], split: str, use: stated_split.Use, words: Mapping[str, str] = CELLS
+) -> list[str]:
+    """Refuse a column that states each image's split and was not given; return what else may state it.
+
+    Args:
+        files: the files of a split.
+        known: columns that hold something else.
+        split: that split.
+        use: what becomes of the column.
+        words: the split of each word.
+
+    Raises:
+        InputError: naming the column, or as `stated_column`.
+    """
+    column, notices = stated_column(files, known, split, use, words)
+    if column is None:
+        return notices
+    splits = splits_of(files, column, (), words)
+    shown = " and ".join(name for number, name in enumerate(NAMES) if number in splits)
+    raise InputError(
+        f"{files[0]} has the column {column!r}, which names the splits {shown}; write the rows of each to files of "
+        f"their own, as train.parquet and test.parquet, or give --data.split_column {column}; "
+        f"{stated_split.LEFT_ALONE}"
+    )
+
+
+def check_trained(rows: Rows, splits: np.ndarray, class_names: Sequence[str]) -> None:
+    """Refuse an image of a class that no training row has.
+
+    Args:
+        rows: all images, one class each.
+        splits: the split of each.
+        class_names: all classes.
+
+    Raises:
+        InputError: naming the first such image.
+    """
+    unknown = np.flatnonzero(~np.isin(rows.labels, [IGNORE, *rows.labels[splits == TRAIN]]))
+    if len(unknown):
+        raise InputError(
+            f"{rows.keys[int(unknown[0])]} has the label {class_names[rows.labels[unknown[0]]]!r:.60}, which the "
+            "training rows lack; give --data.class_map with all classes"
+        )
 
 
 def rows_of(files: Iterable[Path], columns: Sequence[str]) -> Iterator[Sequence[Any]]:

@@ -10,8 +10,8 @@ import numpy as np
 
 from datamodules.reading import (
     beside_columns,
-    labelled_folders,
     named_codes,
+    renamed_folders,
     table_columns,
     table_repeats,
     table_rows,
@@ -49,6 +49,7 @@ class TableForm:
         lists: names of classes that are called as lists are.
         words: other words of such a column and the split of each.
         beside: splits that have tables of their own.
+        renamed: labels that a class map calls otherwise, and their classes.
     """
 
     columns: tuple[Columns, Columns]
@@ -64,6 +65,7 @@ class TableForm:
     lists: tuple[str, ...] = ()
     words: tuple[tuple[str, str], ...] = ()
     beside: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_test(self) -> bool:
@@ -132,12 +134,16 @@ def content(table: Path, form: TableForm) -> dict[str, np.ndarray | Strings | Ra
             said = [f"{what}, {SPLIT_NAMES[splits[row]]}" for row, what in zip(twice, said, strict=True)]
         raise _differing(table, kept[twice[0]], twice, said, form.multi_label)
     told = [names[row[0]] if len(row) else "" for row in classes] if columns.labels and not form.multi_label else []
-    if told and (differing := labelled_folders.differing(zip(kept, told, strict=True))):
+    if told and (differing := renamed_folders.differing(zip(kept, told, strict=True), dict(form.renamed))):
         column, is_given = ",".join(columns.labels), form.columns[1] is not None
         notices.append(differing.said(str(table), f"[{column}]" if columns.one_hot else column, is_given))
     others = *columns.paths, *columns.labels, columns.split, columns.group, columns.unlabelled
     notices += beside_columns.denied(table, others)
-    groups_by = beside_columns.may_group(table, others) if form.of == "train" and not form.group else None
+    if columns.one_hot and form.multi_label and form.columns[1] is not None and form.of == "train":
+        notices += beside_columns.further_classes(table, columns.labels, others)
+    free = [name for name in dict.fromkeys(table_rows.header(table)) if name not in others]
+    free = free if form.of == "train" and not form.group else []
+    groups_by = beside_columns.may_group(free, lambda some: table_rows.values(table, some))
     numbered = all(map(is_whole, names)) and table_rows.may_be_numbers(table, columns.labels)
     named = _named(table, columns, told, splits) if numbered and told else []
     return {

@@ -13,6 +13,7 @@ from datamodules.reading.class_map import (
     MANY,
     MAY_BE_MISSING,
     WrongLabelsError,
+    called_otherwise,
     check_order,
     class_numbers,
     counted_from_zero,
@@ -115,7 +116,10 @@ class TableLabels:
         if training is not None and (may_be := {name for name in unknown & used if name.lower() in HIDDEN_WORDS}):
             raise self.wrong(may_be, ", no class of the training images; leave the cell empty if the label is hidden")
         if unknown & used:
-            raise self.wrong(unknown, f", which {source}", class_names)
+            label = first_of(unknown, self.names, self.rows)[1]
+            raise self.wrong(
+                unknown, f", which {source}{'' if training is not None else called_otherwise(label)}", class_names
+            )
         if zero := counted_from_zero(used, training or ()):
             raise self.wrong(zero, f", which {source}{FROM_ZERO}")
         return numbers

@@ -22,6 +22,9 @@ TAGS = frozenset({"tag", "tags"})
 BETWEEN_TAGS = re.compile(r"[\[\](){}'\",;|\s]+")
 NUMBERED = frozenset({"split", "splits", "subset", "partition", "set", "dataset", "phase", "datasplit"})
 """Words in names of columns whose numbers may stand for splits; those of folds stand for others."""
+SOURCES = frozenset({"dataset", "set"})
+IDS = frozenset({"id", "ids", "idx", "index", "no", "nr", "num", "number", "code", "source", "version"})
+"""Words that make of the name of a column that of the sets which images come from, as dataset_id."""
 FLAGS = SPLIT_OF | {word: split for word, split in SHORT.items() if len(word) > len("te")}
 
 
@@ -106,4 +109,5 @@ def _tagged(text: str) -> set[str]:
 
 
 def _is_numbered(column: str) -> bool:
-    return bool(NUMBERED & {*words_of(column)})
+    words = {*words_of(column)}
+    return bool(NUMBERED & words) and not (SOURCES & words and IDS & words)

@@ -33,6 +33,8 @@ def test_a_column_of_many_values_is_named(root, name):  # noqa: F811
         ("lesion_id", [""] * 40),
         ("localization", [n // 2 for n in range(40)]),
         ("case_id", ["x", "y"] * 20),
+        ("patient", list(range(40))),
+        ("subject", ["animals"] * 40),
     ],
 )
 def test_other_columns_group_nothing(root, name, cells):  # noqa: F811
@@ -51,3 +53,25 @@ def test_a_confidence_of_0_is_named(root, no, yes):  # noqa: F811
 @pytest.mark.parametrize("cells", [[1] * 40, [0.5, 1] * 20, [0, 0.5, 1, 1] * 10, [0] * 40, ["low", "high"] * 20])
 def test_other_confidences(root, cells):  # noqa: F811
     assert not notices(root, "confidence", cells)
+
+
+def further(root, rows, **options) -> list[str]:  # noqa: F811
+    write(root / "train.csv", "path,a,b,c,d,is_valid", [f"{n}.png,{row}" for n, row in enumerate(rows)])
+    return list(ready(root, val_fraction=0.0, **options).notices)
+
+
+def test_further_columns_of_classes_are_named(root):  # noqa: F811
+    rows = ["1,0,0,0,0", "0,1,1,0,1", "0,0,1,0,0", "1,1,0,0,0"]
+    said = "of 0 and 1 beside --data.label_column [a,b], which no label tells; if it is a class as well, give [a,b,c]"
+    options = {"label_column": ["a", "b"], "multi_label": True, "split_column": False}
+    assert further(root, rows, **options) == [f"{root}/train.csv has the column c {said}"]
+    both = [row[:6] + "1" + row[7:] for row in rows]
+    assert further(root, both, **options) == [f"{root}/train.csv has the columns c, d {said}"]
+    options["label_column"] = ["a", "b", "c"]
+    assert not further(root, rows, **options)
+
+
+@pytest.mark.parametrize("cells", [["0", "0"], ["0", "2"], ["", "1"], ["no", "yes"], ["0.5", "1"]])
+def test_columns_that_are_no_further_classes(root, cells):  # noqa: F811
+    options = {"label_column": ["a", "b"], "multi_label": True, "split_column": False}
+    assert not further(root, [f"1,0,{cells[0]},0,0", f"0,1,{cells[1]},0,1"], **options)

@@ -4,8 +4,8 @@ import csv
 
 import numpy as np
 
-from datamodules.reading.divided_data import Stated
 from datamodules.reading.drawn_split import TEST, TRAIN
+from datamodules.reading.stated_images import Stated
 from tests.datamodules.reading.test_divided_data import data, divided, table
 
 

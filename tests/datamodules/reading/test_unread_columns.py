@@ -50,6 +50,16 @@ def test_columns_that_hardly_do(name, cells):
     assert said_of_columns("t.csv", [name], [(cell,) for cell in cells]) == []
 
 
+@pytest.mark.parametrize("name", ["dataset_id", "datasetId", "set_id", "source_dataset", "dataset_version", "Set Nr"])
+def test_numbers_of_the_sets_that_images_come_from(name):
+    assert not may_state(name)
+
+
+@pytest.mark.parametrize("name", ["split_id", "dataset", "set", "subset_id", "phase"])
+def test_numbers_that_may_be_those_of_splits(name):
+    assert may_state(name)
+
+
 @pytest.mark.parametrize(
     "cells",
     [["['train']", "['test']"], ["train", "test,hard", "test"], [["train"], ["val", "hard"]], ["train;x", "VAL"]],
