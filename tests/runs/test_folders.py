@@ -2,10 +2,8 @@
 
 import json
 import os
-import subprocess
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -147,15 +145,6 @@ def test_the_folder_of_a_checkpoint(tmp_path):
     assert folders.folder_of(tmp_path / "elsewhere.ckpt") is None
 
 
-def test_the_commit_is_that_of_the_code_wherever_a_run_starts(tmp_path, monkeypatch):
-    clone = Path(folders.__file__).parent
-    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=clone, capture_output=True, text=True)
-    if head.returncode:
-        pytest.skip("the code lies in no clone")
-    monkeypatch.chdir(tmp_path)
-    assert folders.environment("cpu")["git_commit"] == head.stdout.strip()
-
-
 @pytest.mark.parametrize(
     ("environment", "rank"),
     [
@@ -255,29 +244,6 @@ def test_the_newest_runs_come_first(monkeypatch, tmp_path):
         folders.newest_checkpoint(Path("runs"), "default", "best")
 
 
-def test_the_environment_names_what_a_run_stood_on(monkeypatch):
-    monkeypatch.setattr("sys.argv", ["main.py", "fit", "--a"])
-    monkeypatch.setenv("SLURM_JOB_ID", "7")
-    monkeypatch.setattr(os, "cpu_count", lambda: 96)
-    found = folders.environment("cuda:0", "NVIDIA X")
-    assert (found["device"], found["device_name"]) == ("cuda:0", "NVIDIA X")
-    assert (found["command"], found["slurm_job"], found["cpus"]) == (*(["main.py", "fit", "--a"], "7", 96),)
-    names = ("vit-lightning", "torch", "torchvision", "lightning", "torchmetrics", "einops", "jsonargparse")
-    assert set(found["versions"]) >= {"python", *names}
-    assert found["versions"]["torch"] == version("torch") and found["versions"]["einops"] == version("einops")
-    assert isinstance(found["git_dirty"], bool)
-
-
-def test_the_environment_names_the_packages_of_plug_ins(monkeypatch, tmp_path):
-    info = tmp_path / "birds-1.5.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: birds\nVersion: 1.5\n")
-    (info / "entry_points.txt").write_text("[vit_lightning.datamodules]\nBirds = birds:Birds\n")
-    assert "birds" not in folders.environment("cpu")["versions"]
-    monkeypatch.syspath_prepend(tmp_path)
-    assert folders.environment("cpu")["versions"]["birds"] == "1.5"
-
-
 @pytest.mark.parametrize("name", [None, "best"])
 @pytest.mark.parametrize(("kind", "make"), [("FIFO", os.mkfifo), ("folder", os.mkdir)])
 def test_a_best_that_is_no_file_is_called_what_it_is(tmp_path, name, kind, make):
@@ -285,21 +251,6 @@ def test_a_best_that_is_no_file_is_called_what_it_is(tmp_path, name, kind, make)
     make(tmp_path / "checkpoints/best.ckpt")
     with pytest.raises(InputError, match=f"best.ckpt is a {kind}, not a checkpoint; remove it"):
         folders.trained_checkpoint(tmp_path, name)
-
-
-@pytest.mark.parametrize(("changes", "dirty"), [("", False), (" M a.py", True)])
-def test_changes_beside_the_commit_are_noted(monkeypatch, changes, dirty):
-    said = {"ls-files": "folders.py", "rev-parse": "abc", "status": changes}
-    monkeypatch.setattr(folders, "_git", lambda verb, *words, folder: said[verb])
-    found = folders.environment("cpu")
-    assert (found["git_commit"], found["git_dirty"]) == ("abc", dirty)
-
-
-def test_code_outside_a_clone_has_the_commit_of_the_folder_it_runs_in(monkeypatch):
-    asked = []
-    monkeypatch.setattr(folders, "_git", lambda verb, *words, folder: asked.append((verb, folder)) or None)
-    assert folders.environment("cpu")["git_commit"] is None
-    assert asked[1:] == [("rev-parse", Path()), ("status", Path())]
 
 
 def test_what_is_scored_unasked_is_the_best_and_else_the_last_with_a_warning(tmp_path):

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -105,27 +104,6 @@ def test_a_run_is_told_by_its_checkpoints_or_its_config(tmp_path):
         make(tmp_path / name)
         assert folders.is_run((tmp_path / name).parent) is is_run, name
     assert not folders.is_run(tmp_path / "none") and not folders.is_run(tmp_path / "b/config.yaml")
-
-
-def test_git_is_asked_in_the_folder_and_what_it_refuses_is_unknown(tmp_path, monkeypatch):
-    for words in (
-        ("init", "-q"),
-        ("-c", "user.name=a", "-c", "user.email=b", "commit", "-q", "--allow-empty", "-m", "x"),
-    ):
-        subprocess.run(["git", *words], cwd=tmp_path, check=True, env=os.environ | {"HOME": str(tmp_path)})
-    head = folders._git("rev-parse", "HEAD", folder=tmp_path)
-    assert head is not None and len(head) == 40 and head.isalnum()
-    assert folders._git("rev-parse", "no-such", folder=tmp_path) is None
-    assert folders._git("status", "--porcelain", folder=tmp_path) == ""
-    (tmp_path / "new").touch()
-    assert folders._git("status", "--porcelain", folder=tmp_path) == "?? new"
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(folders, "__file__", str(tmp_path / "none" / "folders.py"))
-    (tmp_path / "none").mkdir()
-    found = folders.environment("cpu")
-    assert (found["git_commit"], found["git_dirty"]) == (head, True)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert folders._git("rev-parse", "HEAD", folder=tmp_path) is None
 
 
 # Logs -----------------------------------------------------------------------------------------------------------------

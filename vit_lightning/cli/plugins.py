@@ -16,7 +16,7 @@ from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.cli.own_code import import_error
 from vit_lightning.cli.parser_errors import unknown_class
 from vit_lightning.errors import InputError
-from vit_lightning.runs.folders import DATAMODULES
+from vit_lightning.runs.environment import DATAMODULES
 
 MODELS = {"Classifier": "vit_lightning.classifier", "MaskedPatch": "vit_lightning.masked_patch"}
 """Modules of the models that --model knows by name."""

@@ -2,7 +2,7 @@
 
     runs/<experiment>/<n>/
       config.yaml       every setting of the run; a resume adds config.resume-1.yaml    runs/record.py
-      env.json          versions, machine, command, git commit; env.resume-1.json       runs/record.py
+      env.json          versions, machine, command, git commit; env.resume-1.json       runs/environment.py
       plan.txt          what was said before the first step; a resume adds its own      callbacks/plan.py
       metrics.csv       a row per logged step                                           runs/loggers.py
       tensorboard/      the same for TensorBoard                                        runs/loggers.py
@@ -26,18 +26,14 @@ Nothing here loads torch, so that `sweep` can look at run folders.
 
 import json
 import os
-import platform
 import shlex
 import shutil
-import subprocess
 import sys
 import warnings
 from contextlib import suppress
 from difflib import SequenceMatcher
-from importlib.metadata import PackageNotFoundError, entry_points, version
 from itertools import count, takewhile
 from pathlib import Path
-from typing import Any
 
 from vit_lightning.errors import InputError, listing
 from vit_lightning.files import meant, special_kind
@@ -51,8 +47,6 @@ PLAN = "plan.txt"
 NONFINITE = "nonfinite.json"
 SPLIT_TABLE = "split.csv"
 SPLITS = "splits.json"
-DATAMODULES = "vit_lightning.datamodules"
-"""Group of entry points by which packages offer datamodules."""
 REMOVED = "the run folder {folder} was removed or moved while the run went on; start it again"
 RUN_ENV = "VIT_LIGHTNING_RUN"
 ALIKE = 0.6
@@ -305,31 +299,6 @@ def interrupted(root: Path, experiment: str) -> Path | None:
     return None
 
 
-def environment(device: str, device_name: str = "") -> dict[str, Any]:
-    """Versions, also of packages with plug-ins, machine, command and git commit of this process, for env.json.
-
-    Args:
-        device: Where the net is, such as cuda:0.
-        device_name: What its maker calls it.
-    """
-    here = Path(__file__).parent  # its clone's commit, wherever the run was started; else that of the folder it runs in
-    code = here if _git("ls-files", "--error-unmatch", Path(__file__).name, folder=here) else Path()
-    ours = ("vit-lightning", "torch", "torchvision", "lightning", "torchmetrics", "einops", "jsonargparse")
-    packages = (*ours, *sorted({one.dist.name for one in entry_points(group=DATAMODULES) if one.dist} - {*ours}))
-    return {
-        "versions": {"python": platform.python_version()} | {name: _version(name) for name in packages},
-        "platform": platform.platform(),
-        "cpus": os.cpu_count(),
-        "device": device,
-        "device_name": device_name,
-        "command": sys.argv,
-        "folder": str(Path.cwd()),
-        "slurm_job": slurm_job(),
-        "git_commit": _git("rev-parse", "HEAD", folder=code),
-        "git_dirty": bool(_git("status", "--porcelain", folder=code)),
-    }
-
-
 def newest_runs(root: Path, name: str) -> list[Path]:
     """Runs of any experiment that have a checkpoint `name`, the newest first."""
     found = [path for path in root.glob(f"*/*/{CHECKPOINTS}/{name}.ckpt") if path.parents[1].name.isdigit()]
@@ -338,18 +307,3 @@ def newest_runs(root: Path, name: str) -> list[Path]:
 
 def _numbers(folder: Path) -> list[int]:
     return [int(entry.name) for entry in folder.glob("*") if entry.name.isdigit()] if folder.is_dir() else []
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def _git(*arguments: str, folder: Path) -> str | None:
-    try:
-        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=10, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()

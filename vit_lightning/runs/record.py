@@ -14,6 +14,7 @@ from vit_lightning.compute.peaks import device_name
 from vit_lightning.files import write_atomically
 from vit_lightning.runs import folders
 from vit_lightning.runs.differences import differences
+from vit_lightning.runs.environment import environment
 from vit_lightning.yaml_files import read_mapping
 
 TRAINER = (
@@ -53,7 +54,7 @@ class RunRecord(Callback):
         earlier = len(folders.configs(self.folder))
         suffix = f".resume-{earlier}" if earlier else ""
         write_atomically(self.folder / f"config{suffix}.yaml", self.text)
-        facts = json.dumps(folders.environment(str(pl_module.device), device_name(pl_module.device)), indent=2)
+        facts = json.dumps(environment(str(pl_module.device), device_name(pl_module.device)), indent=2)
         write_atomically(self.folder / f"env{suffix}.json", facts + "\n")
 
 
