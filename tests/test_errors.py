@@ -21,6 +21,7 @@ def test_a_line_has_no_character_that_breaks_or_moves_it():
     assert one_line("a\nb\tc\x1b[0m\x7f\x9f\u2028\u2029") == r"a\nb\tc\x1b[0m\x7f\x9f\u2028\u2029"
     assert one_line("a\u202eb\u2066\u200b\u061c") == r"a\u202eb\u2066\u200b\u061c"
     assert one_line("猫\u3000\udcff\xa0") == "猫\u3000\udcff\xa0"
+    assert one_line("\u06a9\u200c\u06a9 \U0001f468\u200d\U0001f469") == "\u06a9\u200c\u06a9 \U0001f468\u200d\U0001f469"
     assert seen("a\n\u202eb\r\n") == "a\n\\u202eb\\r\n"
     assert one_line("plain 'text' \\ äß") == "plain 'text' \\ äß"
 

@@ -20,13 +20,18 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 AS_THEY_ARE = ("Zs", "Cs")
 """Categories of characters that Python does not print, which stay all the same: spaces, and bytes that are no UTF-8."""
+JOINERS = "\u200c\u200d"
+"""Signs of no width that writing needs: Persian's, and those of a family of emoji."""
 
 
 def one_line(text: str) -> str:
     r"""Return a text with what breaks, moves or turns its line escaped, as \n or \u202e; any name may hold it."""
     if text.isprintable():
         return text
-    return "".join(sign if sign.isprintable() or category(sign) in AS_THEY_ARE else repr(sign)[1:-1] for sign in text)
+    return "".join(
+        sign if sign.isprintable() or category(sign) in AS_THEY_ARE or sign in JOINERS else repr(sign)[1:-1]
+        for sign in text
+    )
 
 
 def seen(text: str) -> str:

@@ -153,7 +153,7 @@ def test_without_validation_the_newest_state_is_the_best(batches, monitor):
 )
 def test_metrics_are_looked_for_among_the_model_s_scores(metric, undirected, said):
     flag = ModelCheckpoint(monitor=metric, mode="max")
-    trainer = SimpleNamespace(callbacks=[flag])
+    trainer = SimpleNamespace(callbacks=[flag], datamodule=None)
     model = Classifier({"variant": "mu/8"}, num_classes=3, image_size=8)
     watched = Monitors({"checkpoint": flag}, undirected)
     if said is None:

@@ -171,7 +171,7 @@ def test_images_of_several_labels_are_known_by_their_labels(app, tmp_path: Path,
     assert done.code == 0, done.err
     assert "precision at 1 100.0 %" in done.out and "best.ckpt (precision at 1 100.00 %)" in done.out
     done = app("test", *words, "--ckpt_path", "last")
-    names = ["precision at 1", "hit at 5", "macro F1", "mAP", "micro mAP", "micro F1", "exact match"]
+    names = ["precision at 1", "hit at 5", "macro F1", "ECE", "mAP", "micro mAP", "micro F1", "exact match"]
     assert cells(done.out)[0] == ["set", "images", "loss", *names], done.out + done.err
     assert "note     mean_auroc is left out: every class is shown by all images or by none" in done.out
 

@@ -185,7 +185,7 @@ def test_what_the_config_leaves_open_is_settled_before_anything_is_built(monkeyp
     monkeypatch.setattr(vit_cli, "resolve", lambda config, own: [own])
     settings = Namespace(weights=weights)
     model = Namespace(init_args=settings, class_path="vit_lightning.classifier.Classifier")
-    config = Namespace(model=model, trainer=Namespace(), report=False)
+    config = Namespace(model=model, data=Namespace(), trainer=Namespace(), report=False)
     cli = SimpleNamespace(subcommand=verb, trained=trained, config={verb: config})
     if verb != "fit" and not weights and not trained:
         with pytest.raises(InputError, match=rf"{verb} needs a trained net; give --ckpt_path last, best or a file"):

@@ -75,9 +75,11 @@ def test_folders_are_called_as_the_class_map_says(listed, tmp_path):
     paths = ["cat/0.png", "cat/1.png", "Katze/2.png", "Katze/3.png", "dog/4.png", "dog/5.png"]
     data = listed(paths, ["cat", "Katze", "cat", "Katze", "dog", "dog"], class_map=tmp_path / "map.csv")
     assert data.class_names == ["cat", "dog"] and shown(data, 6) == [{"cat"}] * 4 + [{"dog"}] * 2
-    said = r"in row 5 the label 'cat' in the column 'label' for dog/4\.png, whose folder is called as another label is"
+    said = (
+        r"in row 4 the label 'dog' in the column 'label' for Katze/3\.png, whose folder is called as another label is"
+    )
     with pytest.raises(InputError, match=said):
-        listed(paths, ["cat", "Katze", "cat", "Katze", "Katze", "dog"], class_map=tmp_path / "map.csv")
+        listed(paths, ["cat", "Katze", "cat", "dog", "Katze", "dog"], class_map=tmp_path / "map.csv")
 
 
 def test_folders_that_are_numbers_are_not_renamed(listed, tmp_path):
