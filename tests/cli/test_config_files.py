@@ -166,7 +166,10 @@ def test_files_that_cannot_be_read_are_named_with_the_one_that_was_meant(tmp_pat
 def test_a_part_is_a_mapping_or_a_name(tmp_path, part):
     for content, said in (("[1]", "list"), ("3", "int"), ("null", "nothing"), ("true", "bool")):
         (tmp_path / "x.yaml").write_text(f"{part}: {content}\n")
-        with pytest.raises(InputError, match=rf"^--{part} .*x\.yaml must hold a mapping below {part}, not {said}$"):
+        hint = f"; indent what belongs to {part}, by two spaces" * (said == "nothing")
+        with pytest.raises(
+            InputError, match=rf"^--{part} .*x\.yaml must hold a mapping below {part}, not {said}{hint}$"
+        ):
             read_config(tmp_path / "x.yaml", f"--{part}")
     for content in ("{a: 1}", "name"):
         (tmp_path / "x.yaml").write_text(f"{part}: {content}\nother: [1]\n")

@@ -92,7 +92,7 @@ def test_all_of_it_is_the_complete_list_without_internals(app):
     said = " ".join(text.split())
     for sentence in (
         "a path, or the word last or best",
-        "Seed of every random number, 0 to 4294967295",
+        "Seed of random numbers, 0 to 4294967295",
     ):
         assert sentence in said
     assert "__main__" not in text

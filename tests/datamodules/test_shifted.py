@@ -189,12 +189,16 @@ def test_further_sets_and_renamed_folders_have_the_layout_of_classes(tmp_path):
     options["also"] = {"day": tmp_path / "day"}
     ImageFolder(**options).setup("fit")
     picture(tmp_path / "day/n2/masks/5.png", 5)
+    (tmp_path / "less.json").write_text('{"n1": "bird"}')
+    data = ImageFolder(**options)
+    data.setup("fit")  # the map names the class
+    assert any("day holds n2/masks beside other images of the class n2" in said for said in data.notices)
     with pytest.raises(InputError, match=r"day holds n2/masks beside other images of the class n2"):
-        ImageFolder(**options).setup("fit")
-    shutil.move(tmp_path / "day/n2/masks", tmp_path / "own/train/n1/masks")
-    with pytest.raises(InputError, match=r"train holds n1/masks beside other images of the class n1"):
-        ImageFolder(**options).setup("fit")
-    shutil.rmtree(tmp_path / "own/train/n1/masks")
+        ImageFolder(**options | {"class_map": None}).setup("fit")
+    shutil.move(tmp_path / "day/n2/masks", tmp_path / "own/train/n2/masks")
+    with pytest.raises(InputError, match=r"train holds n2/masks beside other images of the class n2"):
+        ImageFolder(**options | {"class_map": tmp_path / "less.json"}).setup("fit")
+    shutil.rmtree(tmp_path / "own/train/n2/masks")
     picture(tmp_path / "day/n1/train/6.png", 6)
     with pytest.raises(InputError, match=r"day has the splits inside its classes, as n1/train"):
         ImageFolder(**options).setup("fit")

@@ -24,10 +24,10 @@ OWNERS = {
 OUR_SENTENCES = {
     "config": ("Experiment file (YAML), once or several times; a later file wins, and flags win over all", None),
     "print_config": ("Print the whole config as YAML and exit", None),
-    "seed_everything": ("Seed of every random number, 0 to 4294967295; true: a random seed; false: no seed", "0"),
+    "seed_everything": ("Seed of random numbers, 0 to 4294967295; true: a random one; false: none", "0"),
     "name": ("Experiment that the run belongs to; unset: the name of the first -c file", None),
-    "at_least": ("Least scores, such as '{top1: 0.9}', below which fit, validate or test fails; unset: none", None),
-    "at_most": ("Greatest scores, such as '{loss: 0.5}', above which they fail; unset: none", None),
+    "at_least": ("Least scores, such as '{top1: 0.9}', without which a run fails; unset: none", None),
+    "at_most": ("Greatest scores, as '{loss: 0.5}'; unset: none", None),
     "pictures": ("Show a fit's first images and gradient norm, and the confusion matrix, in TensorBoard", "true"),
     "report": ("Write report.html into a fit's folder at its end, as the verb report does", "false"),
     "ckpt_path": (
@@ -46,8 +46,8 @@ OUR_SENTENCES = {
         None,
     ),
     "checkpoint.monitor": (
-        "Metric that chooses the best checkpoint, of equal scores the first; unset: the model's, such as val/top1, and "
-        "val/mean_auroc with --data.multi_label true",
+        "Metric that chooses the best checkpoint, of equal scores the first; unset: the model's, as val/top1, or "
+        "val/mean_auroc of several labels",
         None,
     ),
     "checkpoint.mode": ("Whether max or min of the metric is best; auto: what its name tells", "auto"),
