@@ -271,8 +271,8 @@ class ImageFolder(DividedData):
         """
         folders: dict[str, list[str]] = {name: [] for name in self.class_names}
         shown = {each: self._class_of(folder, each) for each in found}
-        if split == "train" and self._map.by_number:
-            self._map.check_begins_at_0(found, str(folder))
+        if split == "train":
+            self._map.check_numbers(found, str(folder), are_places=bool(self._map.by_number))
         if unknown := sorted(each for each, name in shown.items() if name not in folders):
             raise self._unknown(folder, unknown)
         for each, name in shown.items():

@@ -309,7 +309,7 @@ class Manifest(DividedTable):
         if self.multi_label:
             source += f"; labels are split at --data.separator {self.separator!r}"
         if has_list and split == "train":
-            self._map.check_begins_at_0(train.training(), str(train.table))
+            self._map.check_numbers(train.training(), str(train.table))
         training = None if has_list else [] if train.lists_classes else train.training()
         return self._labels(split).numbers(self.class_names, training, source, may_hide=split == "test")
 

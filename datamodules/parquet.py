@@ -312,9 +312,10 @@ class Parquet(ImageDataModule):
             self.notice(found.said(str(labels.file), self._label, self.label_column is not None))
 
     def _check_map(self, training: Sequence[FileLabels]) -> None:
-        """Refuse numbers that a class map may count from 1 or from 0, and say which labels it makes one class of."""
-        numbers = {name for labels in training if labels.numbered for name in labels.names}
-        self._map.check_begins_at_0(numbers, str(self._files["train"][0]))
+        """Refuse numbers that a class map may mean otherwise, and say which labels it makes one class of."""
+        names = {name for labels in training for name in labels.names}
+        are_places = all(map(self._may_be_places, training))
+        self._map.check_numbers(names, str(self._files["train"][0]), are_places)
         for said in self._map.said(sum((labels.counts() for labels in training), Counter())):
             self.notice(said)
 

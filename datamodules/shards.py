@@ -203,7 +203,7 @@ class Shards(ImageDataModule):
         records = ChunkRecords(remote, sizes, layout, self.num_classes, kept)
         if labels is not None and split == "train" and "classes" not in self._manifest:
             training = set(map(str, np.unique(labels.values).tolist()))
-            ClassMap(self.class_map, lambda: training).check_begins_at_0(training, folder)
+            ClassMap(self.class_map, lambda: training).check_numbers(training, folder)
         if labels is not None and len(labels) == len(records):
             check_labels(labels, layout.several, self.num_classes, folder, records.name, split == "test")
         return records

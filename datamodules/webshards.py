@@ -23,6 +23,7 @@ from datamodules.reading.class_map import (
     first_of,
 )
 from datamodules.reading.class_map_file import ClassMap
+from datamodules.reading.class_map_numbers import lacks_number
 from datamodules.reading.downloads import file_system
 from datamodules.reading.idle_flags import name_idle_fraction
 from datamodules.reading.joined_words import doubtful, several_in_one
@@ -193,13 +194,13 @@ class WebShards(ImageDataModule):
         if has_list and any(map(is_whole, names)):
             check_order(self.class_names, f"{self.address}/{self.patterns[split]}")
         if has_list and split == "train":
-            self._map.check_begins_at_0(names, f"{self.address}/{self.patterns[split]}")
+            self._map.check_numbers(names, f"{self.address}/{self.patterns[split]}")
         numbers = class_numbers(names, self.class_names, or_numbers=has_list)
         if (numbers < 0).any():
             unknown = {name for name, number in zip(names, numbers.tolist(), strict=True) if number < 0}
-            why = (
-                f", which {self.class_map} lacks{called_otherwise(min(unknown))}" if has_list else ", which train lacks"
-            )
+            label = min(unknown)
+            fix = lacks_number(label, self.class_names) or called_otherwise(label)
+            why = f", which {self.class_map} lacks{fix}" if has_list else ", which train lacks"
             raise self._wrong(split, unknown, why, names, self.class_names)
         if not has_list:
             training = self._names(self._naming)

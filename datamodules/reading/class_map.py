@@ -168,7 +168,7 @@ def one_or_two(name: str, other: str) -> str:
 
 
 def called_otherwise(label: str) -> str:
-    """Say what to do where a list of all classes lacks a label."""
+    """Say what to do where a list of all classes lacks a label that is no number."""
     return (
         f"; add it there, or, if it is another name of one of them, give --data.class_map a .csv with the line "
         f"{label:.60},NAME with that one in place of NAME"

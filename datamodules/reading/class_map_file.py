@@ -9,7 +9,8 @@ from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 
-from datamodules.reading.class_map import MANY, WrongLabelsError, is_hidden
+from datamodules.reading import class_map_numbers
+from datamodules.reading.class_map import WrongLabelsError, is_hidden
 from datamodules.reading.class_map_forms import (
     DELIMITERS,
     names_in_json,
@@ -148,27 +149,19 @@ class ClassMap:
             "correct the line if it is meant for this label"
         )
 
-    def check_begins_at_0(self, training: Collection[str], place: str) -> None:
-        """Refuse training labels 1, 2, ... up to fewer than a list has names, which may be counted from 1 or from 0.
+    def check_numbers(self, training: Collection[str], place: str, are_places: bool = True) -> None:
+        """Refuse training labels that are numbers where a list of names may mean them in two ways, or in none.
 
         Args:
             training: the different labels that train.
             place: where these stand.
+            are_places: whether numbers are places in the list.
 
         Raises:
-            InputError: saying what both readings are.
+            InputError: saying what they may mean, and the table that says it.
         """
-        names = self.listed or []
-        if self.path is None or self.says_numbers or any(map(is_whole, names)) or not all(map(is_whole, training)):
-            return
-        numbers = set(map(whole_number, training))
-        if MANY <= len(numbers) < len(names) and numbers == {str(number + 1) for number in range(len(numbers))}:
-            raise InputError(
-                f"{place} has the labels 1 to {len(numbers)} and no 0 in training, and {self.path} lists {len(names)} "
-                f"names: 1 may be {names[0]!r:.60}, counted from 1, or {names[1]!r:.60}, counted from 0; count from 0 "
-                "in the data and take out the names that are not there, or give --data.class_map a .csv with the lines "
-                f"0,{names[0]:.60} and 1,{names[1]:.60} and so on"
-            )
+        if self.path is not None and self.listed is not None and not self.says_numbers:
+            class_map_numbers.check(self.listed, self.path, training, place, are_places)
 
     @property
     def says_numbers(self) -> bool:

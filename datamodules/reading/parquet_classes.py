@@ -19,6 +19,7 @@ from datamodules.reading.class_map import (
     is_hidden,
     numbers_in_place,
 )
+from datamodules.reading.class_map_numbers import lacks_number
 from datamodules.reading.label_text import NUMBER, is_whole, look_alike
 from datamodules.reading.parquet_labels import FileLabels
 from datamodules.reading.shared_sequences import Ragged
@@ -111,7 +112,7 @@ def match(
     unknown = {name for name, number in named if number < 0 and number != IGNORE}
     if first := found.first(unknown):
         row, label = first
-        fix = called_otherwise(label) if source != "train" else ""
+        fix = lacks_number(label, class_names) or called_otherwise(label) if source != "train" else ""
         fix = "; it is a number among named classes: give --data.class_map" if found.numbered else fix
         raise InputError(
             f"{found.file} has in row {row} the label {label!r:.60}, which {source} lacks "

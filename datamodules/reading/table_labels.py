@@ -20,6 +20,7 @@ from datamodules.reading.class_map import (
     first_of,
     is_hidden,
 )
+from datamodules.reading.class_map_numbers import lacks_number
 from datamodules.reading.drawn_split import TRAIN, VAL, used_in
 from datamodules.reading.label_text import look_alike
 from datamodules.reading.shared_sequences import Ragged
@@ -117,9 +118,8 @@ class TableLabels:
             raise self.wrong(may_be, ", no class of the training images; leave the cell empty if the label is hidden")
         if unknown & used:
             label = first_of(unknown, self.names, self.rows)[1]
-            raise self.wrong(
-                unknown, f", which {source}{'' if training is not None else called_otherwise(label)}", class_names
-            )
+            fix = "" if training is not None else lacks_number(label, class_names) or called_otherwise(label)
+            raise self.wrong(unknown, f", which {source}{fix}", class_names)
         if zero := counted_from_zero(used, training or ()):
             raise self.wrong(zero, f", which {source}{FROM_ZERO}")
         return numbers

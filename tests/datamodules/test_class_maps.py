@@ -130,5 +130,6 @@ def test_folders_called_by_numbers_beside_names_that_say_none(tmp_path, file, te
         put(tmp_path / "set" / str(number % 2) / f"{number}.png", number)
     (tmp_path / file).write_text(text)
     data = ImageFolder(root=tmp_path / "set", image_size=8, class_map=tmp_path / file)
-    with pytest.raises(InputError, match="has the class folder '0'"):
+    said = "has numbers as labels, such as 0, and " if file == "map.txt" else "has the class folder '0'"
+    with pytest.raises(InputError, match=said):
         data.setup("fit")
