@@ -134,7 +134,7 @@ class ImageFolder(DividedData):
     def _labels(self) -> set[str]:
         """All folders, by their numbers in class_map where these are called otherwise there."""
         names = self._all_folders()
-        numbers = folder_spelling.padded_numbers(names, self._map.renamed.keys())
+        numbers = folder_spelling.padded_numbers(names, self._map.lines.keys())
         return {numbers.get(name, name) for name in names}
 
     def _all_folders(self) -> set[str]:

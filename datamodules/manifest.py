@@ -258,7 +258,7 @@ class Manifest(DividedTable):
             beside=tuple(other for other, table in self.tables.items() if split == "train" != other and table),
             missing=tuple(word for word in MISSING if word not in self._called_missing),
             lists=self._map.lists,
-            renamed=tuple(sorted(self._map.renamed.items())),
+            renamed=tuple(sorted(self._map.lines.items())),
         )
 
     @cached_property

@@ -63,12 +63,17 @@ class ClassMap:
     @cached_property
     def renamed(self) -> dict[str, str]:
         """The class of each label that is called otherwise."""
+        return read_renaming(self.path, self._labels) if self.path else {}
+
+    @cached_property
+    def lines(self) -> dict[str, str]:
+        """The same before the labels of the data are known, without what may be a header."""
         return read_renaming(self.path) if self.path else {}
 
     @cached_property
     def words(self) -> frozenset[str]:
         """All that the file may name, so that labels are not taken for something else."""
-        return frozenset(self.renamed or (read_class_map(self.path, keeps_header=True) if self.path else ()))
+        return frozenset(self.lines or (read_class_map(self.path, keeps_header=True) if self.path else ()))
 
     @cached_property
     def lists(self) -> tuple[str, ...]:
@@ -247,11 +252,12 @@ def read_class_map(
     return names
 
 
-def read_renaming(path: Path) -> dict[str, str]:
+def read_renaming(path: Path, labels: Callable[[], Collection[str]] = tuple) -> dict[str, str]:
     """Return the class of each folder that a class map gives another name; empty for a map of names and numbers.
 
     Args:
         path: JSON: an object from folders to classes; or .csv or .tsv: a column of folders and one of classes.
+        labels: returns the labels of the data, which tell a header from a line; none: they are not known.
 
     Raises:
         InputError: it cannot be read, names a folder twice, or spells a class in two ways.
@@ -260,7 +266,7 @@ def read_renaming(path: Path) -> dict[str, str]:
     if kind != ".json" and kind not in DELIMITERS:
         return {}
     try:
-        pairs = [(whole_number(label), name) for label, name in renaming_in(_read_text(path), kind)]
+        pairs = [(whole_number(label), name) for label, name in renaming_in(_read_text(path), kind, labels)]
         if twice := [folder for folder, count in Counter(folder for folder, _ in pairs).items() if count > 1]:
             raise ValueError(f"it has the folder {twice[0]!r:.60} twice; give each folder one class")
         pair = twins(label for label, _ in pairs) or twins((name for _, name in pairs), numbers=False)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import strict_json
-from datamodules.reading.label_text import NUMBER, is_whole, text_lines, whole_number
+from datamodules.reading.label_text import is_whole, text_lines, whole_number
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 NUMBER_FIRST = re.compile(r"([0-9]+)[\s,:;|=]+(\S.*)")
@@ -24,6 +24,8 @@ HEADERS = frozenset(
 """Words of headers."""
 FOLDERS = HEADERS | {"folder", "folders", "directory", "wnid"}
 """Words of headers of a column of folders."""
+COLUMNS = FOLDERS | {"idx", "no", "nr", "num", "code", "key", "value", "synset", "description", "desc", "type", "kind"}
+"""Words of headers of a column beside one of numbers."""
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W_a-zA-Z]+")
 COMMENTS = ("#", "//", "/*", ";", "%", "--", "<!--")
 
@@ -114,6 +116,8 @@ def _numbered_lines(lines: Sequence[str]) -> str:
 def names_in_table(text: str, delimiter: str) -> list[str]:
     """Return the names of a table with a column of names and one of numbers, in the order of the numbers.
 
+    A first line of words of headers is none of them.
+
     Raises:
         ValueError: it has other columns.
     """
@@ -129,7 +133,7 @@ def names_in_table(text: str, delimiter: str) -> list[str]:
             f"expected a column of names and one of numbers, without others, but it has {max(widths, default=0)} "
             "columns"
         )
-    rows = rows if any(map(NUMBER.fullmatch, rows[0])) else rows[1:]  # else the first is a header
+    rows = rows[_has_header(rows) :]
     numbered = [place for place in range(2) if rows and all(_is_number(row[place]) for row in rows)]
     if len(numbered) != 1:
         raise ValueError("expected a column of names and one of whole numbers from 0")
@@ -142,7 +146,7 @@ def _rows(text: str, delimiter: str) -> list[list[str]]:
     return [row for row in rows if any(row)]
 
 
-def renaming_in(text: str, kind: str) -> list[tuple[str, str]]:
+def renaming_in(text: str, kind: str, labels: Callable[[], Collection[str]] = tuple) -> list[tuple[str, str]]:
     """Return the folders and their classes in a table of two columns, or in an object.
 
     Numbers of names that are not 0, 1, 2, ... without a gap are called otherwise as folders are.
@@ -150,9 +154,13 @@ def renaming_in(text: str, kind: str) -> list[tuple[str, str]]:
     Args:
         text: what the file holds.
         kind: its ending.
+        labels: returns the labels of the data: a first line of words of headers is none if one of them is called so.
 
     Returns:
         No pairs of a list of names and their places, or of anything else.
+
+    Raises:
+        ValueError: the first line has a name where all others have a number, and may be a header.
     """
     if kind == ".json":
         found = strict_json.loads(text)
@@ -163,12 +171,29 @@ def renaming_in(text: str, kind: str) -> list[tuple[str, str]]:
         pairs = [(row[0], row[1]) for row in rows] if {len(row) for row in rows} == {2} else []
     if not pairs:
         return []
-    body = pairs[1:] or pairs  # the first row may be a header
+    body = pairs[kind != ".json" and _has_header(pairs) :] or pairs
     numbered = [column for column in range(2) if all(_is_number(pair[column]) for pair in body)]
+    if len(body) < len(pairs) and numbered != [1] and pairs[0][0] in labels():
+        body, numbered = pairs, []  # the first line is one of the labels
     if numbered:
-        return _renamed_numbers(body if not any(map(_is_number, pairs[0])) else pairs, numbered)
-    has_header = kind != ".json" and _is_header(pairs[0][0], FOLDERS) and _is_header(pairs[0][1], HEADERS)
-    return pairs[has_header:]
+        return _renamed_numbers(body, numbered)
+    if kind != ".json" and len(body) > 1 and all(_is_number(name) for _, name in body[1:]):
+        first, names = ",".join(body[0]), [label for label, _ in body]
+        if not any(map(_is_number, names)):
+            raise ValueError(
+                f"its line {first!r:.60} has no number where all others have one; if it is a header, call the "
+                "columns name and number"
+            )
+    return body
+
+
+def _has_header(rows: Sequence[Sequence[str]]) -> bool:
+    """Tell whether the first of some lines with two cells is made of words of headers."""
+    first, others = rows[0], rows[1:]
+    if _is_header(first[0], FOLDERS) and _is_header(first[1], HEADERS):
+        return True
+    is_numbered = bool(others) and any(all(_is_number(row[column]) for row in others) for column in range(2))
+    return is_numbered and all(_is_header(cell, COLUMNS) for cell in first)
 
 
 def _renamed_numbers(pairs: Sequence[tuple[str, str]], numbered: Sequence[int]) -> list[tuple[str, str]]:

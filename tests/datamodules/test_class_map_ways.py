@@ -70,3 +70,53 @@ def test_a_class_of_none_beside_those_of_numbers_is_no_mixture(tmp_path):
     (tmp_path / "map.txt").write_text("none\n0\n1\n2\n")
     data = folders(tmp_path / "set", "0", "1", "2", class_map=tmp_path / "map.txt")
     assert data.class_names == ["none", "0", "1", "2"] and set(data.train_set.labels.tolist()) == {1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "classes"),
+    [
+        ("map.csv", "3a,ill\n4,ill\n5,well\n", {"3a": "ill", "4": "ill", "5": "well"}),
+        ("map.json", '{"3a": "ill", "4": "ill", "5": "well"}', {"3a": "ill", "4": "ill", "5": "well"}),
+        ("map.json", '{"name": "A", "0": "B", "1": "C"}', {"name": "A", "0": "B", "1": "C"}),
+        ("map.csv", "0.5,half\n1,one\n2,two\n", {"0.5": "half", "1": "one", "2": "two"}),
+        ("map.csv", "none,nothing\n1,cat\n2,dog\n", {"none": "nothing", "1": "cat", "2": "dog"}),
+        ("map.csv", "unk,other\n0,cat\n1,dog\n", {"unk": "other", "0": "cat", "1": "dog"}),
+        ("map.csv", "name,Name\nlogo,Logo\n", {"name": "Name", "logo": "Logo"}),
+        ("map.csv", "class,Class\n0,cat\n1,dog\n", {"class": "Class", "0": "cat", "1": "dog"}),
+        ("map.csv", "id,name\nlogo,Logo\nsign,Sign\n", {"logo": "Logo", "sign": "Sign"}),
+        ("map.csv", "id,name\n0,Logo\n1,Sign\n", {"0": "Logo", "1": "Sign"}),
+    ],
+)
+def test_a_first_line_is_a_header_by_its_words_alone(tmp_path, name, text, classes):
+    (tmp_path / name).write_text(text)
+    data = folders(tmp_path / "set", *classes, class_map=tmp_path / name)
+    assert {*data.class_names} == {*classes.values()}
+    found = {key.split("/")[-2]: data.class_names[label] for key, label in keys_and_labels(data)}
+    assert found == classes
+
+
+def keys_and_labels(data):
+    return zip(map(str, data.train_set.keys), data.train_set.labels.tolist(), strict=True)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_label_called_as_a_header_has_its_line(root, reader):  # noqa: F811
+    (root / "map.csv").write_text("name,Name\nlogo,Logo\n")
+    data = read(root, reader, train=["logo", "name"], class_map=root / "map.csv")
+    assert shown(data, 2) == [{"Logo"}, {"Name"}] and data.class_names == ["Logo", "Name"]
+
+
+@pytest.mark.parametrize("text", ["-1,neg\n1,pos\n", "1,pos\n-1,neg\n", "label,name\n-1,neg\n1,pos\n"])
+@pytest.mark.parametrize("reader", READERS)
+def test_a_first_line_of_a_number_below_0(root, reader, text):  # noqa: F811
+    (root / "map.csv").write_text(text)
+    data = read(root, reader, train=["-1", "1"], class_map=root / "map.csv")
+    assert shown(data, 2) == [{"neg"}, {"pos"}]
+
+
+@pytest.mark.parametrize("text", ["ill,3a\nwell,4\nfine,5\n", "synsets,place\nn01,0\nn02,1\n"])
+def test_a_first_line_that_lacks_the_number_of_all_others(tmp_path, text):
+    (tmp_path / "map.csv").write_text(text)
+    first = text.partition("\n")[0]
+    with pytest.raises(InputError, match=f"its line '{first}' has no number where all others have one; if it is"):
+        folders(tmp_path / "set", "n01", "n02", class_map=tmp_path / "map.csv")

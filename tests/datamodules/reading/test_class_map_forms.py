@@ -106,7 +106,7 @@ def test_tables_of_other_columns(text, said):
         ("0,tench\n1,shark\n", ".csv", []),
         ("name,number\ntench,0\n", ".csv", []),
         ("a,b,c\n", ".csv", []),
-        ("1,tench\nn02,2\n", ".csv", []),
+        ("1,tench\nn02,2\n", ".csv", [("1", "tench"), ("n02", "2")]),
         ('{"n01": "tench", "name": "class"}', ".json", [("n01", "tench"), ("name", "class")]),
         ('{"name": "class", "n01": "tench"}', ".json", [("name", "class"), ("n01", "tench")]),
         ('{"n01": 0}', ".json", []),
