@@ -10,6 +10,8 @@ from datamodules.reading import strict_json
 from datamodules.reading.label_text import is_whole, text_lines, whole_number
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
+TAKEN = (";", "\t", ",")
+"""Delimiters of a table whose first line lacks that of its ending, as spreadsheets write them."""
 NUMBER_FIRST = re.compile(r"([0-9]+)[\s,:;|=]+(\S.*)")
 NUMBER_LAST = re.compile(r"(.*[^\s,:;|=])[\s,:;|=]+([0-9]+)")
 SEPARATED = re.compile(r"[,;:|=\t]")
@@ -141,7 +143,10 @@ def names_in_table(text: str, delimiter: str) -> list[str]:
 
 
 def _rows(text: str, delimiter: str) -> list[list[str]]:
-    lines = (f"{line}\n" for line in text_lines(text))
+    """Return the cells of lines that are not empty; semicolons or tabs divide a table without its own delimiter."""
+    lines = [f"{line}\n" for line in text_lines(text)]
+    first = next((line for line in lines if line.strip()), "")
+    delimiter = next((sign for sign in (delimiter, *TAKEN) if sign in first), delimiter)
     rows = [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=delimiter, strict=True)]
     return [row for row in rows if any(row)]
 

@@ -73,7 +73,6 @@ MERGES = {
     "label,class\n0.0,cat\n1.0,cat\n2.0,dog\n": "it has the name 'cat' twice",
     "0,cat\n1,cat\nx,dog\n": "it gives the numbers 0 and 1 the name 'cat'; .*to make one class of two numbers",
     "0,cat\n0.0,dog\n1,owl\nx,y\n": "it has the folder '0' twice",
-    "-1,none\n0,cat\n1,dog\n": "expected a column of names and one of whole numbers from 0",
 }
 
 

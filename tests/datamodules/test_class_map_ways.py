@@ -120,3 +120,19 @@ def test_a_first_line_that_lacks_the_number_of_all_others(tmp_path, text):
     first = text.partition("\n")[0]
     with pytest.raises(InputError, match=f"its line '{first}' has no number where all others have one; if it is"):
         folders(tmp_path / "set", "n01", "n02", class_map=tmp_path / "map.csv")
+
+
+@pytest.mark.parametrize("sign", [";", "\t"])
+@pytest.mark.parametrize(
+    ("text", "listed"),
+    [
+        ("cat;Katze\ndog;Hund, groß\n", []),
+        ("label;name\ncat;Katze\ndog;Hund, groß\n", []),
+        ("\nid;name\n0;dog\n1;cat\n", ["dog", "cat"]),
+        ('1;dog\n0;"cat"\n', ["cat", "dog"]),
+    ],
+)
+def test_a_table_with_semicolons_or_tabs(tmp_path, sign, text, listed):
+    (tmp_path / "map.csv").write_text(text.replace(";", sign), encoding="utf-8")
+    data = folders(tmp_path / "set", "cat", "dog", class_map=tmp_path / "map.csv")
+    assert data.class_names == (listed or ["Katze", "Hund, groß"])
