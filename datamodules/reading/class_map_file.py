@@ -123,13 +123,20 @@ class ClassMap:
             others = sorted(counts.keys() - self._names)
             if near := _closest(others, sorted(self.renamed)):
                 return [*said, self._said_of_line(*near, len(self.renamed), len(others))]
-            turned = "; they are called as its classes: it may have its two columns the wrong way round"
             return [
                 *said,
                 f"--data.class_map {self.path} renames nothing: no label is called as one of those that it has, "
-                f"{self._shown}; the data have {listing(counts, most=3)}{turned * self._may_be_turned(counts)}",
+                f"{self._shown}; the data have {listing(counts, most=3)}{self._said_of_classes(counts)}",
             ]
         return [*said, *self._unmatched(counts)]
+
+    def _said_of_classes(self, counts: Mapping[str, int]) -> str:
+        """Say what a map may be of which no line has a label, where its classes are called as labels are."""
+        if self._are_numbers and (self._names <= counts.keys() or self._names >= counts.keys()):
+            return "; they are called as its classes: count its numbers from 0, without a gap, for their order"
+        if self._may_be_turned(counts):
+            return "; they are called as its classes: it may have its two columns the wrong way round"
+        return ""
 
     def _may_be_turned(self, counts: Mapping[str, int]) -> bool:
         """Tell whether all classes are called as labels are; a spelling of one and the same word turns nothing."""

@@ -136,3 +136,14 @@ def test_a_table_with_semicolons_or_tabs(tmp_path, sign, text, listed):
     (tmp_path / "map.csv").write_text(text.replace(";", sign), encoding="utf-8")
     data = folders(tmp_path / "set", "cat", "dog", class_map=tmp_path / "map.csv")
     assert data.class_names == (listed or ["Katze", "Hund, groß"])
+
+
+@pytest.mark.parametrize("text", ["id,name\n1,cat\n2,dog\n", "name,id\ncat,1\ndog,2\n", "cat,0\ndog,5\n"])
+def test_numbers_from_1_of_labels_that_are_names(tmp_path, text):
+    (tmp_path / "map.csv").write_text(text)
+    (said,) = folders(tmp_path / "set", "cat", "dog", class_map=tmp_path / "map.csv").notices
+    assert "renames nothing" in said and "wrong way round" not in said
+    assert said.endswith("; they are called as its classes: count its numbers from 0, without a gap, for their order")
+    (tmp_path / "map.csv").write_text("id,name\n1,cat\n0,dog\n")
+    data = folders(tmp_path / "set", class_map=tmp_path / "map.csv")
+    assert data.class_names == ["dog", "cat"] and not data.notices
