@@ -133,12 +133,12 @@ class Parquet(ImageDataModule):
             name
             for file in files
             for name in listed_classes(file, self._label)
-            or read_labels(file, self._label, self.multi_label, self._map.lists).names
+            or read_labels(file, self._label, self.multi_label, self._map.values).names
         }
 
     def _labels_of(self, file: Path) -> FileLabels:
         """Return the labels of a file as the classes that they stand for."""
-        return read_labels(file, self._label, self.multi_label, self._map.lists).renamed(self._map.class_of)
+        return read_labels(file, self._label, self.multi_label, self._map.values).renamed(self._map.class_of)
 
     @property
     def _naming(self) -> str:

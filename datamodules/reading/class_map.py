@@ -162,6 +162,8 @@ def check_names(labels: Collection[str], listed: Collection[str] = ()) -> None:
 
 def one_or_two(name: str, other: str) -> str:
     """Say how a class map makes one class of two names, and how two."""
+    if name.strip() == other.strip():
+        return f"give --data.class_map: a .csv with the line {name.strip():.60},{name.strip():.60} for one class"
     return (
         f"give --data.class_map: a .csv with the line {name:.60},{other:.60} for one class, a list of all names for two"
     )

@@ -21,6 +21,7 @@ from datamodules.reading.class_map_forms import (
 )
 from datamodules.reading.damaged_files import read_whole
 from datamodules.reading.label_text import (
+    NUMBER,
     check_name,
     difference,
     is_whole,
@@ -81,6 +82,11 @@ class ClassMap:
         return tuple(sorted(filter(names_a_list, self.words)))
 
     @cached_property
+    def values(self) -> tuple[str, ...]:
+        """The names that a column of numbers or lists may hold, and which else are none: (0, 2), -1, 0.5."""
+        return *self.lists, *sorted(name for name in self.words if NUMBER.fullmatch(name) and not name.isdecimal())
+
+    @cached_property
     def by_number(self) -> dict[str, str]:
         """The class of each folder that is called by its number in a table or in JSON, which say the numbers."""
         says = self.path is not None and Path(self.path).suffix.lower() in (*DELIMITERS, ".json")
@@ -99,7 +105,7 @@ class ClassMap:
         Raises:
             WrongLabelsError: the file has the label in another spelling, or other numbers.
         """
-        known = self.renamed.get(whole_number(label))
+        known = self.renamed.get(whole_number(label.strip()))
         if known is None and self._are_numbers and is_whole(label) and not is_hidden(label):
             raise WrongLabelsError([label], f", which --data.class_map {self.path} lacks; it has {self._shown}")
         if known is None and label not in self._names and (other := self._spelled.get(likeness(label))):
@@ -182,8 +188,9 @@ class ClassMap:
 
     @cached_property
     def _are_numbers(self) -> bool:
-        """Whether all that are renamed are numbers."""
-        return bool(self.renamed) and all(map(is_whole, self.renamed))
+        """Whether all that are renamed are numbers, and not to other spellings of these."""
+        is_spelling = all(whole_number(name) == label for label, name in self.renamed.items())
+        return not is_spelling and all(map(is_whole, self.renamed))
 
     @property
     def _shown(self) -> str:
@@ -299,8 +306,8 @@ def _check_numbers(pairs: Iterable[tuple[str, str]]) -> None:
 
 def _checked_name(text: str) -> str:
     """Return the name of a class without the spaces around it, or raise ValueError."""
-    if not names_a_list(text) and nested(text) is not None:
-        raise ValueError(f"it has the list or object {text!r:.60}, expected a name")
+    if not names_a_list(text) and _is_nested(text):
+        raise ValueError(f"it has the list or object {text!r:.60}, expected a name without the brackets around it")
     try:
         name = check_name(text)
     except ValueError as error:
@@ -308,6 +315,14 @@ def _checked_name(text: str) -> str:
     if not name:
         raise ValueError(f"it has the name {text!r:.60}, which is empty; write a name, as its place is a class")
     return name
+
+
+def _is_nested(text: str) -> bool:
+    """Tell whether a text is a list or an object in any form."""
+    try:
+        return nested(text) is not None
+    except ValueError:
+        return True
 
 
 def _read_text(path: str | Path) -> str:

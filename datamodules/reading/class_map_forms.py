@@ -202,12 +202,15 @@ def _has_header(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _renamed_numbers(pairs: Sequence[tuple[str, str]], numbered: Sequence[int]) -> list[tuple[str, str]]:
-    """Return numbers and their names; none where they are places, stand twice, or both columns are numbers.
+    """Return numbers and their names; none where they are places, stand twice, or both columns are other numbers.
 
     Numbers such as 01 are names of folders, as they stand.
     """
     found = [(pair[numbered[0]], pair[1 - numbered[0]]) for pair in pairs]
-    if len(numbered) > 1 or not all(_is_number(number) for number, _ in found):
+    if len(numbered) > 1:  # 01,1: one number in two spellings
+        is_spelling = all(_number(number) == _number(name) for number, name in found)
+        return found if is_spelling and any(number != name for number, name in found) else []
+    if not all(_is_number(number) for number, _ in found):
         return []
     if numbered == [0] and not all(is_whole(number) for number, _ in found):
         return found

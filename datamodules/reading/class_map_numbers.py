@@ -31,7 +31,7 @@ def check(names: Sequence[str], path: Path, labels: Collection[str], place: str,
     listed = [name for name in names if _is_number(name)]
     if not numbers or not names:
         return
-    if listed and len(listed) < len(names):
+    if listed and not all(map(is_whole, names)):
         _check_mixed(names, listed, path, numbers, len(numbers) == len(labels), place)
     if listed or len(numbers) < len(labels):
         return

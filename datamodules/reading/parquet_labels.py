@@ -21,6 +21,7 @@ from datamodules.reading.label_text import (
     names_a_list,
     nested,
     twins,
+    whole_number,
 )
 from datamodules.reading.parquet_rows import open_table, read_columns
 from vit_lightning.errors import InputError
@@ -142,7 +143,7 @@ def read_labels(file: Path, column: str, multi_label: bool = False, lists: Colle
         file: the file.
         column: the column with the labels.
         multi_label: whether a row may have a list of them.
-        lists: names of classes that are called as lists are.
+        lists: names of classes that are called as lists are, or are numbers that else are none, as -1.
 
     Raises:
         InputError: naming file and row of the first label that is none.
@@ -222,7 +223,15 @@ def _all_numbers(values: Sequence[Any]) -> bool:
 
 
 def _name(value: Any, listed: Sequence[str] | None, lists: Collection[str]) -> str | None:
-    """Return a label as text, None if it stands for a missing one, or raise ValueError."""
+    """Return a label as text, None if it stands for a missing one, or raise ValueError.
+
+    Args:
+        value: the label.
+        listed: the names of the file's metadata.
+        lists: names of classes that are called as lists and as missing labels are.
+    """
+    if isinstance(value, int | float) and listed is None and whole_number(str(value)) in lists:
+        return whole_number(str(value))
     if value is None or value != value or value in ("", -1):
         return None
     if isinstance(value, float) and value.is_integer():

@@ -147,3 +147,58 @@ def test_numbers_from_1_of_labels_that_are_names(tmp_path, text):
     (tmp_path / "map.csv").write_text("id,name\n1,cat\n0,dog\n")
     data = folders(tmp_path / "set", class_map=tmp_path / "map.csv")
     assert data.class_names == ["dog", "cat"] and not data.notices
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "names"),
+    [
+        ("map.txt", "-1\n1\n", ["-1", "1"]),
+        ("map.csv", "-1,neg\n1,pos\n", ["neg", "pos"]),
+        ("map.csv", "label,class\n1,pos\n-1,neg\n", ["neg", "pos"]),
+        ("map.json", '{"-1": "neg", "1": "pos"}', ["neg", "pos"]),
+    ],
+)
+@pytest.mark.parametrize("kind", [int, float])
+@pytest.mark.parametrize("reader", ["parquet table", "Parquet", "jsonl", "WebShards json"])
+def test_a_number_below_0_that_a_map_names(root, reader, kind, name, text, names):  # noqa: F811
+    (root / name).write_text(text)
+    data = read(root, reader, train=[kind(-1), kind(1), kind(-1)], class_map=root / name)
+    assert shown(data, 3) == [{names[0]}, {names[1]}, {names[0]}] and data.class_names == names
+
+
+def test_fractions_that_a_map_names(root):  # noqa: F811
+    (root / "map.csv").write_text("0.5,half\n1.5,more\n")
+    data = read(root, "Parquet", train=[0.5, 1.5, 0.5], class_map=root / "map.csv")
+    assert shown(data, 3) == [{"half"}, {"more"}, {"half"}]
+    (root / "map.csv").write_text("0.5,half\n")
+    with pytest.raises(InputError, match=r"row 2 the label 1\.5"):
+        read(root, "Parquet", train=[0.5, 1.5, 0.5], class_map=root / "map.csv")
+
+
+@pytest.mark.parametrize(
+    ("pair", "line"), [(("1", "1.0"), "1,1.0"), (("01", "1"), "01,1"), (("cat", "cat "), "cat,cat")]
+)
+def test_the_line_that_makes_one_class_of_two_spellings_does(tmp_path, pair, line):
+    with pytest.raises(InputError, match=rf"give --data\.class_map: a \.csv with the line {line} for one class"):
+        folders(tmp_path / "set", *pair, "2")
+    (tmp_path / "map.csv").write_text(line)
+    data = folders(tmp_path / "set", class_map=tmp_path / "map.csv")
+    found = {key.split("/")[-2]: data.class_names[label] for key, label in keys_and_labels(data)}
+    name = line.partition(",")[2]
+    assert found == {pair[0]: name, pair[1]: name, "2": "2"}
+
+
+@pytest.mark.parametrize(("pair", "line"), [(("1", "01"), "01,1"), (("3", "03"), "03,3")])
+def test_the_line_of_two_spellings_of_labels(root, pair, line):  # noqa: F811
+    with pytest.raises(InputError, match=rf"a \.csv with the line {line} for one class"):
+        read(root, "csv", train=[*pair, "2"])
+    (root / "map.csv").write_text(line)
+    assert shown(read(root, "csv", train=[*pair, "2"], class_map=root / "map.csv"), 3) == [{pair[0]}, {pair[0]}, {"2"}]
+
+
+@pytest.mark.parametrize(("name", "text"), [("map.txt", "[a]\n[b]\n"), ("map.csv", "[a],a\n[b],b\n")])
+def test_a_name_in_brackets_is_a_whole_sentence(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    said = r"cannot be read: it has the list or object '\[a\]', expected a name without the brackets around it$"
+    with pytest.raises(InputError, match=said):
+        folders(tmp_path / "set", "a", "b", class_map=tmp_path / name)
