@@ -259,6 +259,7 @@ class Manifest(DividedTable):
             missing=tuple(word for word in MISSING if word not in self._called_missing),
             lists=self._map.lists,
             renamed=tuple(sorted(self._map.lines.items())),
+            by_place=tuple(self._map.by_place.items()),
         )
 
     @cached_property

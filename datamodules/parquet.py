@@ -308,7 +308,7 @@ class Parquet(ImageDataModule):
         told = ["" if place < 0 else labels.names[place] for place in labels.places.tolist()]
         paths = given_paths(labels.file, self._image)
         rows = zip([path or "" for path in paths], told, strict=False)
-        if found := renamed_folders.differing(rows, self._map.renamed):
+        if found := renamed_folders.differing(rows, self._map.renamed, self._map.by_place):
             self.notice(found.said(str(labels.file), self._label, self.label_column is not None))
 
     def _check_map(self, training: Sequence[FileLabels]) -> None:

@@ -93,6 +93,12 @@ class ClassMap:
         names = (self.listed or []) if says and not self._may_be_places else []
         return {} if any(map(is_whole, names)) else {str(number): name for number, name in enumerate(names)}
 
+    @cached_property
+    def by_place(self) -> dict[str, str]:
+        """The class of each number by a list of names, before the labels of the data are known."""
+        names = [] if self.path is None or self.lines else read_class_map(self.path, keeps_header=True)
+        return {} if any(map(is_whole, names)) else {str(place): name for place, name in enumerate(names)}
+
     @property
     def numbered(self) -> dict[str, str]:
         """The class of each number, where the file says it and no class is called by a number."""

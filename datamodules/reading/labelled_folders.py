@@ -27,6 +27,9 @@ PLACES = frozenset(
 """Names that say of folders from where an image was taken, and of labels something else."""
 
 
+MOVED = "see whether one column alone was sorted or moved"
+
+
 class Differing(NamedTuple):
     """Rows whose label is another than the folder of their image is called after."""
 
@@ -40,6 +43,7 @@ class Differing(NamedTuple):
     """All rows whose folder is called as a label is."""
     is_mixed: bool = True
     """Whether folders and labels differ as they do where one column was sorted or moved alone."""
+    fix: str = MOVED
 
     def said(self, table: str, column: str, is_given: bool) -> str:
         """Say what differs, and what to do.
@@ -56,10 +60,9 @@ class Differing(NamedTuple):
             f"{table} has in row {self.row} the label {self.label!r:.60} in the column {column!r} for {self.path}, "
             f"whose folder is called as another label is; so it is in {self.count} of {counted(self.of, 'such row')}"
         )
-        fix = "see whether one column alone was sorted or moved"
         if is_given or not self.is_mixed or self.count < MANY * self.of:
-            return f"{what}, and the column counts; {fix}"
-        raise InputError(f"{what}; {fix}; if the labels are right, --data.label_column {column} says so")
+            return f"{what}, and the column counts; {self.fix}"
+        raise InputError(f"{what}; {self.fix}; if the labels are right, --data.label_column {column} says so")
 
 
 def differing(rows: Iterable[tuple[str, str]]) -> Differing | None:

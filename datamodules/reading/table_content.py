@@ -50,6 +50,7 @@ class TableForm:
         words: other words of such a column and the split of each.
         beside: splits that have tables of their own.
         renamed: labels that a class map calls otherwise, and their classes.
+        by_place: numbers and their classes, by a class map that lists names.
     """
 
     columns: tuple[Columns, Columns]
@@ -66,6 +67,7 @@ class TableForm:
     words: tuple[tuple[str, str], ...] = ()
     beside: tuple[str, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
+    by_place: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_test(self) -> bool:
@@ -134,7 +136,8 @@ def content(table: Path, form: TableForm) -> dict[str, np.ndarray | Strings | Ra
             said = [f"{what}, {SPLIT_NAMES[splits[row]]}" for row, what in zip(twice, said, strict=True)]
         raise _differing(table, kept[twice[0]], twice, said, form.multi_label)
     told = [names[row[0]] if len(row) else "" for row in classes] if columns.labels and not form.multi_label else []
-    if told and (differing := renamed_folders.differing(zip(kept, told, strict=True), dict(form.renamed))):
+    maps = dict(form.renamed), dict(form.by_place)
+    if told and (differing := renamed_folders.differing(zip(kept, told, strict=True), *maps)):
         column, is_given = ",".join(columns.labels), form.columns[1] is not None
         notices.append(differing.said(str(table), f"[{column}]" if columns.one_hot else column, is_given))
     others = *columns.paths, *columns.labels, columns.split, columns.group, columns.unlabelled

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tests.datamodules.test_class_map_merges import folders
+from tests.datamodules.test_class_map_obeyed import listed  # noqa: F401  # a fixture
 from tests.datamodules.test_labels import READERS, read, root, shown  # noqa: F401  # root is a fixture
 from vit_lightning.errors import InputError
 
@@ -124,7 +125,7 @@ def test_a_first_line_that_lacks_the_number_of_all_others(tmp_path, text):
 
 @pytest.mark.parametrize("sign", [";", "\t"])
 @pytest.mark.parametrize(
-    ("text", "listed"),
+    ("text", "names"),
     [
         ("cat;Katze\ndog;Hund, groß\n", []),
         ("label;name\ncat;Katze\ndog;Hund, groß\n", []),
@@ -132,10 +133,10 @@ def test_a_first_line_that_lacks_the_number_of_all_others(tmp_path, text):
         ('1;dog\n0;"cat"\n', ["cat", "dog"]),
     ],
 )
-def test_a_table_with_semicolons_or_tabs(tmp_path, sign, text, listed):
+def test_a_table_with_semicolons_or_tabs(tmp_path, sign, text, names):
     (tmp_path / "map.csv").write_text(text.replace(";", sign), encoding="utf-8")
     data = folders(tmp_path / "set", "cat", "dog", class_map=tmp_path / "map.csv")
-    assert data.class_names == (listed or ["Katze", "Hund, groß"])
+    assert data.class_names == (names or ["Katze", "Hund, groß"])
 
 
 @pytest.mark.parametrize("text", ["id,name\n1,cat\n2,dog\n", "name,id\ncat,1\ndog,2\n", "cat,0\ndog,5\n"])
@@ -202,3 +203,30 @@ def test_a_name_in_brackets_is_a_whole_sentence(tmp_path, name, text):
     said = r"cannot be read: it has the list or object '\[a\]', expected a name without the brackets around it$"
     with pytest.raises(InputError, match=said):
         folders(tmp_path / "set", "a", "b", class_map=tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["map.txt", "map.csv"])
+@pytest.mark.parametrize("counts", [(2, 2, 2), (1, 1, 4)])
+def test_a_list_in_another_order_than_folders_say(listed, root, counts, name):  # noqa: F811
+    names = ["cat", "dog", "cow"]
+    paths = [f"{name}/{number}.png" for name, count in zip(names, counts, strict=True) for number in range(count)]
+    labels = [names.index(path.partition("/")[0]) for path in paths]
+
+    def write(order):
+        lines = [f"{place},{one}" if name == "map.csv" else one for place, one in enumerate(order)]
+        (root / name).write_text("\n".join(lines))
+
+    write(["cow", "dog", "cat"])
+    said = r"row 1 the label '0 \(cow\)' in the column 'label' for cat/0\.png, .* see whether --data\.class_map lists"
+    with pytest.raises(InputError, match=said):
+        listed(paths, labels, class_map=root / name)
+    write(names)
+    assert listed(paths, labels, class_map=root / name).class_names == names
+
+
+def test_a_corrected_number_beside_a_list_is_a_notice(listed, root):  # noqa: F811
+    (root / "map.txt").write_text("cat\ndog\n")
+    paths = [f"{name}/{number}.png" for name in ("cat", "dog") for number in range(10)]
+    data = listed(paths, [0] * 8 + [1] * 12, class_map=root / "map.txt")
+    (said,) = [one for one in data.notices if "another label" in one]
+    assert "row 9 the label '1 (dog)'" in said and "in 2 of 20 such rows" in said and "order of the numbers" in said
