@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules.reading import array_cache
+from datamodules.reading import array_cache, renamed_folders
 from datamodules.reading.class_map import (
     FROM_ZERO,
     WrongLabelsError,
@@ -28,6 +28,7 @@ from datamodules.reading.downloads import file_system
 from datamodules.reading.idle_flags import name_idle_fraction
 from datamodules.reading.joined_words import doubtful, several_in_one
 from datamodules.reading.label_text import check_told, is_whole, look_alike
+from datamodules.reading.labelled_folders import MANY
 from datamodules.reading.remote_files import (
     MissingFile,
     RemoteFile,
@@ -45,6 +46,7 @@ from vit_lightning.data import ImageDataModule
 from vit_lightning.data.sampling import IGNORE
 from vit_lightning.data.subsets import hold_out
 from vit_lightning.errors import InputError
+from vit_lightning.terminal import counted
 
 VERSION = "webshards 7"
 THREADS = 8
@@ -216,8 +218,24 @@ class WebShards(ImageDataModule):
                 check_told(f"{self.address}/{self.patterns['train']}", names, labels.ends, self.num_classes)
         else:
             labels = numbers[arrays["labels"]]
+            self._check_folders(split, file, arrays["labels"])
         self._check_hidden(split, labels, needs_labels)
         return TarSamples(files, file, labels, self.num_classes)
+
+    def _check_folders(self, split: str, file: Path, labels: np.ndarray) -> None:
+        """Refuse a class map in another order than the folders in the names of samples say."""
+        texts = [*array_cache.MappedStrings(file, "names"), ""]
+        rows = zip(array_cache.MappedStrings(file, "keys"), (texts[label] for label in labels.tolist()), strict=True)
+        found = renamed_folders.differing(rows, {}, self._map.by_place) if self._map.by_place else None
+        if found is None or found.fix != renamed_folders.ORDER:
+            return
+        said = (
+            f"{self.address}/{self.patterns[split]}: sample {found.path[-80:]} has the label {found.label!r:.60}, and "
+            f"its folder is called as another class is; so it is in {found.count} of {counted(found.of, 'such sample')}"
+        )
+        if found.is_mixed and found.count >= MANY * found.of and self.form.label_part is None:
+            raise InputError(f"{said}; {found.fix}; if the labels are right, --data.label_part says so")
+        self.notice(f"{said}, and the label counts; {found.fix}")
 
     def _check_hidden(self, split: str, labels: np.ndarray | Ragged, needs_labels: bool) -> None:
         """Say how many samples have no class, and refuse to test without any."""

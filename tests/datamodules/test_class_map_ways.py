@@ -1,12 +1,15 @@
 """Ways out that errors about class maps name lead to true labels; other ways are refused."""
 
+import io
 import re
+import tarfile
 
 import pytest
 
+from datamodules.webshards import WebShards
 from tests.datamodules.test_class_map_merges import folders
 from tests.datamodules.test_class_map_obeyed import listed  # noqa: F401  # a fixture
-from tests.datamodules.test_labels import READERS, read, root, shown  # noqa: F401  # root is a fixture
+from tests.datamodules.test_labels import READERS, picture, read, root, setup, shown  # noqa: F401  # root is a fixture
 from vit_lightning.errors import InputError
 
 FROM_1 = "lists 3 names: the list counts from 0 and the labels from 1; give --data.class_map a .csv with the lines "
@@ -230,3 +233,22 @@ def test_a_corrected_number_beside_a_list_is_a_notice(listed, root):  # noqa: F8
     data = listed(paths, [0] * 8 + [1] * 12, class_map=root / "map.txt")
     (said,) = [one for one in data.notices if "another label" in one]
     assert "row 9 the label '1 (dog)'" in said and "in 2 of 20 such rows" in said and "order of the numbers" in said
+
+
+def test_a_list_in_another_order_than_folders_in_tars_say(tmp_path):
+    names = ["cat", "dog", "cow"]
+    with tarfile.open(tmp_path / "train.tar", "w") as tar:
+        for number in range(6):
+            key = f"{names[number % 3]}/{number}"
+            for name, data in ((f"{key}.png", picture(number)), (f"{key}.cls", str(number % 3).encode())):
+                member = tarfile.TarInfo(name)
+                member.size = len(data)
+                tar.addfile(member, io.BytesIO(data))
+    options = {"val_fraction": 0.0, "image_size": 8, "cache": tmp_path / "cache", "class_map": tmp_path / "map.txt"}
+    (tmp_path / "map.txt").write_text("cow\ndog\ncat\n")
+    with pytest.raises(InputError, match=r"sample cat/0 has the label '0 \(cow\)', and its folder .* in 4 of 6 such"):
+        setup(WebShards(root=str(tmp_path), **options))
+    data = setup(WebShards(root=str(tmp_path), label_part="cls", **options))
+    assert any("sample cat/0" in said and "the label counts" in said for said in data.notices)
+    (tmp_path / "map.txt").write_text("cat\ndog\ncow\n")
+    assert not setup(WebShards(root=str(tmp_path), **options)).notices
