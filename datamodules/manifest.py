@@ -32,7 +32,7 @@ from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 from vit_lightning.files import meant
 
-VERSION = "manifest 14"
+VERSION = "manifest 15"
 TRAIN_TABLE = Path("train.csv")
 
 
@@ -193,7 +193,8 @@ class Manifest(DividedTable):
         for split, table in self.tables.items():
             for notice in MappedStrings(self._file(split), "notices") if table is not None else ():
                 self.notice(notice)
-        tables_together.check_meaning(self._read_tables, self._map)
+        for said in tables_together.check_meaning(self._read_tables, self._map, self.columns[1] is not None):
+            self.notice(said)
         self.train_set = self._read("train")
         self.val_set = self._read("val")
         self.test_set = self._read("test", needs_labels=stage == "test")

@@ -164,7 +164,9 @@ class Parquet(ImageDataModule):
         # Paths in equal files of two folders are those of different images.
         with_paths = {split for split, listed in self._listed.items() if len(listed.numbers)}
         split_copies.check_files({split: files for split, files in self._files.items() if split not in with_paths})
-        named_codes.check(self._named, self._map.numbered, self.class_map)
+        is_given = self.label_column is not None
+        for said in named_codes.check(self._named, self._map.numbered, self.class_map, self._label, is_given):
+            self.notice(said)
         self._named.clear()
         if self._map.listed is None:
             self._check_meaning()

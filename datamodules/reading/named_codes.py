@@ -18,6 +18,8 @@ from vit_lightning.errors import InputError
 
 OF_CLASSES = frozenset({"class", "classes", "category", "label", "labels"})
 """Words in names of columns that name the classes."""
+OF_NAMES = OF_CLASSES | {"name", "names", "text", "title", "string", "str", "description", "word", "words"}
+"""All words in the name of a column that holds the classes' names and nothing else, as label_date does."""
 DENSE = 0.9
 """Share of the labelled rows that a column of names fills; comments stand beside a few."""
 EACH = 2
@@ -151,17 +153,26 @@ def _pairs(column: Any, places: np.ndarray, parts: np.ndarray) -> Iterator[tuple
             yield part, place, names[name].strip(), row, count
 
 
-def check(found: Sequence[Named], listed: Mapping[str, str], class_map: Path | None = None) -> None:
-    """Refuse numbers that a column calls by other names in one part of a set than in another.
+def check(
+    found: Sequence[Named],
+    listed: Mapping[str, str],
+    class_map: Path | None = None,
+    label: str = "LABELS",
+    is_given: bool = False,
+) -> list[str]:
+    """Refuse numbers that a column calls by other names in one part of a set than in another; say which, if they count.
 
     Args:
         found: what columns say.
         listed: the name of each number by a class map.
         class_map: that.
+        label: the column of the numbers.
+        is_given: whether --data.label_column says that these count.
 
     Raises:
         InputError: naming both rows.
     """
+    said = []
     for column in dict.fromkeys(named.column for named in found):
         parts = [named for named in found if named.column == column]
         if not all(named.is_one_to_one and _is_dense(named) for named in parts) or not any(map(_is_sure, parts)):
@@ -169,7 +180,15 @@ def check(found: Sequence[Named], listed: Mapping[str, str], class_map: Path | N
         if listed:
             names = {number: (name, row) for row, (number, name) in enumerate(listed.items(), start=1)}
             parts.insert(0, Named(f"--data.class_map {class_map}", column, names, is_map=True))
-        _check_column(column, parts)
+        if what := _said_of_column(column, parts):
+            fix = f"give --data.label_column {column} to go by these names" if "." not in column else "write them there"
+            if not is_given:
+                raise InputError(
+                    f"{what}: the numbers are not those of the same classes; {fix}, or --data.label_column {label} if "
+                    "the numbers are right and the column names something else"
+                )
+            said.append(f"{what}, and the column {label!r} counts; {fix} if its numbers are not those of one class")
+    return said
 
 
 def _is_dense(named: Named) -> bool:
@@ -180,18 +199,21 @@ def _is_sure(named: Named) -> bool:
     return len(named.names) > 1 and named.rows >= EACH * len(named.names)
 
 
-def _check_column(column: str, parts: Sequence[Named]) -> None:
+def _said_of_column(column: str, parts: Sequence[Named]) -> str | None:
+    """Say which two rows contradict each other, if any do."""
+    names_classes = OF_NAMES.issuperset(words := words_of(column)) and not OF_CLASSES.isdisjoint(words)
     numbers: dict[str | Decimal, tuple[Named, str]] = {}
     names: dict[str, tuple[Named, str]] = {}
     for named in parts:
         for number, (name, _) in named.names.items():
             first = numbers.setdefault(likeness(name), (named, number))
             if first[1] != number:
-                raise _differ(column, first, (named, number))
-        for number, (name, _) in {} if named.is_map or OF_CLASSES.isdisjoint(words_of(column)) else named.names.items():
+                return _differ(column, first, (named, number))
+        for number, (name, _) in named.names.items() if names_classes and not named.is_map else ():
             first = names.setdefault(number, (named, number))
             if not _may_be_one(first[0].names[number][0], name):
-                raise _differ(column, first, (named, number))
+                return _differ(column, first, (named, number))
+    return None
 
 
 def _may_be_one(name: str, other: str) -> bool:
@@ -200,14 +222,10 @@ def _may_be_one(name: str, other: str) -> bool:
     return one in two or two in one
 
 
-def _differ(column: str, *both: tuple[Named, str]) -> InputError:
+def _differ(column: str, *both: tuple[Named, str]) -> str:
     said = []
     for named, number in both:
         name, row = named.names[number]
         place = f"gives the number {number} the name" if named.is_map else f"has in row {row} the label {number} and"
         said.append(f"{named.place} {place} {name!r:.60}")
-    fix = f"give --data.label_column {column} to go by these names" if "." not in column else "write the names there"
-    return InputError(
-        f"{' but '.join(said)} in the column {column!r}: the numbers are not those of the same classes; {fix}, or "
-        "take the column away if it names something else"
-    )
+    return f"{' but '.join(said)} in the column {column!r}"

@@ -162,6 +162,7 @@ def content(table: Path, form: TableForm) -> dict[str, np.ndarray | Strings | Ra
         "listed": Strings(table_rows.listed_names(table, columns.labels)),
         "numbered": np.array([numbered]),
         "named": Strings(named),
+        "label_columns": Strings(columns.labels),
     }
 
 
