@@ -334,7 +334,8 @@ class ImageFolder(DividedData):
         found = [name for name in names if name not in runs and any(map(is_image, files_below(folder, name)))]
         if not set(found) <= set(self._listed):
             for name in set(names) - {*found, *runs, *self._stores(folder, names)}:
-                unread_images.check(folder, name, list(files_below(folder, name)), is_class=False)
+                for said in unread_images.check(folder, name, list(files_below(folder, name)), is_class=False):
+                    self.notice(said)
         return found
 
     def _stores(self, folder: Path, names: Sequence[str]) -> list[str]:
