@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules.reading import array_cache
+from datamodules.reading import array_cache, doubtful_classes
 from datamodules.reading.class_map import (
     FROM_ZERO,
     WrongLabelsError,
@@ -19,7 +19,6 @@ from datamodules.reading.class_map import (
     class_numbers,
     classes_in_text,
     counted_from_zero,
-    doubtful_label,
     first_of,
 )
 from datamodules.reading.class_map_file import ClassMap
@@ -130,10 +129,11 @@ class WebShards(ImageDataModule):
         try:
             arrays = array_cache.load(file) if self.form.multi_label else None
             most = Ragged(arrays["labels.values"], arrays["labels.ends"]).longest if arrays else 1
+            doubtful_classes.check_numbers(names)
             classes = classes_in_text(names, self.form.multi_label, most=most)
         except WrongLabelsError as error:
             raise self._wrong(self._naming, error.labels, error.why, self._names(self._naming)) from error
-        if said := doubtful_label(classes):
+        for said in doubtful_classes.said_of(classes, names, self._map.renamed.values()):
             self.notice(f"{self.address}/{self.patterns[self._naming]}: {said}")
         if self.form.multi_label and (said := doubtful(classes, most > 1, "divide them at {} into a list or lines")):
             self.notice(said)
