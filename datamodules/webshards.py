@@ -26,6 +26,7 @@ from datamodules.reading.downloads import file_system
 from datamodules.reading.idle_flags import name_idle_fraction
 from datamodules.reading.joined_words import doubtful, several_in_one
 from datamodules.reading.label_text import check_told, is_whole, look_alike
+from datamodules.reading.named_codes import Named, contradictions
 from datamodules.reading.remote_files import (
     MissingFile,
     RemoteFile,
@@ -44,7 +45,7 @@ from vit_lightning.data.sampling import IGNORE
 from vit_lightning.data.subsets import hold_out
 from vit_lightning.errors import InputError
 
-VERSION = "webshards 7"
+VERSION = "webshards 8"
 THREADS = 8
 """Tars that are asked for at once."""
 
@@ -170,6 +171,7 @@ class WebShards(ImageDataModule):
         self.train_set = self._read("train")
         self.val_set = self._read("val")
         self.test_set = self._read("test", needs_labels=stage == "test")
+        self._check_names()
         if self.train_set is None:
             return
         self._check_apart()
@@ -217,6 +219,16 @@ class WebShards(ImageDataModule):
             labels = numbers[arrays["labels"]]
         self._check_hidden(split, labels, needs_labels)
         return TarSamples(files, file, labels, self.num_classes)
+
+    def _check_names(self) -> None:
+        """Refuse numbers in .cls that the .json beside them call otherwise in one tar than in another."""
+        files = [self._indexed(split)[1] for split, pattern in self.patterns.items() if pattern is not None]
+        named = [Named.loaded(text) for file in files for text in array_cache.MappedStrings(file, "named")]
+        for _, what in contradictions(named, self._map.numbered, self.class_map):
+            raise InputError(
+                f"{what} of .json: the numbers are not those of the same classes; give --data.label_part json to go by "
+                "these names, or --data.label_part cls if the numbers in .cls are right"
+            )
 
     def _check_hidden(self, split: str, labels: np.ndarray | Ragged, needs_labels: bool) -> None:
         """Say how many samples have no class, and refuse to test without any."""

@@ -38,6 +38,7 @@ class Named:
         labelled: how many have a label.
         is_one_to_one: whether each number has one name so far, and each name one number.
         is_map: whether a class map says so.
+        words: what a row and a column are called there.
     """
 
     place: str
@@ -47,6 +48,7 @@ class Named:
     labelled: int = 0
     is_one_to_one: bool = True
     is_map: bool = False
+    words: Sequence[str] = ("row", "column")
     numbers: dict[str | Decimal, str] = field(default_factory=dict, repr=False)
 
     def add(self, number: str, name: str, row: int, rows: int = 1) -> None:
@@ -173,6 +175,21 @@ def check(
         InputError: naming both rows.
     """
     said = []
+    for column, what in contradictions(found, listed, class_map):
+        fix = f"give --data.label_column {column} to go by these names" if "." not in column else "write them there"
+        if not is_given:
+            raise InputError(
+                f"{what}: the numbers are not those of the same classes; {fix}, or --data.label_column {label} if "
+                "the numbers are right and the column names something else"
+            )
+        said.append(f"{what}, and the column {label!r} counts; {fix} if its numbers are not those of one class")
+    return said
+
+
+def contradictions(
+    found: Sequence[Named], listed: Mapping[str, str], class_map: Path | None = None
+) -> Iterator[tuple[str, str]]:
+    """Yield each column that calls numbers otherwise in one part than in another, and which two rows say so."""
     for column in dict.fromkeys(named.column for named in found):
         parts = [named for named in found if named.column == column]
         if not all(named.is_one_to_one and _is_dense(named) for named in parts) or not any(map(_is_sure, parts)):
@@ -181,14 +198,7 @@ def check(
             names = {number: (name, row) for row, (number, name) in enumerate(listed.items(), start=1)}
             parts.insert(0, Named(f"--data.class_map {class_map}", column, names, is_map=True))
         if what := _said_of_column(column, parts):
-            fix = f"give --data.label_column {column} to go by these names" if "." not in column else "write them there"
-            if not is_given:
-                raise InputError(
-                    f"{what}: the numbers are not those of the same classes; {fix}, or --data.label_column {label} if "
-                    "the numbers are right and the column names something else"
-                )
-            said.append(f"{what}, and the column {label!r} counts; {fix} if its numbers are not those of one class")
-    return said
+            yield column, what
 
 
 def _is_dense(named: Named) -> bool:
@@ -226,6 +236,6 @@ def _differ(column: str, *both: tuple[Named, str]) -> str:
     said = []
     for named, number in both:
         name, row = named.names[number]
-        place = f"gives the number {number} the name" if named.is_map else f"has in row {row} the label {number} and"
-        said.append(f"{named.place} {place} {name!r:.60}")
-    return f"{' but '.join(said)} in the column {column!r}"
+        is_in = f"has in {named.words[0]} {row} the label {number} and"
+        said.append(f"{named.place} {f'gives the number {number} the name' if named.is_map else is_in} {name!r:.60}")
+    return f"{' but '.join(said)} in the {both[-1][0].words[1]} {column!r}"
