@@ -275,6 +275,9 @@ class Parquet(ImageDataModule):
             if not self.multi_label:
                 known = self._image, self._label, self.split_column
                 self._named += named_codes.in_parquet(labels, known, parts)
+                is_given = self.label_column is not None
+                for said in named_codes.said_of_listed(labels, known, self._label, is_given):
+                    self.notice(said)
                 self._check_folders(labels)
             told = told or labels.listed or not set(labels.names) <= {"0", "1"}
             has_map = self._map.listed is not None

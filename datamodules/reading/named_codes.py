@@ -115,10 +115,46 @@ def in_parquet(labels: FileLabels, known: Collection[Any], splits: np.ndarray | 
         known: columns that hold something else.
         splits: the split of each row; None: they are of one.
     """
+    return _in_parquet(labels, known, splits) if labels.numbered else []
+
+
+def said_of_listed(labels: FileLabels, known: Collection[Any], label: str, is_given: bool) -> list[str]:
+    """Refuse a column that calls the classes which a Parquet file's metadata list by the names of others of them.
+
+    Args:
+        labels: the labels, one a row.
+        known: columns that hold something else.
+        label: the column of the labels.
+        is_given: whether --data.label_column says that it counts; then this is said alone.
+
+    Raises:
+        InputError: naming the first such row.
+    """
+    said = []
+    classes = {likeness(name) for name in labels.texts or labels.names}
+    for named in _in_parquet(labels, known, None) if labels.listed else ():
+        pairs = [(row, own, name) for own, (name, row) in named.names.items() if likeness(name) in classes]
+        wrong = [pair for pair in pairs if likeness(pair[1]) != likeness(pair[2])]
+        if not wrong or not (named.is_one_to_one and _is_dense(named) and _is_sure(named)):
+            continue
+        row, own, name = min(wrong)
+        what = (
+            f"{named.place} has in row {row} the class {own!r:.60} by its metadata and {name!r:.60} in the column "
+            f"{named.column!r}"
+        )
+        if not is_given:
+            raise InputError(
+                f"{what}; give --data.label_column {named.column} to go by these names, or --data.label_column {label} "
+                "if the metadata are right"
+            )
+        said.append(f"{what}, and the metadata count")
+    return said
+
+
+def _in_parquet(labels: FileLabels, known: Collection[Any], splits: np.ndarray | None) -> list[Named]:
     file, places, numbers = labels.file, labels.places, labels.texts or labels.names
-    columns = [field.name for field in open_table(file).schema_arrow if holds_text(field.type)]
-    columns = [name for name in columns if name not in known] if labels.numbered else []
     table = open_table(file)
+    columns = [field.name for field in table.schema_arrow if holds_text(field.type) and field.name not in known]
     found: dict[tuple[str, int], Named] = {}
     left, start = list(columns), 0
     parts = np.zeros(len(places), np.int64) if splits is None else splits
