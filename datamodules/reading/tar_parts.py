@@ -205,8 +205,9 @@ def _split(member: tarfile.TarInfo) -> tuple[str, str] | None:
 
 
 def _sample(key: str, parts: Mapping[str, tarfile.TarInfo], tar: tarfile.TarFile, url: str, form: SampleForm) -> Sample:
+    called: str | None = None
     try:
-        image, label, called = form.image(parts), form.label(parts), None
+        image, label = form.image(parts), form.label(parts)
         names = form.names(label, _content(parts[label], tar)) if label else None
         if names and label == "cls" and form.label_part is None and "json" in parts:
             called = form.check_field(names, _content(parts["json"], tar))
