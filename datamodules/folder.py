@@ -11,6 +11,7 @@ from lightning.pytorch.utilities import rank_zero_info
 from torch import nn
 
 from datamodules.reading import (
+    doubtful_classes,
     folder_copies,
     folder_layouts,
     folder_links,
@@ -21,7 +22,7 @@ from datamodules.reading import (
     unread_splits,
 )
 from datamodules.reading.class_folders import ClassImages, said_of_strays
-from datamodules.reading.class_map import WrongLabelsError, doubtful_label, one_or_two
+from datamodules.reading.class_map import WrongLabelsError, one_or_two
 from datamodules.reading.class_map_file import ClassMap
 from datamodules.reading.divided_data import DividedData
 from datamodules.reading.image_files import ImageFiles, files_below, is_image, numbered_files_below
@@ -105,8 +106,8 @@ class ImageFolder(DividedData):
                 f"{train} has two class folders for what may be one: {difference(*pair)}; rename one, or "
                 f"{one_or_two(*pair)}"
             )
-        signs = None if set(names) <= self._listed else folder_spelling.said_of_signs(classes)
-        for said in filter(None, (doubtful_label(classes), signs)):
+        known = classes if set(names) <= self._listed else ()
+        for said in doubtful_classes.said_of(classes, known=known, fix="rename one folder"):
             self.notice(f"{train}: {said}")
         return classes
 
@@ -334,7 +335,8 @@ class ImageFolder(DividedData):
         found = [name for name in names if name not in runs and any(map(is_image, files_below(folder, name)))]
         if not set(found) <= set(self._listed):
             for name in set(names) - {*found, *runs, *self._stores(folder, names)}:
-                unread_images.check(folder, name, list(files_below(folder, name)), is_class=False)
+                for said in unread_images.check(folder, name, list(files_below(folder, name)), is_class=False):
+                    self.notice(said)
         return found
 
     def _stores(self, folder: Path, names: Sequence[str]) -> list[str]:

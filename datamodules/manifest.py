@@ -6,13 +6,12 @@ from pathlib import Path
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules.reading import array_cache, stated_split, tables_together
+from datamodules.reading import array_cache, doubtful_classes, stated_split, tables_together
 from datamodules.reading.array_cache import MappedStrings
 from datamodules.reading.beside_columns import group_hint
 from datamodules.reading.class_map import (
     WrongLabelsError,
     classes_in_text,
-    doubtful_label,
     is_hidden,
 )
 from datamodules.reading.class_map_file import ClassMap
@@ -32,7 +31,7 @@ from vit_lightning.data.sampling import IGNORE
 from vit_lightning.errors import InputError
 from vit_lightning.files import meant
 
-VERSION = "manifest 14"
+VERSION = "manifest 15"
 TRAIN_TABLE = Path("train.csv")
 
 
@@ -142,11 +141,13 @@ class Manifest(DividedTable):
         if self.lacks_train:
             return self._scored_names()
         table = self._labels("train")
+        labels = [] if table.arrays["one_hot"] else table.training()
         try:
+            doubtful_classes.check_numbers(labels)
             names = classes_in_text(table.training(), self.multi_label, self.separator, table.most_labels)
         except WrongLabelsError as error:
             raise table.wrong(error.labels, error.why) from error
-        if said := doubtful_label(names):
+        for said in doubtful_classes.said_of(names, labels, self._map.renamed.values()):
             self.notice(f"{table.table}: {said}")
         are_listed = self.multi_label and not table.arrays["one_hot"]
         if are_listed and (said := doubtful(names, table.rows.longest > 1, "--data.separator {} divides them")):
@@ -193,7 +194,8 @@ class Manifest(DividedTable):
         for split, table in self.tables.items():
             for notice in MappedStrings(self._file(split), "notices") if table is not None else ():
                 self.notice(notice)
-        tables_together.check_meaning(self._read_tables, self._map)
+        for said in tables_together.check_meaning(self._read_tables, self._map, self.columns[1] is not None):
+            self.notice(said)
         self.train_set = self._read("train")
         self.val_set = self._read("val")
         self.test_set = self._read("test", needs_labels=stage == "test")

@@ -10,6 +10,7 @@ import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
 from datamodules.reading import (
+    doubtful_classes,
     named_codes,
     parquet_parts,
     parquet_paths,
@@ -17,7 +18,7 @@ from datamodules.reading import (
     renamed_folders,
     split_copies,
 )
-from datamodules.reading.class_map import check_meaning, doubtful_label, numbers_in_place
+from datamodules.reading.class_map import check_meaning, numbers_in_place
 from datamodules.reading.class_map_file import ClassMap
 from datamodules.reading.drawn_split import TEST, TRAIN
 from datamodules.reading.idle_flags import name_idle_fraction
@@ -114,7 +115,8 @@ class Parquet(ImageDataModule):
         labels = [self._labels_of(file) for file, names in zip(files, listed, strict=True) if not names]
         named = map(renamed_classes, files, listed, repeat(self._map.class_of))
         classes = class_list(labels, filter(None, named), files[0].parent, self.multi_label)
-        if said := doubtful_label(classes):
+        names = {name for one in labels for name in one.names}
+        for said in doubtful_classes.said_of(classes, names, self._map.renamed.values()):
             self.notice(f"{files[0].parent}: {said}")
         fix = "divide it at {} into a list, for --data.multi_label true"
         if labels and not self.multi_label and (said := several_in_one(classes, fix)):
@@ -164,7 +166,9 @@ class Parquet(ImageDataModule):
         # Paths in equal files of two folders are those of different images.
         with_paths = {split for split, listed in self._listed.items() if len(listed.numbers)}
         split_copies.check_files({split: files for split, files in self._files.items() if split not in with_paths})
-        named_codes.check(self._named, self._map.numbered, self.class_map)
+        is_given = self.label_column is not None
+        for said in named_codes.check(self._named, self._map.numbered, self.class_map, self._label, is_given):
+            self.notice(said)
         self._named.clear()
         if self._map.listed is None:
             self._check_meaning()
@@ -271,6 +275,9 @@ class Parquet(ImageDataModule):
             if not self.multi_label:
                 known = self._image, self._label, self.split_column
                 self._named += named_codes.in_parquet(labels, known, parts)
+                is_given = self.label_column is not None
+                for said in named_codes.said_of_listed(labels, known, self._label, is_given):
+                    self.notice(said)
                 self._check_folders(labels)
             told = told or labels.listed or not set(labels.names) <= {"0", "1"}
             has_map = self._map.listed is not None

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_info
 
-from datamodules.reading import array_cache, renamed_folders
+from datamodules.reading import array_cache, doubtful_classes, renamed_folders
 from datamodules.reading.class_map import (
     FROM_ZERO,
     WrongLabelsError,
@@ -19,7 +19,6 @@ from datamodules.reading.class_map import (
     class_numbers,
     classes_in_text,
     counted_from_zero,
-    doubtful_label,
     first_of,
 )
 from datamodules.reading.class_map_file import ClassMap
@@ -29,6 +28,7 @@ from datamodules.reading.idle_flags import name_idle_fraction
 from datamodules.reading.joined_words import doubtful, several_in_one
 from datamodules.reading.label_text import check_told, is_whole, look_alike
 from datamodules.reading.labelled_folders import MANY
+from datamodules.reading.named_codes import Named, contradictions
 from datamodules.reading.remote_files import (
     MissingFile,
     RemoteFile,
@@ -48,7 +48,7 @@ from vit_lightning.data.subsets import hold_out
 from vit_lightning.errors import InputError
 from vit_lightning.terminal import counted
 
-VERSION = "webshards 7"
+VERSION = "webshards 8"
 THREADS = 8
 """Tars that are asked for at once."""
 
@@ -133,10 +133,11 @@ class WebShards(ImageDataModule):
         try:
             arrays = array_cache.load(file) if self.form.multi_label else None
             most = Ragged(arrays["labels.values"], arrays["labels.ends"]).longest if arrays else 1
+            doubtful_classes.check_numbers(names)
             classes = classes_in_text(names, self.form.multi_label, most=most)
         except WrongLabelsError as error:
             raise self._wrong(self._naming, error.labels, error.why, self._names(self._naming)) from error
-        if said := doubtful_label(classes):
+        for said in doubtful_classes.said_of(classes, names, self._map.renamed.values()):
             self.notice(f"{self.address}/{self.patterns[self._naming]}: {said}")
         if self.form.multi_label and (said := doubtful(classes, most > 1, "divide them at {} into a list or lines")):
             self.notice(said)
@@ -173,6 +174,7 @@ class WebShards(ImageDataModule):
         self.train_set = self._read("train")
         self.val_set = self._read("val")
         self.test_set = self._read("test", needs_labels=stage == "test")
+        self._check_names()
         if self.train_set is None:
             return
         self._check_apart()
@@ -236,6 +238,16 @@ class WebShards(ImageDataModule):
         if found.is_mixed and found.count >= MANY * found.of and self.form.label_part is None:
             raise InputError(f"{said}; {found.fix}; if the labels are right, --data.label_part says so")
         self.notice(f"{said}, and the label counts; {found.fix}")
+
+    def _check_names(self) -> None:
+        """Refuse numbers in .cls that the .json beside them call otherwise in one tar than in another."""
+        files = [self._indexed(split)[1] for split, pattern in self.patterns.items() if pattern is not None]
+        named = [Named.loaded(text) for file in files for text in array_cache.MappedStrings(file, "named")]
+        for _, what in contradictions(named, self._map.numbered, self.class_map):
+            raise InputError(
+                f"{what} of .json: the numbers are not those of the same classes; give --data.label_part json to go by "
+                "these names, or --data.label_part cls if the numbers in .cls are right"
+            )
 
     def _check_hidden(self, split: str, labels: np.ndarray | Ragged, needs_labels: bool) -> None:
         """Say how many samples have no class, and refuse to test without any."""

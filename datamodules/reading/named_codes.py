@@ -18,6 +18,8 @@ from vit_lightning.errors import InputError
 
 OF_CLASSES = frozenset({"class", "classes", "category", "label", "labels"})
 """Words in names of columns that name the classes."""
+OF_NAMES = OF_CLASSES | {"name", "names", "text", "title", "string", "str", "description", "word", "words"}
+"""All words in the name of a column that holds the classes' names and nothing else, as label_date does."""
 DENSE = 0.9
 """Share of the labelled rows that a column of names fills; comments stand beside a few."""
 EACH = 2
@@ -36,6 +38,7 @@ class Named:
         labelled: how many have a label.
         is_one_to_one: whether each number has one name so far, and each name one number.
         is_map: whether a class map says so.
+        words: what a row and a column are called there.
     """
 
     place: str
@@ -45,6 +48,7 @@ class Named:
     labelled: int = 0
     is_one_to_one: bool = True
     is_map: bool = False
+    words: Sequence[str] = ("row", "column")
     numbers: dict[str | Decimal, str] = field(default_factory=dict, repr=False)
 
     def add(self, number: str, name: str, row: int, rows: int = 1) -> None:
@@ -111,10 +115,46 @@ def in_parquet(labels: FileLabels, known: Collection[Any], splits: np.ndarray | 
         known: columns that hold something else.
         splits: the split of each row; None: they are of one.
     """
+    return _in_parquet(labels, known, splits) if labels.numbered else []
+
+
+def said_of_listed(labels: FileLabels, known: Collection[Any], label: str, is_given: bool) -> list[str]:
+    """Refuse a column that calls the classes which a Parquet file's metadata list by the names of others of them.
+
+    Args:
+        labels: the labels, one a row.
+        known: columns that hold something else.
+        label: the column of the labels.
+        is_given: whether --data.label_column says that it counts; then this is said alone.
+
+    Raises:
+        InputError: naming the first such row.
+    """
+    said = []
+    classes = {likeness(name) for name in labels.texts or labels.names}
+    for named in _in_parquet(labels, known, None) if labels.listed else ():
+        pairs = [(row, own, name) for own, (name, row) in named.names.items() if likeness(name) in classes]
+        wrong = [pair for pair in pairs if likeness(pair[1]) != likeness(pair[2])]
+        if not wrong or not (named.is_one_to_one and _is_dense(named) and _is_sure(named)):
+            continue
+        row, own, name = min(wrong)
+        what = (
+            f"{named.place} has in row {row} the class {own!r:.60} by its metadata and {name!r:.60} in the column "
+            f"{named.column!r}"
+        )
+        if not is_given:
+            raise InputError(
+                f"{what}; give --data.label_column {named.column} to go by these names, or --data.label_column {label} "
+                "if the metadata are right"
+            )
+        said.append(f"{what}, and the metadata count")
+    return said
+
+
+def _in_parquet(labels: FileLabels, known: Collection[Any], splits: np.ndarray | None) -> list[Named]:
     file, places, numbers = labels.file, labels.places, labels.texts or labels.names
-    columns = [field.name for field in open_table(file).schema_arrow if holds_text(field.type)]
-    columns = [name for name in columns if name not in known] if labels.numbered else []
     table = open_table(file)
+    columns = [field.name for field in table.schema_arrow if holds_text(field.type) and field.name not in known]
     found: dict[tuple[str, int], Named] = {}
     left, start = list(columns), 0
     parts = np.zeros(len(places), np.int64) if splits is None else splits
@@ -151,17 +191,41 @@ def _pairs(column: Any, places: np.ndarray, parts: np.ndarray) -> Iterator[tuple
             yield part, place, names[name].strip(), row, count
 
 
-def check(found: Sequence[Named], listed: Mapping[str, str], class_map: Path | None = None) -> None:
-    """Refuse numbers that a column calls by other names in one part of a set than in another.
+def check(
+    found: Sequence[Named],
+    listed: Mapping[str, str],
+    class_map: Path | None = None,
+    label: str = "LABELS",
+    is_given: bool = False,
+) -> list[str]:
+    """Refuse numbers that a column calls by other names in one part of a set than in another; say which, if they count.
 
     Args:
         found: what columns say.
         listed: the name of each number by a class map.
         class_map: that.
+        label: the column of the numbers.
+        is_given: whether --data.label_column says that these count.
 
     Raises:
         InputError: naming both rows.
     """
+    said = []
+    for column, what in contradictions(found, listed, class_map):
+        fix = f"give --data.label_column {column} to go by these names" if "." not in column else "write them there"
+        if not is_given:
+            raise InputError(
+                f"{what}: the numbers are not those of the same classes; {fix}, or --data.label_column {label} if "
+                "the numbers are right and the column names something else"
+            )
+        said.append(f"{what}, and the column {label!r} counts; {fix} if its numbers are not those of one class")
+    return said
+
+
+def contradictions(
+    found: Sequence[Named], listed: Mapping[str, str], class_map: Path | None = None
+) -> Iterator[tuple[str, str]]:
+    """Yield each column that calls numbers otherwise in one part than in another, and which two rows say so."""
     for column in dict.fromkeys(named.column for named in found):
         parts = [named for named in found if named.column == column]
         if not all(named.is_one_to_one and _is_dense(named) for named in parts) or not any(map(_is_sure, parts)):
@@ -169,7 +233,8 @@ def check(found: Sequence[Named], listed: Mapping[str, str], class_map: Path | N
         if listed:
             names = {number: (name, row) for row, (number, name) in enumerate(listed.items(), start=1)}
             parts.insert(0, Named(f"--data.class_map {class_map}", column, names, is_map=True))
-        _check_column(column, parts)
+        if what := _said_of_column(column, parts):
+            yield column, what
 
 
 def _is_dense(named: Named) -> bool:
@@ -180,18 +245,21 @@ def _is_sure(named: Named) -> bool:
     return len(named.names) > 1 and named.rows >= EACH * len(named.names)
 
 
-def _check_column(column: str, parts: Sequence[Named]) -> None:
+def _said_of_column(column: str, parts: Sequence[Named]) -> str | None:
+    """Say which two rows contradict each other, if any do."""
+    names_classes = OF_NAMES.issuperset(words := words_of(column)) and not OF_CLASSES.isdisjoint(words)
     numbers: dict[str | Decimal, tuple[Named, str]] = {}
     names: dict[str, tuple[Named, str]] = {}
     for named in parts:
         for number, (name, _) in named.names.items():
             first = numbers.setdefault(likeness(name), (named, number))
             if first[1] != number:
-                raise _differ(column, first, (named, number))
-        for number, (name, _) in {} if named.is_map or OF_CLASSES.isdisjoint(words_of(column)) else named.names.items():
+                return _differ(column, first, (named, number))
+        for number, (name, _) in named.names.items() if names_classes and not named.is_map else ():
             first = names.setdefault(number, (named, number))
             if not _may_be_one(first[0].names[number][0], name):
-                raise _differ(column, first, (named, number))
+                return _differ(column, first, (named, number))
+    return None
 
 
 def _may_be_one(name: str, other: str) -> bool:
@@ -200,14 +268,10 @@ def _may_be_one(name: str, other: str) -> bool:
     return one in two or two in one
 
 
-def _differ(column: str, *both: tuple[Named, str]) -> InputError:
+def _differ(column: str, *both: tuple[Named, str]) -> str:
     said = []
     for named, number in both:
         name, row = named.names[number]
-        place = f"gives the number {number} the name" if named.is_map else f"has in row {row} the label {number} and"
-        said.append(f"{named.place} {place} {name!r:.60}")
-    fix = f"give --data.label_column {column} to go by these names" if "." not in column else "write the names there"
-    return InputError(
-        f"{' but '.join(said)} in the column {column!r}: the numbers are not those of the same classes; {fix}, or "
-        "take the column away if it names something else"
-    )
+        is_in = f"has in {named.words[0]} {row} the label {number} and"
+        said.append(f"{named.place} {f'gives the number {number} the name' if named.is_map else is_in} {name!r:.60}")
+    return f"{' but '.join(said)} in the {both[-1][0].words[1]} {column!r}"

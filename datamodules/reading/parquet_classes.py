@@ -20,6 +20,7 @@ from datamodules.reading.class_map import (
     numbers_in_place,
 )
 from datamodules.reading.class_map_numbers import lacks_number
+from datamodules.reading.doubtful_classes import check_numbers
 from datamodules.reading.label_text import NUMBER, is_whole, look_alike
 from datamodules.reading.parquet_labels import FileLabels
 from datamodules.reading.shared_sequences import Ragged
@@ -69,6 +70,7 @@ def class_list(
                 check_joined(names, multi_label, most=max(Ragged(file.places, file.ends).longest for file in files))
                 check_kinds(names)
             return names
+        check_numbers(texts | numbers)
         return classes_of(texts | numbers)
     except WrongLabelsError as error:
         for file in files:

@@ -1,8 +1,11 @@
 """What splits of Parquet files share: patients or the like, and pictures that were encoded again."""
 
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from itertools import chain
+from itertools import chain, pairwise
+from math import gcd
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +35,9 @@ NOISE, SHARE = 1.0, 0.1
 """Levels, and share of a thumbnail's own deviation, by which one picture in two encodings may differ on average."""
 MANY = 0.1
 """Share of a split's images that are copies by mistake; fewer stand in published sets."""
+LAST_NUMBER = re.compile(r"[0-9]+(?=[^0-9]*$)")
+DENSE = 0.5
+"""Share of the numbers up to the greatest that names have which count their images."""
 
 
 class Part(NamedTuple):
@@ -95,33 +101,65 @@ def _values(part: Part, column: str) -> set[str]:
 
 
 def said_of_copies(parts: Mapping[str, Part]) -> list[str]:
-    """Say which images of other splits are training images by their names and the look of them, if a few are.
+    """Say which images of other splits are training images by their names and the look of them.
 
-    Many sets count their images anew in each split, so that a name alone tells nothing.
+    Many sets count their images anew in each split, and a camera that stands still takes pictures that look alike: of
+    such names this is said alone.
 
     Raises:
-        InputError: many are; naming two rows.
+        InputError: many are, by names that do not count the images; naming two rows.
     """
     said = []
     others = {split: part for split, part in parts.items() if split != "train"} if "train" in parts else {}
     training = _names(parts["train"]) if others else {}
+    counted_names = _counted_names(training)
     for split, part in others.items() if training else ():
         found = _names(part)
-        both = [(training[name], row) for name, row in found.items() if name in training]
-        looked_at = both[:: -(-len(both) // LOOKED_AT) or 1]
-        alike = [pair for pair in looked_at if _are_alike(parts["train"].rows, pair[0], part.rows, pair[1])]
-        if 2 * len(alike) < len(looked_at) or not alike:
-            continue
-        first, second = alike[0]
-        what = (
-            f"{part.rows.keys[second]} is a {CALLED[split]} image and {parts['train'].rows.keys[first]} one that "
-            f"trains: they have one name and look alike, as may {counted(len(both), 'pair')} among "
-            f"{counted(len(part.numbers), f'{CALLED[split]} image')}; leave the rows out of one of the files"
-        )
-        if len(both) >= MANY * len(part.numbers):
-            raise InputError(f"{what}, or give --data.root files of {split} alone to score what trained")
-        said.append(what)
+        both = found.keys() & training.keys()
+        anew = both & counted_names & _counted_names(found)
+        own = [(training[name], row) for name, row in found.items() if name in both - anew]
+        if what := _said_of_pairs(split, parts["train"].rows, part, own):
+            if len(own) >= MANY * len(part.numbers):
+                raise InputError(
+                    f"{what}; leave the rows out of one of the files, or give --data.root files of {split} alone to "
+                    "score what trained; if they are other pictures, give them other names in one of the files"
+                )
+            said.append(f"{what}; leave the rows out of one of the files")
+        some = [(training[name], row) for name, row in found.items() if name in anew]
+        if what := _said_of_pairs(split, parts["train"].rows, part, some):
+            said.append(f"{what}; leave the rows out of one of the files, unless each counts its own images")
     return said
+
+
+def _said_of_pairs(split: str, training: Rows, part: Part, pairs: Sequence[tuple[int, int]]) -> str:
+    """Say that most of some pairs of a training row and another one look alike; nothing if they do not."""
+    looked_at = pairs[:: -(-len(pairs) // LOOKED_AT) or 1]
+    alike = [pair for pair in looked_at if _are_alike(training, pair[0], part.rows, pair[1])]
+    if 2 * len(alike) < len(looked_at) or not alike:
+        return ""
+    first, second = alike[0]
+    return (
+        f"{part.rows.keys[second]} is a {CALLED[split]} image and {training.keys[first]} one that trains: they have "
+        f"one name and look alike, as may {counted(len(pairs), 'pair')} among "
+        f"{counted(len(part.numbers), f'{CALLED[split]} image')}"
+    )
+
+
+def _counted_names(names: Collection[str]) -> set[str]:
+    """Return the names that count images from 0 or 1 on, perhaps in steps and with gaps, as 000.png and cat/1.jpg."""
+    series: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+    for name in names:
+        path = PurePosixPath(name.replace("\\", "/"))
+        if number := LAST_NUMBER.search(path.stem):
+            around = f"{path.parent}/{path.stem[: number.start()]}", path.stem[number.end() :]
+            series[around][name] = int(number[0])
+    found: set[str] = set()
+    for some in series.values():
+        numbers = sorted({*some.values()})
+        step = gcd(*(after - before for before, after in pairwise(numbers))) or 1
+        if numbers[0] <= step and DENSE * (numbers[-1] // step) <= len(numbers):
+            found |= some.keys()
+    return found
 
 
 def _names(part: Part) -> dict[str, int]:

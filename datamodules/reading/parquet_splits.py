@@ -124,8 +124,10 @@ def splits_of(
             raise InputError(f"{file} has no column {column!r} but {', '.join(there)}; give --data.split_column")
         for row, (cell,) in enumerate(rows_of([file], [column]), start=1):
             text = "" if cell is None or cell != cell else whole_number(str(cell).strip())
-            fix = f"; {stated_split.naming([text])} says its split, and {stated_split.LEFT_ALONE}"
-            where = f"{file} has in row {row} of the column {column!r}"
+            where, fix = f"{file} has in row {row} of the column {column!r}", ""
+            if text.lower() not in words:
+                cells = (cell for (cell,) in rows_of([file], [column]))
+                fix = f"; {stated_split.naming_all(cells, words)}; {stated_split.LEFT_ALONE}"
             found[start + row - 1] = split_number(text, where, words, fix)
         start += number_of_rows([file])
     stated = [NAMES[split] for split in np.unique(found)]

@@ -2,12 +2,15 @@
 
 import json
 import re
+import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+
+import yaml
 
 from datamodules.reading import table_rows
 from datamodules.reading.folder_names import SPLIT_WORDS, words_of
@@ -31,6 +34,10 @@ LIKELY_MEANT = {**dict.fromkeys(("0", "false", "no"), "train"), **dict.fromkeys(
 """The split that a word stands for in most tables that have it."""
 SHOWN = 4
 """Words of a column that an error proposes splits for."""
+MOST_NAMED = 12
+"""As many, where a column that was given has them; the words of more are hardly those of splits."""
+OF_FLAGS = {"false": ("no", "off"), "true": ("yes", "on")}
+"""What YAML takes for false and true, by what it makes of them."""
 
 
 @dataclass
@@ -98,7 +105,9 @@ def split_words(given: Mapping[str, str] | None) -> dict[str, str]:
     for word, split in (given or {}).items():
         if split not in SPLITS:
             raise InputError(f"--data.split_names {word}: {split!r} is no split, expected one of {', '.join(SPLITS)}")
-    return CELLS | {whole_number(str(word).strip()).lower(): split for word, split in (given or {}).items()}
+    words = {whole_number(str(word).strip()).lower(): split for word, split in (given or {}).items()}
+    read_as = {word: words[flag] for flag, some in OF_FLAGS.items() if flag in words for word in some}
+    return CELLS | read_as | words
 
 
 @lru_cache(maxsize=4096)
@@ -117,12 +126,40 @@ def naming(texts: Iterable[str], named: Collection[str] = ("train",)) -> str:
     """
     rest = next((split for split in ("train", "test", "val") if split not in named), "test")
     meant = {text: (split_within(text) or LIKELY_MEANT.get(text.lower(), rest)) if text else "SPLIT" for text in texts}
-    pairs = ", ".join(f"{_key(text)}: {split}" for text, split in meant.items())
-    return f"--data.split_names '{{{pairs}}}'" + " with train, val or test in place of SPLIT" * ("" in meant)
+    return names_flag(meant) + " with train, val or test in place of SPLIT" * ("" in meant)
+
+
+def naming_all(cells: Iterable[Any], words: Mapping[str, str]) -> str:
+    """Return the end of a sentence with the flag that says the splits of all that names none in a column.
+
+    Args:
+        cells: what stands in the column.
+        words: the split of each word, in small letters.
+    """
+    texts = Counter("" if cell is None or cell != cell else whole_number(str(cell).strip()) for cell in cells)
+    named = {words[text.lower()] for text in texts if text.lower() in words}
+    unknown = [text for text in texts if text.lower() not in words][:MOST_NAMED]
+    if "train" in named or any(split_within(text) == "train" for text in unknown) or not unknown[1:]:
+        return f"{naming(unknown, named | {'train'})} says {'their splits' if unknown[1:] else 'its split'}"
+    most = max(filter(None, unknown), key=texts.__getitem__)
+    meant = {text: ("train" if text == most else split_within(text) or "test") if text else "SPLIT" for text in unknown}
+    return f"{names_flag(meant)} says their splits, with what each stands for"
+
+
+def names_flag(meant: Mapping[str, str]) -> str:
+    """Return the flag that says which split each text stands for, as a shell takes it."""
+    pairs = ", ".join(f"{_key(text[:60])}: {split}" for text, split in meant.items())
+    return f"--data.split_names {shlex.quote(f'{{{pairs}}}')}"
 
 
 def _key(text: str) -> str:
-    return text[:60] if PLAIN_KEY.fullmatch(text[:60]) else json.dumps(text[:60], ensure_ascii=False)
+    """Return a key of YAML that is read as the text, which no, 1_0 and 2020-01-01 are not without quotation marks."""
+    try:
+        read = yaml.safe_load(text) if PLAIN_KEY.fullmatch(text) else None
+    except (ValueError, yaml.YAMLError):
+        read = None
+    is_plain = isinstance(read, str | int | float) and str(read).lower() == text.lower()
+    return text if is_plain else json.dumps(text, ensure_ascii=False)
 
 
 def stated_split(

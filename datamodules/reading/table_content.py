@@ -25,7 +25,7 @@ from datamodules.reading.image_files import without_prefix
 from datamodules.reading.label_text import is_whole, whole_number
 from datamodules.reading.shared_sequences import Ragged, Strings
 from datamodules.reading.splits import BOTH
-from datamodules.reading.stated_split import Use, beside, naming, split_words, stated_split, trained_words
+from datamodules.reading.stated_split import Use, beside, naming_all, split_words, stated_split, trained_words
 from vit_lightning.errors import InputError
 
 Columns = str | Sequence[str] | None
@@ -106,8 +106,11 @@ def content(table: Path, form: TableForm) -> dict[str, np.ndarray | Strings | Ra
             ends.append(len(labels))
             hidden.append(row.is_hidden)
             if columns.split:
-                fix = f", in row {number}; {naming([row.split])} says its split"
-                splits.append(split_number(row.split, f"{table} has for {row.path}", words, fix))
+                where, fix = f"{table} has for {row.path}", ""
+                if row.split.lower() not in words:
+                    cells = (cell for (cell,) in table_rows.values(table, [columns.split]))
+                    fix = f", in row {number}; {naming_all(cells, words)}"
+                splits.append(split_number(row.split, where, words, fix))
                 trained.update({word for word in (row.split.lower(),) if word in BOTH and words[word] == "train"})
             if columns.group:
                 groups.append(row.group)
@@ -165,6 +168,7 @@ def content(table: Path, form: TableForm) -> dict[str, np.ndarray | Strings | Ra
         "listed": Strings(table_rows.listed_names(table, columns.labels)),
         "numbered": np.array([numbered]),
         "named": Strings(named),
+        "label_columns": Strings(columns.labels),
     }
 
 

@@ -33,12 +33,15 @@ def check_apart(tables: Sequence[ReadTable]) -> None:
     table_links.check([table_links.Listed(one.split, one.labels, one.paths) for one in told])
 
 
-def check_meaning(tables: Sequence[ReadTable], names: ClassMap) -> None:
+def check_meaning(tables: Sequence[ReadTable], names: ClassMap, is_given: bool) -> list[str]:
     """Refuse numbers in one table that may be places among the names of another, or names.
+
+    Whether another column calls them otherwise is said alone where the column of the numbers was given.
 
     Args:
         tables: those.
         names: the class map beside them.
+        is_given: whether the column of labels was given.
 
     Raises:
         InputError: naming both tables.
@@ -49,4 +52,5 @@ def check_meaning(tables: Sequence[ReadTable], names: ClassMap) -> None:
             [(one.table, list(MappedStrings(one.labels.file, "listed"))) for one in tables],
         )
     named = [named_codes.Named.loaded(text) for one in tables for text in MappedStrings(one.labels.file, "named")]
-    named_codes.check(named, names.numbered, names.path)
+    label = next((name for one in tables for name in MappedStrings(one.labels.file, "label_columns")), "")
+    return named_codes.check(named, names.numbered, names.path, label, is_given)

@@ -40,6 +40,8 @@ class Sample(NamedTuple):
     size: int
     labels: tuple[str, ...] | None
     """None: they are not told."""
+    called: str | None = None
+    """What the .json calls a number in the .cls, if it does."""
 
 
 @dataclass
@@ -126,8 +128,10 @@ class SampleForm:
             raise ValueError(f"has no class: {where} {value!r:.80}, expected the names or the numbers of classes")
         return self._checked(names, f"{where} a list of {len(values)}")
 
-    def check_field(self, names: Sequence[str], data: bytes) -> None:
+    def check_field(self, names: Sequence[str], data: bytes) -> str | None:
         """Refuse classes that the field of a .json contradicts: other names, or other numbers.
+
+        Returns the name that the field has beside one number.
 
         Args:
             names: those that a .cls names.
@@ -141,7 +145,7 @@ class SampleForm:
             value = content.get(self.label_field) if isinstance(content, dict) else None
             others = list(map(plain_text, value if isinstance(value, list) else [value]))
         except (ValueError, RecursionError):
-            return
+            return None
         numbers = [set(map(is_whole, some)) for some in (names, others)]
         same = {likeness(whole_number(name)) for name in names} == {likeness(whole_number(other)) for other in others}
         if any(others) and not same and numbers[0] == numbers[1]:
@@ -149,6 +153,7 @@ class SampleForm:
                 f"has the class {' and '.join(names)!r:.60} in .cls and {value!r:.60} in the field "
                 f"{self.label_field!r} of .json; correct one, or give --data.label_part cls or json"
             )
+        return others[0] if numbers == [{True}, {False}] and len(names) == len(others) == 1 else None
 
     def _checked(self, names: Sequence[str], what: str) -> tuple[str, ...]:
         if len(names) != 1 and not self.multi_label:
@@ -200,11 +205,12 @@ def _split(member: tarfile.TarInfo) -> tuple[str, str] | None:
 
 
 def _sample(key: str, parts: Mapping[str, tarfile.TarInfo], tar: tarfile.TarFile, url: str, form: SampleForm) -> Sample:
+    called: str | None = None
     try:
         image, label = form.image(parts), form.label(parts)
         names = form.names(label, _content(parts[label], tar)) if label else None
         if names and label == "cls" and form.label_part is None and "json" in parts:
-            form.check_field(names, _content(parts["json"], tar))
+            called = form.check_field(names, _content(parts["json"], tar))
     except (ValueError, RecursionError) as error:
         said = str(error) if type(error) is ValueError else f"has a damaged .{label} ({reason(error)}); pack it anew"
         raise InputError(f"{url}: sample {key[-80:]} {said}") from error
@@ -214,7 +220,7 @@ def _sample(key: str, parts: Mapping[str, tarfile.TarInfo], tar: tarfile.TarFile
         )
     if parts[image].issparse():
         raise InputError(f"{url}: sample {key[-80:]} is stored as a sparse file; pack the tar without --sparse")
-    return Sample(key, parts[image].offset_data, parts[image].size, names)
+    return Sample(key, parts[image].offset_data, parts[image].size, names, called)
 
 
 def _content(member: tarfile.TarInfo, tar: tarfile.TarFile) -> bytes:

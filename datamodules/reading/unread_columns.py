@@ -8,6 +8,7 @@ from typing import Any
 from datamodules.reading.folder_names import IMAGE_WORDS, words_of
 from datamodules.reading.label_text import whole_number
 from datamodules.reading.splits import SHORT, SPLIT_OF, SPLITS
+from datamodules.reading.stated_split import names_flag
 
 TRUE = frozenset(
     {"true", "1", "yes", "t", "y", "wahr", "vrai", "verdadero", "verdadeiro", "vero", "waar", "prawda", "sant", "sand"}
@@ -59,11 +60,10 @@ def said_of_columns(table: str, names: Sequence[str], rows: Iterable[Sequence[An
     said = []
     for name, words in found.items():
         if meant := _meant(name, sorted(words)):
-            pairs = ", ".join(f"{word}: {split}" for word, split in meant.items())
             said.append(
                 f"{table} has the column {name!r} of {' and '.join(meant)}, which may state each image's split and is "
-                f"left alone; if it does, give --data.split_column {shlex.quote(name)} and --data.split_names "
-                f"'{{{pairs}}}', or what each stands for; --data.split_column false leaves it alone without this line"
+                f"left alone; if it does, give --data.split_column {shlex.quote(name)} and {names_flag(meant)}, or "
+                "what each stands for; --data.split_column false leaves it alone without this line"
             )
     for name, cells_of in tags.items():
         if len(cells_of) > 1 and "train" in cells_of:

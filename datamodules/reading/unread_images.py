@@ -22,6 +22,10 @@ ENDINGS = frozenset(
 """Endings, in any case, of pictures that are not read."""
 STORES = frozenset({"raw", "raws", "dicom", "dicoms", "photoshop", "unconverted", *(one.strip(".") for one in ENDINGS)})
 """Words of folders that keep pictures as they came, beside those of classes that hold what was made of them."""
+DRAWN = frozenset({".svg", ".psd", ".xcf"})
+"""Those of drawings, as of a logo, which few sets consist of."""
+FEW_DRAWN = 3
+"""Drawings that a folder of something else holds, as docs does; more may be a class."""
 CONVERT = "convert them to .jpg or .png"
 """What to do about them."""
 LOOKED_AT = 4
@@ -37,7 +41,7 @@ def check(folder: Path, name: str, files: Sequence[str], is_class: bool = True) 
         folder: what holds the class.
         name: its name.
         files: paths of all its files under the folder.
-        is_class: whether it is surely one, and not a folder beside those of classes.
+        is_class: whether it is surely one, and not a folder beside those of classes, which may hold a few drawings.
 
     Raises:
         InputError: naming the folder, the ending and one of the files.
@@ -56,6 +60,8 @@ def check(folder: Path, name: str, files: Sequence[str], is_class: bool = True) 
     fix = CONVERT if ending else "give them the ending of their format, as .jpg"
     if any(map(is_image, files)):
         return [f"{folder / name} holds {what}, which {'is' if count == 1 else 'are'} left out; {fix}"]
+    if not is_class and len(found) <= FEW_DRAWN and all(_ending(file) in DRAWN for file in found):
+        return [f"{folder / name} holds no images that are read, but {what}, and is left out; {fix} if it is a class"]
     aside = "" if is_class else f"; if it is no class, move it out of {folder}, or list all classes in --data.class_map"
     raise InputError(f"{folder / name} holds no images that are read, but {what}; {fix}{aside}")
 

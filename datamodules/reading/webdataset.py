@@ -11,6 +11,8 @@ from lightning.pytorch.utilities import rank_zero_info
 from torch import Tensor
 
 from datamodules.reading import array_cache
+from datamodules.reading.label_text import whole_number
+from datamodules.reading.named_codes import Named
 from datamodules.reading.remote_files import MissingFile, RemoteFiles
 from datamodules.reading.shared_sequences import Ragged, Strings
 from datamodules.reading.tar_parts import SampleForm, samples
@@ -90,12 +92,14 @@ def index_samples(files: RemoteFiles, file: Path, form: SampleForm, report: Call
     places, sizes, labels, ends = array("q"), array("q"), array("q"), array("q", [0])
     counts, lengths = [], []
     names: dict[str, int] = {}
+    named: list[Named] = []
 
     def keys() -> Iterator[str]:
         with stderr_bar() as bar:
             for number in bar.track(range(len(files)), description=file.name.rpartition("-")[0]):
                 files.announce(range(number, min(number + 4, len(files))))
                 before = len(places)
+                named.append(Named(files[number].url, form.label_field, words=("sample", "field")))
                 lengths.append(0)
                 try:
                     lengths[number] = os.fstat(files.open(number).fileno()).st_size
@@ -105,6 +109,9 @@ def index_samples(files: RemoteFiles, file: Path, form: SampleForm, report: Call
                         said = (names.setdefault(name, len(names)) for name in sample.labels or ())
                         labels.extend([-1] if sample.labels is None else said)
                         ends.append(len(labels))
+                        named[-1].labelled += sample.labels is not None
+                        if sample.called and sample.labels:
+                            named[-1].add(whole_number(sample.labels[0]), sample.called, len(places) - before)
                         yield sample.key
                 except MissingFile:
                     raise
@@ -124,5 +131,6 @@ def index_samples(files: RemoteFiles, file: Path, form: SampleForm, report: Call
         "tars": np.repeat(np.arange(len(counts), dtype=np.int32), counts),
         "lengths": np.array(lengths),
         "names": Strings(names),
+        "named": Strings([one.dumped() for one in named if one.rows]),
     }
     array_cache.save(file, arrays)

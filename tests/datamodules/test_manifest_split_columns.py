@@ -173,5 +173,5 @@ def test_words_that_are_given_another_split_are_not_said_to_train(root):  # noqa
 
 def test_splits_among_other_words_are_named_where_the_column_is_given(root):  # noqa: F811
     write(root / "train.csv", "path,label,set", ["0.png,a,train_0", "1.png,b,test_0"])
-    with pytest.raises(InputError, match=r"--data\.split_names '\{train_0: train\}' says its split"):
+    with pytest.raises(InputError, match=r"--data\.split_names '\{train_0: train, test_0: test\}' says their"):
         ready(root, split_column="set")

@@ -56,7 +56,7 @@ def test_tables_that_number_names_anew(root, names, column, said):  # noqa: F811
     with pytest.raises(InputError) as error:
         ready(root, test="te.csv")
     assert said.format(f"{root}/") in str(error.value)
-    assert f"give --data.label_column {column} to go by these names, or take the column away" in str(error.value)
+    assert f"give --data.label_column {column} to go by these names, or --data.label_column label" in str(error.value)
 
 
 def test_the_names_are_the_way_out(root):  # noqa: F811
@@ -110,15 +110,15 @@ def test_splits_of_one_table_that_number_names_anew(root):  # noqa: F811
 def test_the_metadata_of_sagemaker(root):  # noqa: F811
     def lines(name: str, names: str, rows: range) -> None:
         found = [
-            {"source-ref": f"{row}.png", "class": row % 2, "class-metadata": {"class-name": names[row % 2], "job": "j"}}
+            {"source-ref": f"{row}.png", "label": row % 2, "label-metadata": {"class-name": names[row % 2], "job": "j"}}
             for row in rows
         ]
         (root / name).write_text("\n".join(map(json.dumps, found)))
 
     lines("train.jsonl", "ab", range(6))
     lines("te.jsonl", "ba", range(6, 10))
-    options = {"train": "train.jsonl", "test": "te.jsonl", "path_column": "source-ref", "label_column": "class"}
-    with pytest.raises(InputError, match=r"in the column 'class-metadata\.class-name': .*; write the names there, or"):
+    options = {"train": "train.jsonl", "test": "te.jsonl", "path_column": "source-ref"}
+    with pytest.raises(InputError, match=r"in the column 'label-metadata\.class-name': .*; write them there, or"):
         ready(root, **options)
     lines("te.jsonl", "ab", range(6, 10))
     assert len(ready(root, **options).test_set) == 4

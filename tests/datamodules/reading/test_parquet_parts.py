@@ -52,9 +52,9 @@ def test_a_few_copies_are_said(tmp_path):
 
 
 def test_names_in_a_column_beside_the_bytes(tmp_path):
-    nothing = [None] * 10
-    write(tmp_path, "train", range(10), nothing, file_name=[f"{number}.jpg" for number in range(10)])
-    write(tmp_path, "test", range(10), nothing, quality=40, file_name=[f"{number}.jpg" for number in range(10)])
+    nothing, names = [None] * 10, [f"IMG_{number}.jpg" for number in range(2093, 2103)]
+    write(tmp_path, "train", range(10), nothing, file_name=names)
+    write(tmp_path, "test", range(10), nothing, quality=40, file_name=names)
     with pytest.raises(InputError, match=r"test\.parquet:0 .* train\.parquet:0 one that trains"):
         ready(tmp_path)
 

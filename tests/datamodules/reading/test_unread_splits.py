@@ -27,7 +27,7 @@ FLAGS = [
     ("split", [0, 1, 2], "'{0: train, 1: val, 2: test}'"),
     ("partition", [0, 1], "'{0: train, 1: test}'"),
     ("is_training_image", [0, 1], "'{0: test, 1: train}'"),
-    ("is_test", ["no", "yes"], "'{no: train, yes: test}'"),
+    ("is_test", ["no", "yes"], '\'{"no": train, "yes": test}\''),
     ("is_train", [True, False], "'{False: test, True: train}'"),
     ("train", [1, 0], "'{0: test, 1: train}'"),
     ("test", [1, 0], "'{0: train, 1: test}'"),
@@ -119,7 +119,7 @@ def test_the_flags_of_a_notice_are_taken(root, name, cells, pairs):
     write(root / "train.csv", f"path,label,{name}", rows)
     (said,) = [text for text in ready(root).notices if "may state each image's split" in text]
     assert f"--data.split_names {pairs}" in said
-    given = dict(pair.split(": ") for pair in pairs.strip("'{}").split(", "))
+    given = dict(pair.replace('"', "").split(": ") for pair in pairs.strip("'{}").split(", "))
     data = ready(root, split_column=name, split_names=given)
     assert len(data.train_set) < 12 and not data.notices
     assert not any("may state" in text for text in ready(root, split_column=False).notices)
