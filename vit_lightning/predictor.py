@@ -132,6 +132,10 @@ class Predictor:
         place = source if "://" in source else Path(source).expanduser()
         opened = open_weights(place, stated=stated)
         if (model := str(opened.archive.facts.get("model") or "")) not in OURS:
+            if (known := _loaded(model)) and stated == NetConfig() and image_size is None:
+                self._take_model(known.load_from_checkpoint(place, map_location="cpu"))
+                self.augment = _evaluation(place)
+                return
             raise InputError(
                 f"{place} holds a {model:.100}, whose code Predictor does not run: import that class, and give "
                 f"Predictor({model.rpartition('.')[2]:.50}.load_from_checkpoint(...))"
@@ -234,6 +238,16 @@ def _coloured(image: Any, channels: int) -> Any:
     if isinstance(image, np.ndarray) and image.ndim == 3 and image.shape[-1] == 1:
         image = repeat(image, "y x 1 -> y x c", c=channels)
     return image.detach().cpu() if isinstance(image, Tensor) and not image.is_meta else image
+
+
+def _loaded(path: str) -> type[Classifier] | None:
+    """Return the model of this path, if its class is imported in this process."""
+    kinds, found = [Classifier], None
+    while kinds and found is None:
+        kind = kinds.pop()
+        found = kind if f"{kind.__module__}.{kind.__qualname__}" == path else None
+        kinds += kind.__subclasses__()
+    return found
 
 
 def _evaluation(place: str | Path) -> Augment:

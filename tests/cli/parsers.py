@@ -8,7 +8,8 @@ from typing import Any
 from jsonargparse import auto_parser
 from lightning.pytorch.cli import LightningArgumentParser
 
-from vit_lightning.cli.parser import FileVerbParser, chosen_parser
+from vit_lightning.cli.file_verb_parser import FileVerbParser
+from vit_lightning.cli.parser import chosen_parser
 from vit_lightning.cli.vit_cli import ViTCLI
 from vit_lightning.commands import LIGHTNING_VERBS, named
 

@@ -7,7 +7,7 @@ import yaml
 from jsonargparse import auto_cli
 
 from vit_lightning.cli.arguments import Argument, CommandLine, for_function
-from vit_lightning.cli.parser import FileVerbParser
+from vit_lightning.cli.file_verb_parser import FileVerbParser
 
 TYPED = "fit --a b --c=d=e -c f.yaml --g -1e-5 --h -inf --i --j= --k+=x word"
 

@@ -5,8 +5,9 @@ import re
 import pytest
 
 from vit_lightning.cli.config_files import DATA_FACTS
+from vit_lightning.cli.file_verb_parser import OFFERED, CompleteFormatter, FileVerbParser, without_markup
 from vit_lightning.cli.help import OUR_SENTENCES
-from vit_lightning.cli.parser import OFFERED, TITLES, CompleteFormatter, FileVerbParser, chosen_parser, without_markup
+from vit_lightning.cli.parser import TITLES, chosen_parser
 from vit_lightning.errors import InputError
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vit_lightning.cli import parser, parser_errors, vit_cli
+from vit_lightning.cli import file_verb_parser, parser_errors, vit_cli
 from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.cli.parser_errors import shorten
 
@@ -82,7 +82,7 @@ def test_what_a_parser_reports_is_one_sentence_and_no_pattern_is_dead(monkeypatc
         reports.append(message)
         return shorten(message, *known)
 
-    for place in (vit_cli, parser):
+    for place in (vit_cli, file_verb_parser):
         monkeypatch.setattr(place, "shorten", record)
     Path("trainr.yaml").write_text("trainr: {max_epochs: 1}\n")
     Path("optim.yaml").write_text("optim: {lr: 1}\n")

@@ -21,9 +21,7 @@ ONE_CLASS = (
 )
 
 
-MIRRORED = (
-    "every second training image, at random, so that left and right change places; --data.augment.flip false stops it"
-)
+MIRRORED = "half of the training images; --data.augment.flip false stops it"
 
 
 def data_facts(trainer: Trainer, model: LightningModule) -> list[str]:

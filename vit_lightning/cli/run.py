@@ -58,7 +58,7 @@ def run_file_verb(function: Callable, words: list[str]) -> None:
     """Call the function of a file verb with what the words say."""
     from jsonargparse import auto_cli
 
-    from vit_lightning.cli.parser import FileVerbParser
+    from vit_lightning.cli.file_verb_parser import FileVerbParser
 
     verb = function.__name__
     prog, about = f"python -m vit_lightning {verb}", (getdoc(function) or "").partition("\n\nArgs:")[0]

@@ -64,7 +64,10 @@ def convert(
     if to in ("timm", "huggingface"):  # the layouts that say how images are brought to size
         report.evaluation = evaluation_of(None if "://" in src else folder_of(Path(src)))
     print(report)
+    known = len(report.notes)
     figure = save(net, report, dst, to)
+    for note in report.notes[known:]:
+        print(f"warning  {note}")
     if report.class_names and to in NAMELESS:
         print(f"{to} holds no names of classes: who reads {dst} must know their order; --to checkpoint keeps them")
     print(f"{dst}: {to}, every tensor bit-identical when read back, outputs differ by {figure:.1e}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,8 @@ from vit_lightning.weights.report import Report
 from vit_lightning.weights.unheld import unheld
 
 TOLERANCE = 1e-5
+EPSILON = "norm_eps"
+"""The field of which another value may be rounding: the outputs decide, and it is named in either case."""
 # Fields that say how a net is named and trained, not what it computes.
 UNSEEN = ("variant", "dropout", "stochastic_depth", "patch_dropout", "layer_scale", "head_bias", "attention_init")
 
@@ -52,7 +55,13 @@ def _proven(net: Net, report: Report, place: Path, to: str) -> float:
         copy, _ = load_net(place, heads=heads, image_size=net.image_size, stated=stated)
     except InputError as error:
         raise InputError(f"The layout of {to} cannot hold this net: convert to checkpoint, which holds any.") from error
-    return compare(net, copy, to)
+    figure = compare(net, copy, to)
+    ours, theirs = net.config.norm_eps, copy.config.norm_eps
+    if not isinstance(net, TimmNet) and ours != theirs:
+        report.notes.append(
+            f"{to} cannot hold net.norm_eps={ours}: its readers take {theirs}, which changes outputs by {figure:.1e}"
+        )
+    return figure
 
 
 def check_ending(path: Path, to: str, endings: dict[str, tuple[str, ...]]) -> None:
@@ -74,14 +83,22 @@ def compare(net: Net, copy: Net, to: str) -> float:
     # A head of zeros would hide every difference.
     blind = not net.num_classes or is_empty(net.head)
     figure = parity(net, copy.eval().features if blind else copy.eval(), features=blind)
-    if lost or not figure <= TOLERANCE:
-        ours, theirs = vars(net.config), vars(copy.config)
-        fields = [f"net.{name}={ours[name]}" for name in ours if name not in UNSEEN and ours[name] != theirs[name]]
-        what = ", ".join([*fields, *lost][:3])
+    differ = _differing(net, copy)
+    told = () if isinstance(net, TimmNet) else differ.keys() - {EPSILON}
+    if lost or told or not figure <= TOLERANCE:
+        fields = [f"net.{name}={ours}, where readers take {theirs}" for name, (ours, theirs) in differ.items()]
+        what = "; ".join([*fields, *lost][:3])
         raise InputError(
             f"The layout of {to} cannot say all of this net ({what}): convert to checkpoint, which holds any."
         )
     return figure
+
+
+def _differing(net: Net, copy: Net) -> dict[str, tuple[Any, Any]]:
+    """Fields that a net and its copy have with other values, and that decide what the net computes."""
+    ours, theirs = vars(net.config), vars(copy.config)
+    idle = (*UNSEEN, "gelu") if net.config.swiglu and copy.config.swiglu else UNSEEN
+    return {name: (ours[name], theirs[name]) for name in ours if name not in idle and ours[name] != theirs[name]}
 
 
 @torch.no_grad()

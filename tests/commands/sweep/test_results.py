@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -113,7 +114,8 @@ def test_a_row_tells_how_its_run_ended_and_was_at_best(tmp_path):
         "seconds": "12.3",
         "date": "2026-01-02",
     }
-    assert row.cells == {"rate": "0.1"} | {name: f"{value:g}" for name, value in row.metrics.items()} | row.facts
+    scores = {name: f"{value:g}" for name, value in row.metrics.items()}
+    assert row.cells == {"rate": "0.1"} | scores | row.facts | {"status": "finished"}
 
 
 @pytest.mark.parametrize(
@@ -191,12 +193,12 @@ def test_files_have_a_column_per_axis_then_scores_of_the_test_first(tmp_path):
     rows = [row({"net": "b", "seed": "0"}, 3.0, val_top1=0.123456789, cost_x=1.0, perf_x=2.0, train_loss=1.0)]
     rows.append(row({"net": "a", "seed": "1"}, 4.0, test_top1=0.5))
     rows[1].curve.extend([{"step": 10, "val/top1": 0.25}, {"step": 20, "val/loss": 1e-7}])
-    write_results(plan(), rows, tmp_path)
+    write_results(replace(plan(), cells=[row.cell for row in rows]), rows, tmp_path, {})
     with (tmp_path / "rates.csv").open() as file:
         first, second = csv.DictReader(file)
     names = ["test/top1", "val/top1", "train/loss"]
     assert [name for name in first if name in names] == names
-    assert list(first)[:2] == ["net", "seed"] and list(first)[-7:] == list(results.FACTS)
+    assert list(first)[:2] == ["net", "seed"] and list(first)[-9:] == [*results.FACTS, "status", "error"]
     assert (first["val/top1"], first["test/top1"], second["test/top1"]) == ("0.123457", "", "0.5")
     assert (tmp_path / "rates.curves.csv").read_text().splitlines() == [
         "net,seed,step,val/loss,val/top1",

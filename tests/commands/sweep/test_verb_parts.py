@@ -23,7 +23,7 @@ def test_a_run_that_another_sweep_has_ended_meanwhile_is_not_missing(tmp_path, c
     folder = tmp_path / ELSEWHERE.cell.place
     folder.mkdir(parents=True)
     Record(ELSEWHERE.cell.lines, done=1).write(folder)
-    module._exit([ELSEWHERE], None, tmp_path)
+    module._exit([ELSEWHERE], None, tmp_path, 1)
     assert capsys.readouterr().err == ""
 
 
@@ -124,6 +124,6 @@ def test_runs_and_results_go_to_folders(tmp_path):
 def test_runs_that_wait_for_a_choice_are_counted(tmp_path, capsys, count, said):
     waiting = [Outcome(cell(str(number)), "waiting", reason=f"lacks {number}") for number in range(count)]
     with pytest.raises(SystemExit) as ended:
-        module._exit([*waiting, Outcome(cell("9"), "finished")], None, tmp_path)
+        module._exit([*waiting, Outcome(cell("9"), "finished")], None, tmp_path, count + 1)
     assert ended.value.code == 1
     assert capsys.readouterr().err == (f"{said} for the choice of a setting: lacks 0; the same command goes on then\n")

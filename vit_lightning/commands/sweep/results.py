@@ -13,7 +13,7 @@ from typing import Any
 from rich.table import Table
 
 from vit_lightning.commands.sweep.plan import Cell, SweepPlan
-from vit_lightning.commands.sweep.run import LOG, check_unchanged, is_finished
+from vit_lightning.commands.sweep.run import LOG, Outcome, check_unchanged, is_finished, read_record
 from vit_lightning.errors import InputError
 from vit_lightning.evaluation.scores import MAIN_METRICS, METRICS, SCORES, best_value, set_and_score
 from vit_lightning.files import check_regular, spreadsheet_cell, write_atomically
@@ -21,6 +21,31 @@ from vit_lightning.files import check_regular, spreadsheet_cell, write_atomicall
 POINTS = 50
 """Validations of a cell that its learning curve keeps."""
 FACTS = ("seconds", "device", "precision", "torch", "version", "commit", "date")
+STATUS = ("status", "error")
+"""How a cell ended (finished, failed, stopped, waiting), and the sentence of one that failed."""
+
+
+def unfinished_rows(plan: SweepPlan, runs: Path, outcomes: Iterable[Outcome] = ()) -> dict[str, dict[str, str]]:
+    """What <plan>.csv says of each cell without scores, by its place: how it ended, and why.
+
+    Args:
+        plan: The plan.
+        runs: Folder of the runs.
+        outcomes: How runs of this call ended; one that could not begin has left no record.
+    """
+    failed = {outcome.cell.place: outcome for outcome in outcomes if outcome.state == "failed"}
+    lines = {}
+    for cell in plan.cells:
+        record = read_record(runs / cell.place)
+        if is_finished(cell, record):
+            continue
+        has_begun = record.lines and record.lines == cell.lines[: len(record.lines)] and record.ended != "finished"
+        status, error = (record.ended, record.error) if has_begun else ("waiting", "")
+        if cell.place in failed:
+            status, error = "failed", failed[cell.place].reason
+        took = {"seconds": f"{record.seconds:.1f}", "date": record.date} if has_begun and record.date else {}
+        lines[cell.place] = cell.labels | took | {"status": status, "error": error}
+    return lines
 
 
 @dataclass
@@ -35,7 +60,8 @@ class SweepRow:
     @property
     def cells(self) -> dict[str, str]:
         """Everything that results.csv says of it."""
-        return self.cell.labels | {name: f"{value:.6g}" for name, value in self.metrics.items()} | self.facts
+        scores = {name: f"{value:.6g}" for name, value in self.metrics.items()}
+        return self.cell.labels | scores | self.facts | {"status": "finished"}
 
 
 def read_rows(plan: SweepPlan, runs: Path) -> list[SweepRow]:
@@ -109,10 +135,19 @@ def _origin(folder: Path) -> dict[str, str]:
     return {"device": device, "precision": precision, "commit": commit} | versions
 
 
-def write_results(plan: SweepPlan, rows: list[SweepRow], folder: Path) -> None:
-    """Write <plan>.csv, and the learning curves, where runs were validated on the way, as <plan>.curves.csv."""
+def write_results(plan: SweepPlan, rows: list[SweepRow], folder: Path, unfinished: dict[str, dict[str, str]]) -> None:
+    """Write <plan>.csv, and the learning curves, where runs were validated on the way, as <plan>.curves.csv.
+
+    Args:
+        plan: The plan.
+        rows: Its finished cells.
+        folder: Folder of the results.
+        unfinished: What is said of its other cells, by their places.
+    """
     metrics = sorted({name for row in rows for name in row.metrics}, key=_place)
-    _write(folder / f"{plan.name}.csv", [*plan.axes, *metrics, *FACTS], [row.cells for row in rows])
+    said_of = unfinished | {row.cell.place: row.cells for row in rows}
+    lines = [said_of[cell.place] for cell in plan.cells]
+    _write(folder / f"{plan.name}.csv", [*plan.axes, *metrics, *FACTS, *STATUS], lines)
     points = [
         row.cell.labels | {name: f"{value:.6g}" for name, value in point.items()} for row in rows for point in row.curve
     ]

@@ -50,6 +50,10 @@ class Record:
     date: str = ""
     files: dict[str, str] = field(default_factory=dict)
     """Digests of what the -c files hold."""
+    ended: State = "stopped"
+    """How the last line ended; one that is under way, or was killed, is stopped."""
+    error: str = ""
+    """The sentence of a try that failed."""
 
     def write(self, folder: Path) -> None:
         """Leave it in the cell's folder."""
@@ -190,6 +194,7 @@ def _run(cell: Cell, runs: Path, call: Callable[[list[str], Path], int | None]) 
     log = folder / LOG
     for number in range(record.done, len(cell.lines)):
         record.lines, record.files, record.began = cell.lines[: number + 1], _digests(cell), time.time()
+        record.ended, record.error = "stopped", ""
         record.write(folder)
         words = command(cell, number, runs)
         if number or "--ckpt_path" not in words:
@@ -202,13 +207,14 @@ def _run(cell: Cell, runs: Path, call: Callable[[list[str], Path], int | None]) 
         record.done += code == 0 and not stopped and not unscored
         record.seconds, record.began = record.seconds + time.monotonic() - began, 0.0
         record.date = time.strftime("%Y-%m-%d")
+        if (code or unscored) and not stopped:
+            why = last_words(output, code) if code else f"{cell.lines[number][0]} left no metrics.csv"
+            record.ended, record.error = "failed", f"{why}; see {log}"
+        elif not stopped:
+            record.ended = "finished"
         record.write(folder)
-        if stopped:
-            return Outcome(cell, "stopped", record.seconds)
-        if code:
-            return Outcome(cell, "failed", record.seconds, f"{last_words(output, code)}; see {log}")
-        if unscored:
-            return Outcome(cell, "failed", record.seconds, f"{cell.lines[number][0]} left no metrics.csv; see {log}")
+        if stopped or record.error:
+            return Outcome(cell, record.ended, record.seconds, record.error)
     return Outcome(cell, "finished", record.seconds)
 
 

@@ -12,7 +12,16 @@ from vit_lightning.commands.sweep.figure import check_installed, draw, draw_grou
 from vit_lightning.commands.sweep.plan import Cell, SweepPlan, read_plan
 from vit_lightning.commands.sweep.progress import SweepProgress
 from vit_lightning.commands.sweep.refusals import refusals
-from vit_lightning.commands.sweep.results import SweepRow, main_metric, read_row, read_rows, said, table, write_results
+from vit_lightning.commands.sweep.results import (
+    SweepRow,
+    main_metric,
+    read_row,
+    read_rows,
+    said,
+    table,
+    unfinished_rows,
+    write_results,
+)
 from vit_lightning.commands.sweep.run import Outcome, State, check_unchanged, check_words, command, is_finished, run
 from vit_lightning.commands.sweep.shards import dealt, picked, shard_of
 from vit_lightning.commands.sweep.task_files import shown_task_table, write_task_table
@@ -62,7 +71,7 @@ def sweep(
     <experiment>/0/checkpoints; another plan finds it as {RUNS}/<plan>/..., with the label of an axis as {rate}. The
     words of a label may depend on another axis: low: {0: --model.optim.lr 1e-4, 1: ..., 2: ...}. Called again, a sweep
     goes on: what is finished is left alone, what was interrupted goes on from its last state. RESULTS gets <plan>.csv
-    with a row per run, and <plan>.curves.csv; of a plan with a figure <plan>.svg, and <plan>-2.svg of a second one; of
+    with a row and a status per run, and <plan>.curves.csv; of a figure <plan>.svg, and <plan>-2.svg of a second one; of
     a table <plan>.table.csv, .json and .md, and <plan>.table.svg where it has averages.
 
     Example: python -m vit_lightning sweep experiments/sweeps/digits_lr.yaml --jobs 2
@@ -92,7 +101,8 @@ def sweep(
     chosen, finished_then = _left([settled(plan, runs) for plan in choosing], mine, runs)
     waiting = _waiting(choosing, mine, runs, "waiting")
     count, before = len(left) + len(chosen) + len(waiting), finished + finished_then
-    report(f"{counted(count + before, 'run')}{f' of shard {shard}' * (parts > 1)}, {before} finished before")
+    of = f"{counted(count + before, 'run')}{f' of shard {shard}' * (parts > 1)}"
+    report(f"plan     {', '.join(plan.name for plan in read)}: {of}, {before} finished before, {jobs} at once")
     for sentence in filter(None, map(doubted, choosing)):
         report(f"warning  {sentence}")
     if dry_run:
@@ -114,9 +124,9 @@ def sweep(
     if second:
         outcomes += _run(_left(second, mine, runs)[0], second, runs, children, jobs)
     outcomes += _waiting(choosing, mine, runs, "stopped" if children.received else "waiting")
-    _write_tables_and_figures([*first, *second], runs, results)
+    _write_tables_and_figures([*first, *second], runs, results, outcomes)
     _write_task_tables([settled(plan, runs) for plan in read if plan.table], runs, results)
-    _exit(outcomes, children.received, runs)
+    _exit(outcomes, children.received, runs, count + before)
 
 
 def _plan_fits(cells: list[Cell], runs: Path) -> None:
@@ -177,15 +187,18 @@ def _doubts(plan: SweepPlan, rows: list[SweepRow]) -> Iterator[str | None]:
         yield f"the runs of plan {plan.name} hold images out: they log {held}; let fit train on all of them"
 
 
-def _write_tables_and_figures(plans: list[SweepPlan], runs: Path, results: Path) -> None:
-    """Write tables and figures of all that is finished, by this sweep or another."""
+def _write_tables_and_figures(plans: list[SweepPlan], runs: Path, results: Path, outcomes: list[Outcome]) -> None:
+    """Write a row of every run, and tables and figures of all that is finished, by this sweep or another."""
     rows = {plan.name: read_rows(plan, runs) for plan in plans}
-    done = [plan for plan in plans if rows[plan.name]]
-    for plan in done:
-        write_results(plan, rows[plan.name], results)
-        console().print(table(plan, rows[plan.name]))
+    for plan in plans:
+        unfinished = unfinished_rows(plan, runs, outcomes)
+        if not rows[plan.name] and all(line["status"] != "failed" for line in unfinished.values()):
+            continue
+        write_results(plan, rows[plan.name], results, unfinished)
+        if rows[plan.name]:
+            console().print(table(plan, rows[plan.name]))
         report(f"results  {results / plan.name}.csv")
-    for plan in done:
+    for plan in (plan for plan in plans if rows[plan.name]):
         for number, figure in enumerate(plan.figures, 1):
             path = results / f"{plan.name}{f'-{number}' * (number > 1)}.svg"
             draw(figure, plan, rows[plan.name], path)
@@ -209,8 +222,8 @@ def _write_task_tables(plans: list[SweepPlan], runs: Path, results: Path) -> Non
             report(drawn)
 
 
-def _exit(outcomes: list[Outcome], received: int | None, runs: Path) -> None:
-    """Say what failed and what is left; leave with the status that says so too."""
+def _exit(outcomes: list[Outcome], received: int | None, runs: Path, total: int) -> None:
+    """Say what failed of `total` runs and what is left; leave with the status that says so too."""
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     stopped = [outcome for outcome in outcomes if outcome.state == "stopped"]
     elsewhere = [outcome.cell for outcome in outcomes if outcome.state == "elsewhere"]
@@ -219,13 +232,13 @@ def _exit(outcomes: list[Outcome], received: int | None, runs: Path) -> None:
         print(f"failed   {outcome.cell.place}: {outcome.reason}", file=sys.stderr)
     waiting = [outcome for outcome in outcomes if outcome.state == "waiting"]
     if failed:
-        print(f"error: {len(failed)} of {counted(len(outcomes), 'run')} failed", file=sys.stderr)
+        print(f"error: {len(failed)} of {counted(total, 'run')} failed", file=sys.stderr)
     if stopped:
         remain = f"{counted(len(stopped), 'run')} remain{'s' * (len(stopped) == 1)}"
         print(f"{remain}; the same command goes on with them", file=sys.stderr)
     if elsewhere:
         print(
-            f"{len(elsewhere)} of {len(outcomes)} runs are under way elsewhere and missing here; "
+            f"{len(elsewhere)} of {counted(total, 'run')} are under way elsewhere and missing here; "
             "the same command takes them up when they have ended",
             file=sys.stderr,
         )
