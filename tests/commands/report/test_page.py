@@ -8,10 +8,11 @@ from itertools import pairwise
 import pytest
 
 from vit_lightning.commands.report import page as page_module
-from vit_lightning.commands.report.collect import ClassRow, Matrix, collect
+from vit_lightning.commands.report.collect import collect
 from vit_lightning.commands.report.curves import Picture
 from vit_lightning.commands.report.page import LARGEST, page_of_run, page_of_runs
 from vit_lightning.commands.report.pictures import Pictures
+from vit_lightning.commands.report.tables import ClassRow, Matrix
 
 pytest.importorskip("matplotlib")
 HOSTILE = (

@@ -40,7 +40,7 @@ def test_a_run_whose_first_config_is_gone_does_not_say_what_it_began_with(make_r
     run = collect(folder)
     assert run.notes == ["No config.yaml could be read, so what the run began with is not known."]
     assert wording.sentence(run).startswith("Ti/16 with patch 8 on Synthetic at 32 px: ")
-    assert "weights" not in dict(wording.recipe(run)) and settings.ancestry(run)[0] == []
+    assert "weights" not in dict(wording.recipe(run)) and settings.ancestry(run)[0] == ["It was resumed once."]
 
 
 def test_a_config_that_was_cut_names_what_it_lacks(make_run):

@@ -8,8 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vit_lightning.commands.report import comparison, scores, wording
-from vit_lightning.commands.report.collect import Run, collect
+from vit_lightning.commands.report.collect import collect
 from vit_lightning.commands.report.page import page_of_run
+from vit_lightning.commands.report.run import Run
 from vit_lightning.commands.report.settings import ancestry
 
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from vit_lightning.commands.report import scores as scored
 from vit_lightning.commands.report import settings, sources, wording
-from vit_lightning.commands.report.collect import Run
 from vit_lightning.commands.report.damage import place_of
+from vit_lightning.commands.report.run import Run
 from vit_lightning.errors import listing
 from vit_lightning.evaluation.scores import best_value
 
@@ -79,9 +79,10 @@ def beside(runs: Sequence[Run], rows_of: Callable[[Run], wording.Rows]) -> list[
 
 
 def different_settings(runs: Sequence[Run]) -> list[Row]:
-    """Return the settings in which those runs differ whose settings are known, in words."""
+    """Return the resumes and the settings in which those runs differ of which these are known, in words."""
     known = [settings.told_by(run) for run in runs if run.configs]
-    found = []
+    resumes = [settings.resumes_told(run) for run in runs]
+    found = [Row("resumes", [Cell(said) for said in resumes])] if len(set(resumes)) > 1 else []
     for name, words in settings.differing(known):
         said = iter(words)
         found.append(Row(name, [Cell(next(said) if run.configs else "not known") for run in runs]))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vit_lightning.commands.report.collect import Run
+from vit_lightning.commands.report.run import Run
 from vit_lightning.commands.report.tables import Point
 from vit_lightning.evaluation.scores import SCORES, score_of, set_and_score
 from vit_lightning.inspection.drawing.style import printable, styled

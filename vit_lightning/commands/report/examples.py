@@ -7,8 +7,8 @@ import numpy as np
 from jsonargparse import ArgumentParser
 
 from vit_lightning.commands.report import images
-from vit_lightning.commands.report.collect import Run, as_dict
 from vit_lightning.commands.report.curves import Picture
+from vit_lightning.commands.report.run import Run, as_dict
 from vit_lightning.commands.report.state import BEST
 from vit_lightning.commands.report.tables import Mistake
 from vit_lightning.contracts import KnowsRun

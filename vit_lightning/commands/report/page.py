@@ -9,9 +9,9 @@ from typing import Any
 
 from vit_lightning import __version__
 from vit_lightning.commands.report import comparison, scores, settings, wording
-from vit_lightning.commands.report.collect import Run
 from vit_lightning.commands.report.curves import draw_run, draw_runs
 from vit_lightning.commands.report.pictures import Pictures, pictures_of
+from vit_lightning.commands.report.run import Run
 from vit_lightning.commands.report.tables import ClassRow, Matrix
 from vit_lightning.inspection.drawing import style
 from vit_lightning.terminal import percentage

@@ -8,9 +8,9 @@ from typing import Any
 
 from vit_lightning.commands.report import images
 from vit_lightning.commands.report.boards import last_images
-from vit_lightning.commands.report.collect import Run
 from vit_lightning.commands.report.curves import Picture
 from vit_lightning.commands.report.damage import place_of, within
+from vit_lightning.commands.report.run import Run
 from vit_lightning.errors import InputError
 
 SHEETS = {

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vit_lightning.commands.report import sources
-from vit_lightning.commands.report.collect import METRICS, Run, as_dict, is_behind, number_of
+from vit_lightning.commands.report.collect import METRICS, is_behind, number_of
 from vit_lightning.commands.report.damage import place_of
+from vit_lightning.commands.report.run import Run, as_dict
 from vit_lightning.evaluation.scores import (
     MAIN_METRICS,
     MAIN_OF_SEVERAL,

@@ -5,9 +5,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from vit_lightning.commands.report.collect import Run, as_dict, settings_of
+from vit_lightning.commands.report.collect import settings_of
 from vit_lightning.commands.report.damage import place_of, reason_of
+from vit_lightning.commands.report.run import Run, as_dict
 from vit_lightning.commands.report.state import state_of
+from vit_lightning.errors import listing
 from vit_lightning.models.recipe_words import effective
 from vit_lightning.runs import folders
 from vit_lightning.runs.record import of_training
@@ -154,14 +156,38 @@ def told_by(run: Run) -> Settings:
 def ancestry(run: Run) -> tuple[list[str], list[str]]:
     """Return what a run began with and whether it was resumed, in sentences, and what that changed, in lines."""
     sentences, lines = _origin(run)
-    if len(run.configs) > 1:
-        sentences.append(f"It was resumed {_times(len(run.configs) - 1)}.")
-        lines = []
-        for number, (before, after) in enumerate(pairwise(run.configs), 1):
-            which = f"resume {number}: " if len(run.configs) > 2 else ""
-            changes = _changes(told(before, run.state.net), told(after, run.state.net))
-            lines += [f"{which}{line}" for line in changes or ["no setting that changes what it learns"]]
+    if run.resumes:
+        sentences.append(f"It was {resumed(run)}.")
+        changed = _changed_by_resumes(run)
+        lines = [
+            f"{f'resume {number}: ' if len(changed) > 1 else ''}{line}"
+            for number, changes in enumerate(changed, 1)
+            for line in changes or ["no setting that changes what it learns"]
+        ]
     return sentences, lines
+
+
+def resumed(run: Run) -> str:
+    """Say how often a run was resumed, and after which optimiser steps; empty: never."""
+    if not run.resumes:
+        return ""
+    steps = [f"{step:,}" for step in run.resumed_at]
+    at = f" after optimiser step{'s' * (len(steps) > 1)} {listing(steps)}" if len(steps) == run.resumes else ""
+    return f"resumed {_times(run.resumes)}{at}"
+
+
+def resumes_told(run: Run) -> str:
+    """Say how often a run was resumed, after which steps, and which settings that changed."""
+    if not run.resumes:
+        return "not resumed" if run.configs or run.environment else "not known"
+    changes = [line for of_one in _changed_by_resumes(run) for line in of_one]
+    return f"{resumed(run)}{'; ' if changes else ''}{', '.join(changes)}"
+
+
+def _changed_by_resumes(run: Run) -> list[list[str]]:
+    """Return the settings that each resume changed whose settings, and those before it, are known."""
+    net = run.state.net
+    return [_changes(told(before, net), told(after, net)) for before, after in pairwise(run.configs)]
 
 
 def _times(count: int) -> str:

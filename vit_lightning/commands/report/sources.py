@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vit_lightning.commands.report.collect import Run, as_dict
 from vit_lightning.commands.report.damage import place_of
+from vit_lightning.commands.report.run import Run, as_dict
 from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoint_names import fingerprint
 

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from vit_lightning.commands.report import scores, settings
-from vit_lightning.commands.report.collect import Run, as_dict
+from vit_lightning.commands.report.run import Run, as_dict
 from vit_lightning.errors import InputError
 from vit_lightning.models.recipe_words import effective, trained_part
 from vit_lightning.models.variants import described
@@ -34,7 +34,8 @@ def sentence(run: Run) -> str:
     result = f": {scored.of.partition(',')[0]} {scored.name} {scored.said}" if scored else ""
     hours = run.last("cost/device_hours")
     spent = f" in {duration(3600 * hours)} of device time" if hours else ""
-    return f"{net_of(run)}{_doing(run)}{on}{pixels}{result}{_trained_for(run, bool(scored))}{spent}."
+    resumed = f", {settings.resumed(run)}" if run.resumes else ""
+    return f"{net_of(run)}{_doing(run)}{on}{pixels}{result}{_trained_for(run, bool(scored))}{spent}{resumed}."
 
 
 def _trained_for(run: Run, is_scored: bool) -> str:
