@@ -26,6 +26,7 @@ from vit_lightning.data.images import is_hidden
 from vit_lightning.data.loaders import names_at_odds, needs_class
 from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.data.window import HOLD_SCALED
+from vit_lightning.data.window_fit import OF_VALUES
 from vit_lightning.errors import InputError
 from vit_lightning.files import check_place, write_atomically
 from vit_lightning.models import build
@@ -247,8 +248,10 @@ def _is_for_fit(finding: Finding) -> bool:
 
 
 def _is_said(finding: Finding, seen: list[Finding]) -> bool:
-    """Whether a fit's error is among what the survey has said of all images."""
-    is_of_values = HOLD_SCALED in finding.text and any(one.topic == "depth" for one in seen)
+    """Whether what a fit says is among what the survey has said of all images."""
+    is_of_values = any(text in finding.text for text in (HOLD_SCALED, *OF_VALUES)) and any(
+        one.topic == "depth" for one in seen
+    )
     return is_of_values or any(f" {finding.text}".endswith(f" {item}") for one in seen for item in one.items)
 
 
