@@ -170,6 +170,8 @@ class ImageDataModule(LightningDataModule, ABC):
         """Folder of the run that the command line begins or reads from; None: nothing of it is kept."""
         self.ignores_split = False
         """Whether the run's split is of no concern, as --data.split_file null says: what is scored is scored whole."""
+        self.scored_alone: tuple[str, ...] = ()
+        """Sets, such as test_set, that the verb doctor looks at in place of all, as data to be scored alone."""
         self.faults: list[InputError] | None = None
         """Where `report` puts faults; None: the first one ends the run."""
         self.predict_from = 0
