@@ -60,7 +60,7 @@ def evaluated(*batches: tuple, split: str = "val", **settings: object) -> tuple[
     model.net, model.normalise = nn.Identity(), lambda images: images
     logged: list[tuple] = []
     model.log = lambda name, metric, shown, **facts: logged.append((name, shown, tuple(facts.items())))
-    model._trainer = SimpleNamespace(datamodule=None)
+    model._trainer = SimpleNamespace(datamodule=None, fast_dev_run=False)
     model.setup("fit")
     model.further_sets = ["real", "v2"]
     for scores in model.scores.values():
