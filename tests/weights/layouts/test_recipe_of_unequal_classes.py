@@ -1,5 +1,7 @@
 """A checkpoint's recipe names what answered classes of unequal size, as it shifts the probabilities."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from vit_lightning.weights.layouts import checkpoint
@@ -14,9 +16,6 @@ from vit_lightning.weights.layouts import checkpoint
     ],
 )
 def test_only_remedies_that_were_taken_are_told(tmp_path, hyper, told):
-    class Archive:
-        facts = {"hyper_parameters": {"loss": "sigmoid", **hyper}}
-        path = tmp_path / "w.ckpt"
-
+    archive = SimpleNamespace(facts={"hyper_parameters": {"loss": "sigmoid", **hyper}}, path=tmp_path / "w.ckpt")
     expected = {"loss": "sigmoid"} | {name: hyper[name] for name in told}
-    assert checkpoint._training(Archive())["recipe"] == expected
+    assert checkpoint._training(archive)["recipe"] == expected
