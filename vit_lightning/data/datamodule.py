@@ -266,10 +266,11 @@ class ImageDataModule(LightningDataModule, ABC):
         self.faults.append(fault)
 
     def notice(self, text: str) -> None:
-        """Say once what was left out of the data; the verb doctor lists it as a warning."""
+        """Say once what was left out of the data; the verb doctor lists it as a warning alone."""
         if text not in self.notices:
             self.notices.append(text)
-            rank_zero_info(text)
+            if self.faults is None:  # else its list is all that is printed
+                rank_zero_info(text)
 
     @property
     def size(self) -> Size:
