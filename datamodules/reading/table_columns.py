@@ -169,6 +169,8 @@ def read(
                 )
         except ValueError as error:
             said, *fix = error.args
+            if columns.group and said == _nothing_in(columns.group):
+                fix = [_ungrouped(table, columns.group)]
             raise InputError("; ".join([f"{table} has {said} in row {row} ({path})", *fix])) from error
         if len(labels) != 1 and not multi_label and columns.labels and not is_blank:
             raise InputError(
@@ -206,13 +208,35 @@ def _further(columns: Columns, cells: Sequence[Any], names_blank: bool) -> tuple
     names = [name for name in (columns.split, columns.group) if name]
     texts = {}
     for name, cell in zip(names, cells, strict=False):
-        text = "" if cell is None or cell != cell else whole_number(str(cell).strip())
-        is_blank, is_split = not text or text.lower() in MISSING, name == columns.split
+        text = _text(cell)
+        is_blank, is_split = _says_nothing(text), name == columns.split
         if is_blank and not (is_split and names_blank):
             fix = [f"write its split, or give {naming([''])}, or --data.split_column false"] if is_split else []
-            raise ValueError(f"nothing in the column {name!r}", *fix)
+            raise ValueError(_nothing_in(name), *fix)
         texts[name] = "" if is_blank else text
     return texts.get(columns.split or "", ""), texts.get(columns.group or "", "")
+
+
+def _text(cell: Any) -> str:
+    return "" if cell is None or cell != cell else whole_number(str(cell).strip())
+
+
+def _says_nothing(text: str) -> bool:
+    return not text or text.lower() in MISSING
+
+
+def _nothing_in(column: str) -> str:
+    return f"nothing in the column {column!r}"
+
+
+def _ungrouped(table: Path, column: str) -> str:
+    """Say how many rows do not say with which images theirs stays together, and what to do about them."""
+    blank = sum(_says_nothing(_text(cell)) for (cell,) in table_rows.values(table, [column]))
+    rows = "1 row has" if blank == 1 else f"{blank:,} rows have"
+    return (
+        f"{rows} none, of which --data.group_column cannot tell what they belong to; write it there, a value of its "
+        "own for an image that belongs to no other, or leave the row out"
+    )
 
 
 def _given(names: str | Sequence[str] | None) -> list[str]:

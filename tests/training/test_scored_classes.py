@@ -46,6 +46,11 @@ def test_a_set_that_says_its_classes_has_labels_among_all(names):
     assert ScoredClasses.of_set(SimpleNamespace(), THEIRS, 3) is None
 
 
+def test_classes_are_called_as_the_net_spells_them():
+    found = ScoredClasses.of_data(["Cow", "ANT"], THEIRS)
+    assert found.names == ["cow", "ant"] and found.columns.tolist() == [2, 0]
+
+
 def test_a_set_of_all_classes_in_their_order_needs_no_part_of_its_own():
     assert ScoredClasses.of_set(SimpleNamespace(scored_classes=np.arange(3)), THEIRS, 3) is None
     found = ScoredClasses.of_set(SimpleNamespace(scored_classes=np.array([1, 0, 2])), THEIRS, 3)

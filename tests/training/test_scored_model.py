@@ -60,7 +60,7 @@ def evaluated(*batches: tuple, split: str = "val", **settings: object) -> tuple[
     model.net, model.normalise = nn.Identity(), lambda images: images
     logged: list[tuple] = []
     model.log = lambda name, metric, shown, **facts: logged.append((name, shown, tuple(facts.items())))
-    model._trainer = SimpleNamespace(datamodule=None)
+    model._trainer = SimpleNamespace(datamodule=None, fast_dev_run=False)
     model.setup("fit")
     model.further_sets = ["real", "v2"]
     for scores in model.scores.values():
@@ -131,7 +131,9 @@ def staged(stage: str, further: dict | None = None, **settings: object) -> tuple
     data = Synthetic()
     data.further_sets = further or {}
     state = SimpleNamespace(fn=stage)
-    model._trainer = SimpleNamespace(datamodule=data, callbacks=[], sanity_checking=False, state=state)
+    model._trainer = SimpleNamespace(
+        datamodule=data, callbacks=[], sanity_checking=False, state=state, fast_dev_run=False
+    )
     model.ready_scores(stage)
     model._begin_scores("val")
     return model, logged
@@ -179,12 +181,13 @@ def test_each_pass_scores_all_that_answers_anew():
 
 
 @pytest.mark.parametrize(("several", "shown"), [(True, True), (False, False)])
-def test_the_bar_shows_macro_f1_where_images_have_several_labels(several, shown):
+def test_the_bar_shows_micro_f1_where_images_have_several_labels(several, shown):
     model, logged = staged("fit", loss="sigmoid" if several else "softmax")
     labels = F.one_hot(TRUE, 3).float() if several else TRUE
     model.validation_step((PREDICTED, labels), 0)
     model._log_split_scores("val", "validation")
-    assert logged["val/macro_f1"][1] is shown
+    assert logged["val/micro_f1" if several else "val/macro_f1"][1] is shown
+    assert not logged["val/macro_f1"][1]
 
 
 def test_classes_by_name_are_looked_up_but_in_a_fit():

@@ -402,7 +402,7 @@ def test_a_ranking_is_computed_in_a_fit_where_it_is_monitored(app, tmp_path, mon
     done = app("fit", *words)
     assert done.code == 0, done.err
     assert validations("val/micro_f1") and not validations("val/map_macro")
-    assert "macro F1" in done.out and "precision at 1" in done.out  # one right label is not the only figure
+    assert "val micro F1" in done.out and "precision at 1" in done.out  # one right label is not the only figure
     done = app("fit", *words, "--checkpoint.monitor", "val/map_macro", "--name", "ranked")
     assert done.code == 0 and "best.ckpt (mAP" in done.out, done.err
 

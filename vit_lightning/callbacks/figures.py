@@ -13,6 +13,12 @@ NOT_SHOWN = ("perf/", "cost/")
 """How the names of figures begin that the logs keep and a line leaves out."""
 
 
+FIRST_OF_SEVERAL = ("mean_auroc", "map_macro", "micro_f1", "macro_f1")
+LAST_OF_SEVERAL = ("top1", "top5")
+"""Scores with which a line begins and ends where images have several labels: the best label of an image without any is
+never right, however good the net."""
+
+
 def figures(trainer: Trainer, several: bool, scored: bool = True) -> list[str]:
     """Return the figures of a fit: its loss, the scores of its last validation, what else the model shows, its speed.
 
@@ -24,7 +30,14 @@ def figures(trainer: Trainer, several: bool, scored: bool = True) -> list[str]:
     metrics = _metrics(trainer)
     names = [name for name in metrics if name.startswith("val/")]
     of = unit(trainer)
-    scores = [_validation(name, metrics[name], several, of) for name in sorted(names, key=_place)] if scored else []
+    scores = (
+        [
+            _validation(name, metrics[name], several, of)
+            for name in sorted(names, key=lambda name: _place(name, several))
+        ]
+        if scored
+        else []
+    )
     parts = [f"loss {number(metrics[TRAINING_LOSS])}"] if TRAINING_LOSS in metrics else []
     rest = [name for name in metrics if name != TRAINING_LOSS and not name.startswith(("val/", *NOT_SHOWN))]
     parts += [*scores, *(f"{name} {number(metrics[name])}" for name in rest)]
@@ -71,6 +84,9 @@ def _validation(name: str, value: float, several: bool, of: str = "") -> str:
     return f"val {f'{of} ' if of and score.is_share else ''}{score.name_for(several)} {score.said(value, digits=1)}"
 
 
-def _place(name: str) -> int:
+def _place(name: str, several: bool) -> int:
     names = list(SCORES)
+    if several:
+        between = [name for name in names if name not in (*FIRST_OF_SEVERAL, *LAST_OF_SEVERAL)]
+        names = [*FIRST_OF_SEVERAL, *between, *LAST_OF_SEVERAL]
     return names.index(score.name) if (score := score_of(name)) else len(names)

@@ -16,6 +16,8 @@ from vit_lightning.files import spreadsheet_cell, unwritable
 ENDINGS = (".csv", ".jsonl", ".parquet")
 ROWS_AT_ONCE = 10_000
 """Rows of a group in a parquet file."""
+BETWEEN = " | "
+"""What stands between several names in a cell of CSV."""
 LIKELY = 0.5
 """Least probability of a class that a person reads as shown, where classes are independent."""
 
@@ -29,6 +31,8 @@ class Answer(NamedTuple):
     probabilities: dict[str, float]
     """Of the classes that are written; empty where the image could not be read."""
     error: str = ""
+    predicted: list[str] | None = None
+    """Names of the classes that are predicted, where these are independent; None: they are not."""
 
 
 @dataclass(frozen=True)
@@ -39,25 +43,29 @@ class Columns:
         classes: names of the classes, each once.
         top: how many of the best classes are written, best first; None: all, in their order.
         has_labels: whether the data know labels.
+        has_predicted: whether classes are independent, so that any number of them is predicted.
     """
 
     classes: list[str]
     top: int | None
     has_labels: bool
+    has_predicted: bool = False
 
     @property
     def names(self) -> list[str]:
         """Names of the columns of a table."""
         best = [f"{what}{k}" for k in range(1, (self.top or 0) + 1) for what in ("class", "probability")]
         probabilities = best if self.top else [f"probability:{name}" for name in self.classes]
-        return ["image", *(["label"] if self.has_labels else []), *probabilities, "error"]
+        beside = ["label"] * self.has_labels + ["predicted"] * self.has_predicted
+        return ["image", *beside, *probabilities, "error"]
 
     def values(self, answer: Answer) -> list[Any]:
         """Return the values of a row in a table, None where there is none."""
         pairs = answer.probabilities.items()
         found: list[Any] = [part for pair in pairs for part in pair] if self.top else [p for _, p in pairs]
-        found += [None] * (len(self.names) - 2 - self.has_labels - len(found))
-        return [answer.image, *([answer.label] if self.has_labels else []), *found, answer.error or None]
+        beside: list[Any] = [answer.label] * self.has_labels + [answer.predicted] * self.has_predicted
+        found += [None] * (len(self.names) - 2 - len(beside) - len(found))
+        return [answer.image, *beside, *found, answer.error or None]
 
 
 def open_alone(path: Path) -> IO[bytes]:
@@ -242,15 +250,17 @@ def _rounded(answer: Answer, columns: Columns) -> dict[str, Any]:
 
 
 def _cell(value: Any) -> str:
-    """Return a value of a CSV file as text; a list of labels is JSON."""
-    text = json.dumps(value, ensure_ascii=False) if isinstance(value, list) else "" if value is None else value
+    """Return a value of a CSV file as text; several names stand with a bar between them."""
+    text = BETWEEN.join(value) if isinstance(value, list) else "" if value is None else value
     return spreadsheet_cell(text)
 
 
 def _facts(answer: Answer, columns: Columns) -> dict[str, Any]:
     """Return the object of a JSON line; a number has the digits of float32."""
-    label = {"label": answer.label} if columns.has_labels else {}
+    label: dict[str, Any] = {"label": answer.label} if columns.has_labels else {}
     probabilities = {name: float(f"{p:.7g}") for name, p in answer.probabilities.items()}
+    if columns.has_predicted:
+        label["predicted"] = answer.predicted
     return {"image": answer.image, **label, "probabilities": probabilities or None, "error": answer.error or None}
 
 
@@ -260,7 +270,7 @@ def _write_parquet(lines: Path, path: Path, columns: Columns, several: bool) -> 
     import pyarrow.parquet as parquet
 
     def kind(name: str) -> Any:
-        if name == "label" and several:
+        if (name == "label" and several) or (name == "predicted" and columns.has_predicted):
             return pa.list_(pa.string())
         return pa.float32() if name.startswith("probability") else pa.string()
 
@@ -276,7 +286,8 @@ def _write_parquet(lines: Path, path: Path, columns: Columns, several: bool) -> 
 def _values(line: str, columns: Columns) -> list[Any]:
     """Return the row of a table that a JSON line holds."""
     facts = json.loads(line)
-    answer = Answer(facts["image"], facts.get("label"), facts["probabilities"] or {}, facts["error"] or "")
+    told = facts.get("label"), facts["probabilities"] or {}, facts["error"] or "", facts.get("predicted")
+    answer = Answer(facts["image"], *told)
     return [_in_utf8(value) for value in columns.values(answer)]
 
 

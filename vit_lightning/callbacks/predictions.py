@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from vit_lightning.callbacks import feature_files, prediction_files
 from vit_lightning.callbacks.feature_files import FeaturePart
-from vit_lightning.callbacks.prediction_files import Answer, Columns, PartFile, shown, unused
+from vit_lightning.callbacks.prediction_files import LIKELY, Answer, Columns, PartFile, shown, unused
 from vit_lightning.contracts import PredictsFrom, ShowsFeatures
 from vit_lightning.data.image_set import keys_of
 from vit_lightning.data.images import UNKNOWN
@@ -26,7 +26,7 @@ from vit_lightning.weights.heads import is_empty
 
 FEW = 10
 """Images whose best class, or whose likely ones, are also printed."""
-ROWS = 2
+ROWS = 3
 """Form of the rows; those of another form are written anew."""
 
 
@@ -38,13 +38,16 @@ class Batch(NamedTuple):
     """The classes that the values are of, `(n, k)`."""
     labels: Tensor
     features: Tensor | None
+    predicted: Tensor | None = None
+    """Whether each class is predicted `(n, classes)`, where classes are independent."""
 
 
 class Predictions(Callback):
     """Write a row per image to a CSV file, JSON lines or a parquet file, in the order of the data.
 
     A row has the image, its label where the data know one, the best classes with their probabilities, or all of them,
-    and why it could not be read. Features go to a file of their own.
+    and why it could not be read. Where classes are independent it also has those predicted at the model's threshold.
+    Several names in a cell of CSV stand with " | " between them. Features go to a file of their own.
 
     Rows are written as they come, to predictions.DIGEST.part.csv, which the last row turns into predictions.csv. The
     digest stands for the checkpoint, the images' names and how they are seen, so that a second call goes on where a
@@ -102,12 +105,19 @@ class Predictions(Callback):
         if isinstance(data, PredictsFrom):
             size = len(data.predict_set) if data.predict_set is not None else 0
             there = min((part.images for part in parts), default=0)
+            self._say_set(data, size)
             done = data.predict_from = trainer.strategy.broadcast(max(0, min(there, size - 1)))
         for part in parts:
             part.keep(done)
         if done and parts:
             rank_zero_info(f"goes on after the {counted(done, 'image')} of {parts[0].path}")
         self._rows = self._written = done
+
+    def _say_set(self, data: PredictsFrom, size: int) -> None:
+        """Say which set of the data is predicted; images that were named are no set."""
+        if getattr(data, "num_classes", None) is not None and size:
+            which = "validation" if getattr(data, "test_set", None) is None else "test"
+            rank_zero_info(f"predict  {which} set, {counted(size, 'image')}")
 
     def _want_features(self, model: LightningModule) -> None:
         has_classes = model.hparams.get("num_classes") != 0
@@ -164,7 +174,9 @@ class Predictions(Callback):
             classes = torch.arange(values.shape[-1], device=values.device).expand(values.shape)
         else:
             values, classes = values.topk(min(self.top, values.shape[-1]))
-        taken = Batch(values, classes, batch[1], features)
+        threshold = _threshold(pl_module)
+        predicted = None if threshold is None else (shares.float() > threshold).to(torch.uint8)
+        taken = Batch(values, classes, batch[1], features, predicted)
         if trainer.world_size > 1:  # ranks hold equal numbers of records, dealt out in turns
             taken = Batch(*(None if each is None else _in_turns(pl_module.all_gather(each)) for each in taken))
         self._write_waiting(trainer, pl_module)
@@ -229,7 +241,8 @@ class Predictions(Callback):
             known, classes = shifted.names, len(shifted.names)
         names = distinct(known) if known else list(map(str, range(classes)))
         top = None if self.top is None else min(self.top, classes)
-        return Columns(names, top, getattr(trainer.datamodule, "num_classes", None) is not None)
+        has_labels = getattr(trainer.datamodule, "num_classes", None) is not None
+        return Columns(names, top, has_labels, _threshold(model) is not None)
 
     def _write_waiting(self, trainer: Trainer, model: LightningModule) -> None:
         taken, self._waiting = self._waiting, None
@@ -269,8 +282,16 @@ def _answers(taken: Batch, broken: Tensor, columns: Columns, dataset: Any, first
             answers.append(Answer(str(keys[number]), None, {}, str(dataset.reason(number))))
             continue
         shares = {names[index]: value for index, value in zip(classes, values, strict=True)}
-        answers.append(Answer(str(keys[number]), _label(label, names) if columns.has_labels else None, shares))
+        told = _label(label, names) if columns.has_labels else None
+        chosen = None if taken.predicted is None else taken.predicted[number - first].nonzero().flatten().tolist()
+        predicted = None if chosen is None else [names[index] for index in chosen]
+        answers.append(Answer(str(keys[number]), told, shares, predicted=predicted))
     return answers
+
+
+def _threshold(model: LightningModule) -> float | None:
+    """Return the probability above which a class is predicted; None where classes exclude each other."""
+    return model.hparams.get("threshold", LIKELY) if model.hparams.get("loss") == "sigmoid" else None
 
 
 def _label(label: int | list[float], names: list[str]) -> str | list[str] | None:

@@ -98,6 +98,17 @@ def no_such_run(line: CommandLine, root: Path, flags: Iterable[str]) -> str | No
     return f"{line.verb} {word:.200}: there is no such run or file; give a run folder{named}, or a checkpoint"
 
 
+def looks_at_scored(line: CommandLine, run: NamedRun | None) -> bool:
+    """Whether `doctor RUN` is to look at what `test RUN` would read, as --data.test without --data.train asks."""
+    return line.verb == "doctor" and run is not None and bool(scored_sets(line))
+
+
+def scored_sets(line: CommandLine) -> list[str]:
+    """Return which of val and test flags name for data that have no training images."""
+    is_given = {name: line.value(f"--data.{name}") not in (None, "null") for name in ("train", "val", "test")}
+    return [] if is_given.pop("train") else [name for name, given in is_given.items() if given]
+
+
 def lends_data(line: CommandLine, run: NamedRun | None) -> bool:
     """Whether a run only gives its images to other weights, as `probe RUN --model.weights FILE` asks.
 
@@ -184,7 +195,7 @@ def settings_of(
         raise InputError(f"{verb} needs data: give --data NAME, or -c FILE; {where}")
     if data := config.get("data"):
         place(data, folder, line)
-        if verb in ("validate", "test", "predict"):
+        if verb in ("validate", "test", "predict") or looks_at_scored(line, run):
             leave_split(line, data)
     return config
 

@@ -28,7 +28,15 @@ from vit_lightning.cli.exceptions import input_error, trainer_error
 from vit_lightning.cli.garbage_collection import resume_after_building
 from vit_lightning.cli.help import OUR_SENTENCES
 from vit_lightning.cli.logger_places import made, take_unplaced
-from vit_lightning.cli.named_run import BEGINNING, SCORING, check_name, config_of, no_such_run
+from vit_lightning.cli.named_run import (
+    BEGINNING,
+    SCORING,
+    check_name,
+    config_of,
+    looks_at_scored,
+    no_such_run,
+    scored_sets,
+)
 from vit_lightning.cli.named_weights import PROGRAM, probabilities_of
 from vit_lightning.cli.own_code import import_chosen
 from vit_lightning.cli.parser import ViTParser
@@ -50,6 +58,7 @@ from vit_lightning.cli.verb_trainer import OWN_VERBS, VerbTrainer
 from vit_lightning.cli.warnings_filter import silence
 from vit_lightning.commands.report.verb import check_installed, report_on
 from vit_lightning.contracts import KnowsRun
+from vit_lightning.data import ImageDataModule
 from vit_lightning.errors import InputError
 from vit_lightning.runs import folders
 from vit_lightning.runs.checkpoints import CheckpointFiles, LastCheckpoint
@@ -148,6 +157,9 @@ class ViTCLI(LightningCLI):
             self._parser(verb).set_defaults(as_defaults(self.trained))
         elif loss := probabilities_of(line):
             self._parser(verb).set_defaults(as_defaults({"model": DEFAULT_MODEL, "hyper_parameters": {"loss": loss}}))
+        elif looks_at_scored(line, run):
+            self.trained = read_facts(folders.trained_checkpoint(run.folder), models_named(line, named.contents))
+            self._parser(verb).set_defaults(as_defaults(self.trained))
         take_settings(line, named, checkpoint, self.trained)
         if line.has("--help"):
             self._parser(verb).chosen = chosen_classes(line, named.contents)
@@ -229,7 +241,11 @@ class ViTCLI(LightningCLI):
         resume_after_building()
         members = self.named.members if self.subcommand != "average" else []
         checkpoint = self._get(self.config, "ckpt_path")
-        complete(self.subcommand, self.model, self.datamodule, self.trained, members, checkpoint)
+        verb = self.subcommand
+        if looks_at_scored(self.line, self.named.run) and isinstance(self.datamodule, ImageDataModule):
+            verb = "test"
+            self.datamodule.scored_alone = tuple(f"{name}_set" for name in scored_sets(self.line))
+        complete(verb, self.model, self.datamodule, self.trained, members, checkpoint)
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """Add the run folder, the loggers and the default callbacks."""

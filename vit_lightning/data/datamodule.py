@@ -170,6 +170,8 @@ class ImageDataModule(LightningDataModule, ABC):
         """Folder of the run that the command line begins or reads from; None: nothing of it is kept."""
         self.ignores_split = False
         """Whether the run's split is of no concern, as --data.split_file null says: what is scored is scored whole."""
+        self.scored_alone: tuple[str, ...] = ()
+        """Sets, such as test_set, that the verb doctor looks at in place of all, as data to be scored alone."""
         self.faults: list[InputError] | None = None
         """Where `report` puts faults; None: the first one ends the run."""
         self.predict_from = 0
@@ -264,10 +266,11 @@ class ImageDataModule(LightningDataModule, ABC):
         self.faults.append(fault)
 
     def notice(self, text: str) -> None:
-        """Say once what was left out of the data; the verb doctor lists it as a warning."""
+        """Say once what was left out of the data; the verb doctor lists it as a warning alone."""
         if text not in self.notices:
             self.notices.append(text)
-            rank_zero_info(text)
+            if self.faults is None:  # else its list is all that is printed
+                rank_zero_info(text)
 
     @property
     def size(self) -> Size:

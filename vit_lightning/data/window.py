@@ -5,6 +5,7 @@ import numpy as np
 from vit_lightning.data.image_set import ImageSet, keys_of, record_of
 from vit_lightning.data.images import BrokenImage, deep_values
 from vit_lightning.data.pixel_form import PixelForm
+from vit_lightning.data.window_fit import Sample, sample, warn_of_misfits
 from vit_lightning.errors import InputError
 from vit_lightning.terminal import typed
 
@@ -14,8 +15,6 @@ VALUES = 4096
 """Values that are taken of each."""
 TAILS = (0.001, 0.999)
 """Shares of the values below black, and below white."""
-TRIED = 16
-"""Images of a set by which scaled values are told from raw counts, from everywhere in it."""
 HOLD_SCALED = "hold floats from 0 to 1"
 """What is said of images that a window for raw counts makes black."""
 
@@ -53,10 +52,7 @@ def window_of(source: ImageSet) -> tuple[float, float]:
 
 def holds_scaled(source: ImageSet, form: PixelForm) -> bool:
     """Return whether most images of a set are of floats within [0, 1], which a window for raw counts hides."""
-    if not form.is_wide:
-        return False
-    numbers = np.unique(np.linspace(0, len(source) - 1, TRIED).astype(int)).tolist() if len(source) else []
-    return 2 * sum(_is_scaled(source, number, form) for number in numbers) > len(numbers)
+    return form.is_wide and _are_scaled(sample(source, form))
 
 
 def scaled_set(form: PixelForm, split: str) -> str:
@@ -69,18 +65,16 @@ def scaled_set(form: PixelForm, split: str) -> str:
 
 
 def check_counts(source: ImageSet, form: PixelForm, split: str) -> None:
-    """Refuse a set of which the window shows nothing.
+    """Refuse a set of which the window shows nothing, and warn of one that it hardly shows.
 
     Raises:
         InputError: most of its images are of floats within [0, 1].
     """
-    if holds_scaled(source, form):
+    found = sample(source, form)
+    if _are_scaled(found):
         raise InputError(scaled_set(form, split))
+    warn_of_misfits(found, form, split)
 
 
-def _is_scaled(source: ImageSet, number: int, form: PixelForm) -> bool:
-    try:
-        values = deep_values(record_of(source, number)[0], name=str(number))
-    except InputError:  # the loader reports it
-        return False
-    return values is not None and form.is_scaled(values)
+def _are_scaled(found: Sample) -> bool:
+    return 2 * found.scaled > found.images

@@ -44,6 +44,11 @@ class ClassCounts:
         return int((self.support == 0).sum())
 
     @property
+    def false_alarms(self) -> int:
+        """Number of the classes without an image that some image is predicted as."""
+        return int(((self.support == 0) & (self.predicted > 0)).sum())
+
+    @property
     def mean_class_accuracy(self) -> float:
         """Mean of the recalls of the classes that have an image."""
         return mean_of_known(self.recall)

@@ -17,7 +17,7 @@ from vit_lightning.training.scored_model import ScoredModel
 from vit_lightning.training.seen_before import check_unseen, seen_before
 from vit_lightning.training.seen_labels import check_seen, seen_labels
 from vit_lightning.weights import OpenedWeights, open_weights
-from vit_lightning.weights.class_names import check_equal, check_named, check_order
+from vit_lightning.weights.class_names import check_equal, check_named, check_order, spelt
 from vit_lightning.weights.layouts.facts import names_in
 
 
@@ -105,7 +105,7 @@ class PretrainedModel(ScoredModel):
                 f"the data has {len(names)} class_names, the net {self.hparams.num_classes} outputs; name each class "
                 "once, in the order of the labels"
             )
-        self.class_names = names or self.class_names
+        self.class_names = (names if stage == "fit" else spelt(names, self.head_names)) or self.class_names
 
     def on_fit_start(self) -> None:
         super().on_fit_start()
@@ -136,6 +136,7 @@ class PretrainedModel(ScoredModel):
             )
         elif named == trained or self.class_names != trained:  # else check_labels compares what the sets carry
             check_equal(self.class_names, named, "checkpoint")
+            self.class_names = named or self.class_names  # as the net spells them
         self.class_names = self.class_names or named
         self.seen_before = checkpoint.get("seen_before") or self.seen_before
         check_seen(checkpoint, self)

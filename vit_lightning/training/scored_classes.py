@@ -33,6 +33,8 @@ class ScoredClasses:
     def of_data(cls, ours: Sequence[str], theirs: Sequence[str], in_any_order: bool = False) -> "ScoredClasses | None":
         """Return what scores data with some of a net's classes, by name; None: they are no proper part of these.
 
+        They are called as the net calls them, which may be spelt otherwise.
+
         Args:
             ours: names of the data's classes.
             theirs: names of the net's classes.
@@ -40,7 +42,7 @@ class ScoredClasses:
         """
         is_reordered = in_any_order and sorted(ours) == sorted(theirs) and list(ours) != list(theirs)
         numbers = numbers_of(ours, theirs) if 0 < len(ours) < len(theirs) or is_reordered else None
-        return numbers and cls(numbers, ours, False, len(theirs))
+        return numbers and cls(numbers, [theirs[number] for number in numbers], False, len(theirs))
 
     @classmethod
     def of_set(cls, images: Any, names: Sequence[str], classes: int) -> "ScoredClasses | None":

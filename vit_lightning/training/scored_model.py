@@ -210,10 +210,9 @@ class ScoredModel(RecipeModel):
         """Log those of one set; return whether it had images."""
         if (summed := scores.sum_up()) is None:
             return False
+        overall = next((name for name in ("micro_f1", "macro_f1") if name in summed.values), "")
         for name, value in summed.values.items():
-            shown = prefix in self.scores and (
-                name in scores.monitored or (name == "macro_f1" and bool(scores.several))
-            )
+            shown = prefix in self.scores and (name in scores.monitored or (name == overall and bool(scores.several)))
             logged = torch.tensor(value, dtype=torch.float32, device=self.device)
             # All processes have the value; Lightning warns of one that it does not reduce, and a mean would round.
             self.log(f"{prefix}/{name}", logged, shown, sync_dist=True, reduce_fx="max")

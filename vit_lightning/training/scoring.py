@@ -134,7 +134,9 @@ class SplitScores(nn.Module):
                 raise InputError(f"{self.required[name]} {name} has no value: {why}{other}")
         if missing := self.summed.counts.without_image:
             classes = len(self.summed.counts.support)
-            said.append(f"{missing} of {classes} classes have no {split} image; means over classes leave them out")
+            alarms = self.summed.counts.false_alarms if "macro_f1" in self.summed.values else 0
+            but = f", but macro F1 counts the {alarms} of them that some image is taken for as 0" * (alarms > 0)
+            said.append(f"{missing} of {classes} classes have no {split} image; means over classes leave them out{but}")
             if classes - missing == 1 and not self.several:
                 said.append(
                     f"all {split} images are of one class, so that top-1 says little: a net that always answers it "

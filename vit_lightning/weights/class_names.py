@@ -129,6 +129,14 @@ def numbers_of(ours: Sequence[str], theirs: Sequence[str]) -> list[int] | None:
     return found if len({*found}) == len(found) else None
 
 
+def spelt(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
+    """Return the data's classes as a head spells them, where the same names differ in case and signs alone."""
+    is_one = len(ours) == len(theirs) and all(
+        plain(one) == plain(other) for one, other in zip(ours, theirs, strict=True)
+    )
+    return list(theirs if is_one else ours)
+
+
 def distinct(names: Sequence[str]) -> list[str]:
     """Return class names as keys: names that several classes have also show the number of the class."""
     count = Counter(names)

@@ -19,7 +19,14 @@ class Data(SimpleNamespace):
 
     def __init__(self, **facts: object) -> None:
         usual = {"train_set": ["a"] * 9, "val_set": ["b"] * 4, "test_set": ["c"] * 2, "train_subset": ["a"] * 9}
-        usual |= {"size": (8, 16), "channels": None, "window": None, "finds_window": False, "batch_size": 5}
+        usual |= {
+            "size": (8, 16),
+            "channels": None,
+            "window": None,
+            "finds_window": False,
+            "scored_alone": (),
+            "batch_size": 5,
+        }
         usual |= {"workers": 3, "num_classes": 2, "class_names": ["x", "y"], "further_sets": {}, "faults": []}
         usual |= {"pixel_form": "form", "mending": "m", "notices": [], "root": None, "on_error": "raise"}
         super().__init__(**usual | {"max_broken": 0.0, "sampler": "shuffled", "stages": []} | facts)

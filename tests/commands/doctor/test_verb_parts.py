@@ -140,7 +140,8 @@ def test_a_fit_is_rehearsed_where_it_could_begin(monkeypatch, facts, rehearsed):
     monkeypatch.setattr(module, "rehearse", lambda *words: called.append(words[3:]) or "rehearsed")
     monkeypatch.setattr(module, "is_at_hand", lambda source: source != "away")
     monkeypatch.setattr(module, "report", said.append)
-    made, data = model(), SimpleNamespace(num_classes=facts.pop("num_classes", 3), batch_size=4, size=(16, 24))
+    made, classes = model(), facts.pop("num_classes", 3)
+    data = SimpleNamespace(num_classes=classes, batch_size=4, size=(16, 24), scored_alone=())
     made.weights, refused = facts.pop("weights", None), facts.pop("refused", False)
     run = trainer(**facts)
     for steps in (True, False):

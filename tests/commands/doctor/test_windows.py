@@ -55,7 +55,7 @@ def test_values_that_are_dark_in_a_window_are_told(window, peak, share, fix):
     finding = only(windows.windows(seen(window, (0, 50), (200, peak))))
     assert finding.severity == "warning" and f"values up to {peak:,}" in finding.text
     assert f"shown at {share} of their brightness" in finding.text
-    assert finding.fix == f"give --data.window {fix}, or auto"
+    assert finding.fix == f"give --data.window '{fix}', or auto"
 
 
 def test_values_of_an_eighth_of_a_window_are_bright_enough():

@@ -21,6 +21,7 @@ from vit_lightning.data.image_set import keys_of, listed_otherwise, record_of
 from vit_lightning.data.images import BrokenImage
 from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.data.sampling import IGNORE
+from vit_lightning.data.window_fit import Windowed, lie
 from vit_lightning.data.workers import shield_worker
 from vit_lightning.errors import InputError
 
@@ -28,15 +29,6 @@ CHUNK = 32
 """Images that a worker examines before it reports."""
 DEEP = "16 bits"
 """What images of more than 8 bits are called."""
-
-
-class Windowed(NamedTuple):
-    """How the values of an image of more than 8 bits lie to the window that maps them."""
-
-    low: float
-    high: float
-    beyond: float
-    """Share of the values that the window clips."""
 
 
 class RecordFacts(NamedTuple):
@@ -272,9 +264,7 @@ def _in_window(image: Any, key: str, form: PixelForm) -> tuple[str, Windowed | N
         return "", None
     if form.is_scaled(values):
         return form.scaled(values), None
-    low, high = form.window
-    beyond = float(np.mean((values < low) | (values > high)))
-    return "", Windowed(float(values.min()), float(values.max()), beyond)
+    return "", lie(values, form.window)
 
 
 def _classes(label: Any, num_classes: int, may_hide: bool) -> tuple[tuple[int, ...], str]:

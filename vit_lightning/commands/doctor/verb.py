@@ -26,6 +26,7 @@ from vit_lightning.data.images import is_hidden
 from vit_lightning.data.loaders import names_at_odds, needs_class
 from vit_lightning.data.pixel_form import PixelForm
 from vit_lightning.data.window import HOLD_SCALED
+from vit_lightning.data.window_fit import OF_VALUES
 from vit_lightning.errors import InputError
 from vit_lightning.files import check_place, write_atomically
 from vit_lightning.models import build
@@ -53,7 +54,8 @@ def doctor(
     """Look at every image, the config and the machine; say what is wrong and how to mend it.
 
     A fit is rehearsed up to the gradients of its first batch, in the run's own settings on one device, and nothing is
-    written. Where the data have errors, it ends before that batch.
+    written. Where the data have errors, it ends before that batch. Of a run with --data.test and no --data.train, only
+    what the verb test would read is looked at.
 
     The exit status is 1 if there are errors, 0 if there are warnings and notes at most.
 
@@ -125,9 +127,8 @@ def _examine(trainer: Trainer, model: LightningModule, data: ImageDataModule) ->
     found, data.faults = [], []
     try:
         data.prepare_data()
-        data.setup("predict" if data.num_classes is None else "fit")
-        if data.test_set is None:
-            data.setup("test")
+        for stage in _stages(data):
+            data.setup(stage)
     except InputError as error:
         found.append(Finding("error", "data", str(error)))
     if said := names_at_odds(data, *SETS, *data.further_sets):
@@ -141,7 +142,7 @@ def _examine(trainer: Trainer, model: LightningModule, data: ImageDataModule) ->
         found.append(Finding("error", "data", str(error)))
     surveys, seen = [], []
     for split, attribute in SPLITS.items():
-        images = getattr(data, attribute)
+        images = getattr(data, attribute) if attribute in (data.scored_alone or SPLITS.values()) else None
         if images is None or any(images is other for other in seen):  # validation and test are one set in some data
             continue
         seen.append(images)
@@ -154,6 +155,16 @@ def _examine(trainer: Trainer, model: LightningModule, data: ImageDataModule) ->
             facts = data.num_classes or 0, data.workers, advance, form, needs_class(data)
             surveys.append(survey(images, split, *facts))
     return surveys, found
+
+
+def _stages(data: ImageDataModule) -> Iterator[str]:
+    """Yield for which stages data are set up: a fit and its test, or what is scored alone."""
+    if not data.scored_alone:
+        yield "predict" if data.num_classes is None else "fit"
+    if data.test_set is None and data.scored_alone != ("val_set",):
+        yield "test"
+    if data.scored_alone == ("val_set",):
+        yield "validate"
 
 
 def _predictor(model: LightningModule, data: ImageDataModule) -> Predictor:
@@ -220,6 +231,8 @@ def _rehearsal(
     trainer: Trainer, model: LightningModule, data: ImageDataModule, surveys: list[Survey], refused: bool, steps: bool
 ) -> Rehearsal:
     """What a fit would say; without data that can be read, or weights that are here, as much of it as can be known."""
+    if data.scored_alone:
+        return Rehearsal([])
     train = next((len(one) for one in surveys if one.split == "training"), None)
     away = isinstance(model, RecipeTrained) and bool(model.weights) and not is_at_hand(model.weights)
     batches = _batches(trainer, train or 0, data.batch_size)
@@ -247,8 +260,10 @@ def _is_for_fit(finding: Finding) -> bool:
 
 
 def _is_said(finding: Finding, seen: list[Finding]) -> bool:
-    """Whether a fit's error is among what the survey has said of all images."""
-    is_of_values = HOLD_SCALED in finding.text and any(one.topic == "depth" for one in seen)
+    """Whether what a fit says is among what the survey has said of all images."""
+    is_of_values = any(text in finding.text for text in (HOLD_SCALED, *OF_VALUES)) and any(
+        one.topic == "depth" for one in seen
+    )
     return is_of_values or any(f" {finding.text}".endswith(f" {item}") for one in seen for item in one.items)
 
 

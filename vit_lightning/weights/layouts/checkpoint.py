@@ -22,6 +22,9 @@ from vit_lightning.weights.report import Report
 
 NAME = "vit_lightning"
 HYPER = "hyper_parameters"
+RECIPE = ("optim", "schedule", "loss", "label_smoothing")
+REMEDIES = ("class_weights", "focal_gamma", "logit_adjustment")
+"""What answers classes of unequal size, and shifts the probabilities of a net."""
 FIELDS = {field.name for field in fields(NetConfig)}
 
 
@@ -150,6 +153,10 @@ def _of_data(facts: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _remedies(hyper: dict[str, Any]) -> dict[str, Any]:
+    return {name: hyper[name] for name in REMEDIES if hyper.get(name)}
+
+
 def _training(archive: Archive) -> dict[str, Any]:
     """What a checkpoint says about its run: recipe, data, step and the best value of what was watched."""
     facts = archive.facts
@@ -157,7 +164,7 @@ def _training(archive: Archive) -> dict[str, Any]:
     states = [state for state in facts.get("callbacks", {}).values() if isinstance(state, dict)]
     best = {state.get("monitor"): state.get("best_model_score") for state in states}
     training = {
-        "recipe": {name: hyper[name] for name in ("optim", "schedule", "loss", "label_smoothing") if name in hyper},
+        "recipe": {name: hyper[name] for name in RECIPE if name in hyper} | _remedies(hyper),
         "trained": trained_part(hyper) if {"freeze_trunk", "bias_only", "lora"} & hyper.keys() else None,
         "data": _data(archive.path),
         "began with": facts.get("weights"),
