@@ -141,7 +141,7 @@ def test_equal_images_of_sets_in_which_some_cannot_be_read():
     val.classes[1] = 2
     (finding,) = duplicates.contradictions([train, val])
     assert finding.items == ("training t1 = validation v1",)
-    assert finding.text == "1 times two equal images with different labels"
+    assert finding.text == "equal images with different labels: 1 pair"
 
 
 def test_the_machine_of_a_plain_trainer():

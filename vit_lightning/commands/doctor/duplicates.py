@@ -43,7 +43,7 @@ def contradictions(found: Sequence[Survey], names: Sequence[str] = ()) -> list[F
         return f"{one.split} {_named(one, int(records[place]), names)}"
 
     items = tuple(f"{name(pair)} = {name(pair + 1)}" for pair in pairs)
-    text = f"{len(items):,} times two equal images with different labels"
+    text = f"equal images with different labels: {len(items):,} pair{'s' * (len(items) > 1)}"
     return [Finding("warning", "contradictions", text, "decide which label is right", items)]
 
 
