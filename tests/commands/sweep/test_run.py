@@ -84,7 +84,7 @@ def test_each_process_has_its_words(tmp_path):
     ],
 )
 def test_the_last_words_are_the_error(output, code, said):
-    assert run._last_words(output, code) == said
+    assert run.last_words(output, code) == said
 
 
 @pytest.mark.parametrize(
