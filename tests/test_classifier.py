@@ -211,7 +211,7 @@ def named(tmp_path):
 def begun_with(path, names, stage, **settings):
     """Return a model as Lightning readies it for data of these classes."""
     model = Classifier(weights=str(path), num_classes=4, image_size=16, **settings)
-    model._trainer = SimpleNamespace(datamodule=SimpleNamespace(class_names=names))
+    model._trainer = SimpleNamespace(datamodule=SimpleNamespace(class_names=names), fast_dev_run=False)
     model.setup(stage)
     model.configure_model()
     return model
@@ -399,7 +399,7 @@ def loaded(monkeypatch, names, data_names):
 def test_a_checkpoint_tells_its_classes_and_where_its_weights_came_from(monkeypatch):
     model, checkpoint = classifier(), {}
     monkeypatch.setattr(RecipeModel, "on_save_checkpoint", lambda self, checkpoint: None)
-    model._trainer = SimpleNamespace(datamodule=SimpleNamespace(class_names=("c", "a", "b", "d")))
+    model._trainer = SimpleNamespace(datamodule=SimpleNamespace(class_names=("c", "a", "b", "d")), fast_dev_run=False)
     model.setup("fit")
     model.weights = "own.npz"
     model.on_save_checkpoint(checkpoint)
@@ -450,7 +450,7 @@ def test_a_normalisation_that_is_given_must_be_that_of_the_weights(trained, name
 def test_softmax_over_several_classes_is_said_once_by_the_first_process(capsys):
     for first in (True, False):
         model = classifier()
-        model._trainer = SimpleNamespace(is_global_zero=first, datamodule=None)
+        model._trainer = SimpleNamespace(is_global_zero=first, datamodule=None, fast_dev_run=False)
         several = (None, torch.tensor([[0.5, 0.5, 0.5, 0.0]]))
         for labels in (several, several):
             model.on_train_batch_start(labels, 0)
@@ -478,7 +478,7 @@ def test_smoothing_has_bounds(loss, most):
 @pytest.mark.parametrize("stage", ["fit", "predict"])
 def test_data_that_name_other_classes_than_the_net_has_outputs_are_refused(names, stage):
     model = classifier()
-    model._trainer = SimpleNamespace(datamodule=SimpleNamespace(class_names=names))
+    model._trainer = SimpleNamespace(datamodule=SimpleNamespace(class_names=names), fast_dev_run=False)
     with pytest.raises(InputError, match=f"the data has {len(names)} class_names, the net 4 outputs"):
         model.setup(stage)
 

@@ -93,6 +93,6 @@ def further_classes(table: Path, classes: Sequence[str], known: Sequence[str | N
         return []
     columns = "the column" if len(left) == 1 else "the columns"
     return [
-        f"{table} has {columns} {listing(left, most=4)} of 0 and 1 beside --data.label_column [{','.join(classes)}], "
+        f"{table} has {columns} {listing(left, most=4)} of 0 and 1 beside --data.label_column '[{','.join(classes)}]', "
         f"which no label tells; if it is a class as well, give [{','.join([*classes, left[0]])}]"
     ]

@@ -446,7 +446,7 @@ def test_a_run_can_do_without_checkpoints(app):
 
 def test_help_on_a_class_names_the_command(tmp_path):
     done = program(("fit", "--data.help", "Digits"), tmp_path)
-    assert done.returncode == 0 and done.stdout.startswith("usage: python -m vit_lightning VERB [--data.")
+    assert done.returncode == 0 and done.stdout.startswith("usage: python -m vit_lightning VERB [--flag value ...]\n")
 
 
 def test_another_image_size_than_the_checkpoints_names_the_datas_flag(app):

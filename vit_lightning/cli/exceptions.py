@@ -122,12 +122,12 @@ def input_error(error: BaseException | None) -> str | None:
     return None if error is None else str(error)
 
 
-def missing_package(error: BaseException | None) -> str | None:
+def missing_package(error: BaseException | None, chosen: str = "what you chose") -> str | None:
     """A callback, logger or profiler of Lightning's that needs a package which is not installed."""
     while error is not None:
         if wanted := re.search(r"Requirement '([^']+)' not met", said := str(error)):
             named = re.search(r"given class_path '[\w.]*?(\w+)'|`(\w+)`", said)
-            name = next(filter(None, named.groups())) if named else "what you chose"
+            name = next(filter(None, named.groups())) if named else chosen
             return f"{name} needs a package that is not installed; run: pip install '{wanted[1]}'"
         error = error.__cause__ or error.__context__
     return None

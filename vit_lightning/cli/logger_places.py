@@ -10,6 +10,8 @@ import yaml
 from jsonargparse import Namespace
 
 from vit_lightning.cli.arguments import Argument, CommandLine
+from vit_lightning.cli.exceptions import missing_package
+from vit_lightning.errors import InputError
 
 FLAG = "--trainer.logger"
 RUN_FOLDER = ""
@@ -86,7 +88,11 @@ def take_unplaced(trainer: Namespace) -> list[Namespace]:
 
 def made(waiting: Namespace, folder: Path) -> Any:
     """Make a logger that writes into a folder."""
-    return resolve_name(waiting.class_path)(**vars(waiting.init_args) | {"save_dir": str(folder)})
+    try:
+        return resolve_name(waiting.class_path)(**vars(waiting.init_args) | {"save_dir": str(folder)})
+    except ModuleNotFoundError as error:
+        name = waiting.class_path.rpartition(".")[2]
+        raise InputError(missing_package(error, name) or f"{name} cannot be made: {error}") from error
 
 
 def _waits(chosen: Any) -> bool:

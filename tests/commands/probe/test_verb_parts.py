@@ -79,7 +79,7 @@ def test_each_set_s_features_are_its_own_and_come_from_their_files_the_next_time
     again, lines = probed(data())
     assert stepped == [] and again["seconds_of_extraction"] == {"training": None, "test": None}
     assert again["rows"] == [row | {"seconds": again["rows"][0]["seconds"]} for row in facts["rows"]]
-    assert lines[0].startswith("features of the 12 training images are those of features/training-")
+    assert lines[0].startswith("features of the 12 training images are those of probe/features/training-")
     next(Path("probe/features").glob("test-*")).unlink()
     once, _ = probed(data())
     assert sum(stepped) >= 7 and once["seconds_of_extraction"]["training"] is None

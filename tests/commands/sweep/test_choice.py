@@ -35,7 +35,7 @@ RUN = """
 import json, os, sys, time
 from pathlib import Path
 words = sys.argv[1:]
-if "--print_config" in words:
+if "--print_config" in words or words[0] == "plan":
     sys.exit()
 value = lambda flag: words[words.index(flag) + 1] if flag in words else None
 root, rate, seed = Path(value("--trainer.default_root_dir")), float(value("--rate")), int(value("--seed_everything"))

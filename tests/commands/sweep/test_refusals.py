@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from vit_lightning.commands.sweep import refusals, verb
+from vit_lightning.commands.sweep import refusals, run, verb
 from vit_lightning.commands.sweep.plan import Cell
 
 
@@ -18,7 +18,7 @@ def planned(monkeypatch) -> list[list[str]]:
     called: list[list[str]] = []
 
     def answer(words: list[str], **settings: object) -> SimpleNamespace:
-        called.append(words[len(refusals.PYTHON_MODULE) :])
+        called.append(words[len(run.PYTHON_MODULE) :])
         return SimpleNamespace(returncode=int("9" in words), stderr="a line\nerror: 9 is too long\n")
 
     monkeypatch.setattr(refusals.subprocess, "run", answer)

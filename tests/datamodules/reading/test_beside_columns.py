@@ -62,7 +62,7 @@ def further(root, rows, **options) -> list[str]:  # noqa: F811
 
 def test_further_columns_of_classes_are_named(root):  # noqa: F811
     rows = ["1,0,0,0,0", "0,1,1,0,1", "0,0,1,0,0", "1,1,0,0,0"]
-    said = "of 0 and 1 beside --data.label_column [a,b], which no label tells; if it is a class as well, give [a,b,c]"
+    said = "of 0 and 1 beside --data.label_column '[a,b]', which no label tells; if it is a class as well, give [a,b,c]"
     options = {"label_column": ["a", "b"], "multi_label": True, "split_column": False}
     assert further(root, rows, **options) == [f"{root}/train.csv has the column c {said}"]
     both = [row[:6] + "1" + row[7:] for row in rows]

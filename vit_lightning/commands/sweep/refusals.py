@@ -9,8 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from vit_lightning.commands.sweep import run
 from vit_lightning.commands.sweep.plan import Cell
-from vit_lightning.commands.sweep.run import PAUSE, PYTHON_MODULE, last_words
 
 SEED = "--seed_everything"
 """Flag that changes no check: cells that differ in it alone are planned once."""
@@ -43,16 +43,16 @@ def refusals(cells: list[Cell], runs: Path, report: Callable[[str], None]) -> Re
         last = time.monotonic()
         for number, (words, answer) in enumerate(zip(fits, pool.map(_planned, fits), strict=True), 1):
             if answer.returncode:
-                why = last_words(answer.stderr, answer.returncode)
+                why = run.last_words(answer.stderr, answer.returncode)
                 refused |= {cell.place: why for cell in fits[words]}
-            if time.monotonic() - last > PAUSE:
+            if time.monotonic() - last > run.PAUSE:
                 report(f"planned {number} of {len(fits)} fits")
                 last = time.monotonic()
     return Refusals(refused, [cell.place for cell in unready])
 
 
 def _planned(words: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*PYTHON_MODULE, "plan", *words], capture_output=True, text=True)
+    return subprocess.run([*run.PYTHON_MODULE, "plan", *words], capture_output=True, text=True)
 
 
 def _checked(line: list[str]) -> tuple[str, ...]:
