@@ -193,3 +193,14 @@ def test_a_reader_that_is_gone_is_said_and_nothing_more_is_printed():
     done = run("status = unread(); print('lost'); sys.exit(status)")
     assert (done.returncode, done.stdout) == (141, "")
     assert done.stderr.startswith("error: nobody reads the output any more, so the program ended; write it to a file")
+
+
+@pytest.mark.parametrize("status", [0, 1, 130, 141])
+def test_a_program_that_ends_badly_in_any_way_is_cut_off_with_its_children(monkeypatch, status):
+    done = []
+    for name in ("end_in_time", "end_children", "wait_for_first_process"):
+        monkeypatch.setattr(ending, name, lambda *facts, name=name: done.append(name))
+    monkeypatch.setattr(ending.signal, "signal", lambda *facts: None)
+    monkeypatch.setattr(ending, "_left_with", None)
+    ending.leave(status)
+    assert done == ["end_in_time", "end_children", "wait_for_first_process"][: {0: 0, 1: 3}.get(status, 2)]

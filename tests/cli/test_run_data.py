@@ -1,10 +1,14 @@
 """What a run was told of its data, from configs made by hand."""
 
 import json
+from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from vit_lightning.cli import run_data
+from vit_lightning.cli.arguments import CommandLine
 from vit_lightning.cli.run_data import is_own, leave_split, overridden, place, source_of
 from vit_lightning.errors import InputError
 
@@ -153,3 +157,16 @@ def test_images_that_are_seen_otherwise_than_in_training_are_told(run, told, fou
     found = {"image_size": "[16, 24]", "channels": "1", "mean": "[0.4]"} if found is None else found
     data = SimpleNamespace(class_path="Manifest", init_args=told)
     assert overridden(data, run) == found and overridden(data, None) == {}
+
+
+@pytest.mark.parametrize("flag", ["--data.augment.evaluation", "--data.augment", ""])
+def test_what_brings_images_to_size_may_be_typed_for_all_runs(monkeypatch, flag):
+    ways = {"a.ckpt": "evaluation resize", "b.ckpt": "evaluation center"}
+    monkeypatch.setattr(run_data, "_brought_to_size", lambda source: ways[source.name])
+    line = CommandLine(["test", *([flag, "center"] if flag else [])])
+    with (
+        nullcontext()
+        if flag
+        else pytest.raises(InputError, match=r"images of b\.ckpt were .*center, and those of a\.ckpt")
+    ):
+        run_data.check_brought_to_size(line, Path("a.ckpt"), ["b.ckpt"])

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from tests.probe_speed import made
 from vit_lightning.errors import InputError
-from vit_lightning.evaluation import logistic
+from vit_lightning.evaluation import arrays, logistic
 
 
 @pytest.fixture(scope="module")
@@ -183,3 +183,20 @@ def test_classes_that_overlap_score_within_a_tenth_of_a_point_of_scikit_learns()
     x, asked = standardised(train.features.numpy(), test.features.numpy())
     theirs = LogisticRegression(C=found.strength, max_iter=5000, tol=1e-6).fit(x, train.labels)
     assert abs(found.top1(test.features, test.labels) - theirs.score(asked, test.labels)) <= 0.001
+
+
+def test_loss_and_gradients_are_those_of_all_parts(digits, monkeypatch):
+    train, labels, *_ = digits
+    monkeypatch.setattr(arrays, "AT_ONCE", 10 * 7)  # seven images of ten classes at once
+    x = torch.as_tensor(standardised(train)[0]).float()[:50]
+    own, labels = logistic.Problem.__new__(logistic.Problem), torch.as_tensor(labels[:50])
+    own.x, own.labels, own.num_classes = x, labels, 10
+    weights = torch.randn(x.shape[1], 10, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    bias = torch.linspace(-1, 1, 10).requires_grad_()
+    wanted = torch.nn.functional.cross_entropy(x @ weights + bias, labels)
+    wanted.backward()
+    with torch.no_grad():
+        loss, gradient, bias_gradient = own._loss(weights.detach(), bias.detach())
+    torch.testing.assert_close(loss.float(), wanted.detach())
+    torch.testing.assert_close(gradient, weights.grad)
+    torch.testing.assert_close(bias_gradient, bias.grad)

@@ -47,3 +47,9 @@ def test_resumes_are_counted_by_what_is_left_of_them(make_run):
     for path in folder.glob("env*.json"):
         path.unlink()
     assert settings.resumes_told(collect(folder)) == "not known"
+
+
+def test_a_seed_of_0_is_a_seed(make_run):
+    runs = [collect(make_run(f"pets/{seed}", seed_everything=seed)) for seed in (0, 4)]
+    told = [settings.told_by(run) for run in runs]
+    assert settings.differing(told) == [("seed", ["0", "4"])]

@@ -7,9 +7,12 @@ import torch
 import yaml
 
 from tests.commands.report.conftest import metrics, write_csv
+from vit_lightning.commands.report import collect as collecting
 from vit_lightning.commands.report import comparison, examples, scores, settings, verb, wording
 from vit_lightning.commands.report.collect import collect
 from vit_lightning.commands.report.page import page_of_run
+from vit_lightning.commands.report.run import Run
+from vit_lightning.commands.report.state import State
 from vit_lightning.runs.checkpoint_names import fingerprint
 
 ARROW = "\N{RIGHTWARDS ARROW}"
@@ -269,3 +272,9 @@ def test_the_best_of_equal_images_is_marked_beside_a_run_of_others(make_run):
         "The best is marked among runs with the same images alone: test top-1 accuracy is of different images (number "
         "of images is 30 in pets/0 and pets/1, 29 in pets/2)."
     ]
+
+
+@pytest.mark.parametrize(("steps", "is_behind"), [(59, False), (60, True)])
+def test_a_log_is_behind_by_one_interval(tmp_path, steps, is_behind):
+    run = Run(folder=tmp_path, curves={"train/loss": [(19, 1.0), (39, 0.5)]}, state=State(steps=steps))
+    assert collecting.is_behind(run) == is_behind

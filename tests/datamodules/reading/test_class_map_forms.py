@@ -124,3 +124,10 @@ def test_names_in_json_of_both_kinds():
     for text in ('{"b": true, "a": false}', '{"b": 1.0, "a": 0}', '["a", 1]', "null"):
         with pytest.raises(ValueError, match="expected"):
             forms.names_in_json(text)
+
+
+@pytest.mark.parametrize(
+    ("lines", "are_items"), [(["2. cat", "1. dog"], True), (["7-eleven", "3-pack", "12-inch"], False)]
+)
+def test_items_are_numbered_without_gaps(lines, are_items):
+    assert forms._listed_lines(lines) == are_items

@@ -139,3 +139,11 @@ def test_paths_in_parquet(tmp_path):
         read(SORTED)
     assert "the column counts" in "".join(read(SORTED, label_column="label").notices)
     assert not read(labels()).notices
+
+
+def test_folders_that_are_called_as_labels_hold_half_of_the_images():
+    few = [("cat/0.png", "cat"), ("cat/1.png", "dog"), ("dog/2.png", "dog")]
+    many = [(f"misc/{number}.png", "cat") for number in range(4)]
+    assert differing([*few, *many]) is None
+    found = differing([*few, *many[:3]])
+    assert found is not None and (found.count, found.of, found.path) == (1, 3, "cat/1.png")

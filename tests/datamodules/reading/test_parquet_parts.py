@@ -106,3 +106,11 @@ def test_a_lesion_in_two_splits_of_a_column_or_that_are_drawn(tmp_path):
 def test_columns_that_group_nothing(tmp_path, column):
     write(tmp_path, "train", range(20), **{column: [f"p{number}" for number in range(20)]})
     assert not ready(tmp_path).notices
+
+
+def test_more_copies_than_are_looked_at(tmp_path):
+    names = [f"{first}{second}.jpg" for first in "abcdefgh" for second in "vwxyz"]  # no counts
+    write(tmp_path, "train", range(40), names)
+    write(tmp_path, "test", range(40), names, quality=40)
+    with pytest.raises(InputError, match=r"they have one name and look alike, as may 40 pairs among 40 "):
+        ready(tmp_path)

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from datamodules.reading import parquet_paths
 from tests.datamodules.test_parquet import picture, ready
 from vit_lightning.errors import InputError
 
@@ -112,3 +113,14 @@ def test_a_file_in_two_rows_whatever_type_no_bytes_have(tmp_path, kind, has_stat
     write("test", 2, ["x", "y"])
     with pytest.raises(InputError, match=r"train image a\.png, which .*test\.parquet has in row 1 as a test image"):
         ready(tmp_path)
+
+
+def test_a_clash_in_one_folder_is_found_behind_many_of_several(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet_paths, "LOOKED_AT", 1)
+    names = [f"{number}.png" for number in range(20)]
+    for split in ("train", "test"):  # each split has files of its own by these names
+        write_listed(tmp_path / split / f"{split}-0.parquet", names, ["x", "y"] * 10, True)
+    for number, label in ((1, "x"), (2, "y")):
+        write_listed(tmp_path / "train" / f"train-{number}.parquet", ["z.png"], [label], True)
+    with pytest.raises(InputError, match=r"the train image z\.png, which .* in row 1 with other labels"):
+        ready(tmp_path, val_fraction=0.0)

@@ -39,6 +39,7 @@ def test_a_rollout_stands_between_its_image_and_the_image_times_it():
         seen = stretched(photograph.maps["rollout"], SIZE)
         np.testing.assert_array_equal(drawn(first), photograph.picture)
         np.testing.assert_allclose(drawn(second), seen)
+        assert second.get_images()[0].get_clim() == (0, 1)  # one scale for all images
         np.testing.assert_allclose(drawn(third), photograph.picture * seen[..., None])
     grey = Photograph("g", shown[0].picture.mean(-1), shown[0].maps)
     through = drawn(panels(photographs.rollouts([grey]))[2])
