@@ -235,15 +235,28 @@ def test_a_corrected_number_beside_a_list_is_a_notice(listed, root):  # noqa: F8
     assert "row 9 the label '1 (dog)'" in said and "in 2 of 20 such rows" in said and "order of the numbers" in said
 
 
-def test_a_list_in_another_order_than_folders_in_tars_say(tmp_path):
-    names = ["cat", "dog", "cow"]
-    with tarfile.open(tmp_path / "train.tar", "w") as tar:
-        for number in range(6):
-            key = f"{names[number % 3]}/{number}"
-            for name, data in ((f"{key}.png", picture(number)), (f"{key}.cls", str(number % 3).encode())):
+def write_tar(file, samples):
+    with tarfile.open(file, "w") as tar:
+        for number, (key, label) in enumerate(samples):
+            for name, data in ((f"{key}.png", picture(number)), (f"{key}.cls", label.encode())):
                 member = tarfile.TarInfo(name)
                 member.size = len(data)
                 tar.addfile(member, io.BytesIO(data))
+
+
+def test_numbers_in_another_order_beside_a_name_in_tars(tmp_path):
+    write_tar(tmp_path / "train.tar", [(f"{number:03d}", ("0", "1", "cat")[number % 3]) for number in range(6)])
+    (tmp_path / "map.json").write_text('["1", "0", "cat"]')
+    options = {"val_fraction": 0.0, "image_size": 8, "cache": tmp_path / "cache", "class_map": tmp_path / "map.json"}
+    with pytest.raises(
+        InputError, match=r"has numbers as labels, and the classes of --data\.class_map are numbers in ano"
+    ):
+        setup(WebShards(root=str(tmp_path), **options))
+
+
+def test_a_list_in_another_order_than_folders_in_tars_say(tmp_path):
+    names = ["cat", "dog", "cow"]
+    write_tar(tmp_path / "train.tar", [(f"{names[number % 3]}/{number}", str(number % 3)) for number in range(6)])
     options = {"val_fraction": 0.0, "image_size": 8, "cache": tmp_path / "cache", "class_map": tmp_path / "map.txt"}
     (tmp_path / "map.txt").write_text("cow\ndog\ncat\n")
     with pytest.raises(InputError, match=r"sample cat/0 has the label '0 \(cow\)', and its folder .* in 4 of 6 such"):
