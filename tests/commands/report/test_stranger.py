@@ -53,3 +53,12 @@ def test_a_seed_of_0_is_a_seed(make_run):
     runs = [collect(make_run(f"pets/{seed}", seed_everything=seed)) for seed in (0, 4)]
     told = [settings.told_by(run) for run in runs]
     assert settings.differing(told) == [("seed", ["0", "4"])]
+
+
+def test_a_table_of_classes_that_is_cut_says_how_many_it_lacks(make_run):
+    folder = make_run()
+    table = folder / "test.classes.csv"
+    header, first, *_ = table.read_text().splitlines(keepends=True)
+    for content, lacking in ((header, 3), (header + first[: len(first) // 2], 3), (header + first, 2)):
+        table.write_text(content)
+        assert any(note.startswith(f"test.classes.csv lacks {lacking} of 3 classes;") for note in collect(folder).notes)

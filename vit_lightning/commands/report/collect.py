@@ -244,8 +244,8 @@ def _compare_tables(run: Run, paths: dict[str, Path]) -> None:
     if run.confusion is None:
         return
     lacking = len(run.confusion.names) - len(run.classes)
-    is_said = any(note.startswith(paths["classes"].name) for note in run.notes)
-    if run.classes and lacking > 0 and not is_said:
+    torn = any(note.startswith(paths["classes"].name) for note in run.notes)  # which tells of a row
+    if lacking > torn and paths["classes"].exists():
         total = len(run.confusion.names)
         run.notes.append(f"{paths['classes'].name} lacks {lacking} of {total} classes{_anew(run, paths['classes'])}.")
     if run.mistakes == [] and any(true != taken for true, taken, _ in run.confusion.entries):
