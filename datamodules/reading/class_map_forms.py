@@ -198,7 +198,13 @@ def _has_header(rows: Sequence[Sequence[str]]) -> bool:
     if _is_header(first[0], FOLDERS) and _is_header(first[1], HEADERS):
         return True
     is_numbered = bool(others) and any(all(_is_number(row[column]) for row in others) for column in range(2))
-    return is_numbered and all(_is_header(cell, COLUMNS) for cell in first)
+    return is_numbered and all(_is_header(cell, COLUMNS) or _names_a_column(cell) for cell in first)
+
+
+def _names_a_column(text: str) -> bool:
+    """Tell whether a text of several words ends in one of a header, as GTSRB's SignName."""
+    found = WORD.findall(text)
+    return len(found) > 1 and found[-1].lower() in COLUMNS
 
 
 def _renamed_numbers(pairs: Sequence[tuple[str, str]], numbered: Sequence[int]) -> list[tuple[str, str]]:

@@ -80,7 +80,8 @@ def test_scores_are_of_the_metric_that_chooses_the_best(monitor, sign, said):
 @pytest.mark.parametrize("is_built", [True, False])
 def test_a_mean_is_validated_in_the_net_of_the_first_checkpoint(monkeypatch, is_built):
     called: list[object] = []
-    model = SimpleNamespace(monitor=("val/top1", "max"), net=None)
+    one_label = {"val": SimpleNamespace(several=False)}
+    model = SimpleNamespace(monitor=("val/top1", "max"), net=None, split_scores=one_label)
     net = SimpleNamespace(load_state_dict=called.append)
 
     def validate(given, **options) -> None:

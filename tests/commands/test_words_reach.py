@@ -32,7 +32,10 @@ def calls(monkeypatch) -> dict[str, tuple]:
     found: dict[str, tuple] = {}
     net = SimpleNamespace(config=SimpleNamespace(channels=5), state_dict=lambda: "tensors")
     report = SimpleNamespace(
-        class_names=["a"], state_normalisation=lambda *words: found.update(normalisation=words), __str__=lambda: ""
+        notes=[],
+        class_names=["a"],
+        state_normalisation=lambda *words: found.update(normalisation=words),
+        __str__=lambda: "",
     )
 
     def note(name: str, answer: object = None):

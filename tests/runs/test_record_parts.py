@@ -28,9 +28,7 @@ def recorded(folder, config: dict = CONFIG) -> RunRecord:
 @pytest.fixture(autouse=True)
 def environment(monkeypatch):
     facts = {"command": ["ü"]}
-    monkeypatch.setattr(
-        record.folders, "environment", lambda device, name: facts | {"device": device, "device_name": name}
-    )
+    monkeypatch.setattr(record, "environment", lambda device, name: facts | {"device": device, "device_name": name})
 
 
 def names(folder) -> list[str]:

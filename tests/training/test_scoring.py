@@ -321,7 +321,11 @@ def test_rows_of_a_table_without_a_label_are_left_out_and_counted(app, hidden):
             "false",
             "--model.scores map_macro is for images of several labels",
         ),
-        ("[ece]", "true", "--model.scores ece is for images of one label each, and these have several labels"),
+        (
+            "[mean_class_accuracy]",
+            "true",
+            "--model.scores mean_class_accuracy is for images of one label each, and these have several labels",
+        ),
         ("[confusion]", "true", "--model.scores confusion is for images of one label each"),
         ("[macrof1]", "false", "--model.scores macrof1 is no score; did you mean macro_f1?"),
     ],
