@@ -39,9 +39,11 @@ class Pair:
 
     Args:
         count: Number of processes.
+        method: How they start; spawn: each imports by itself, as those must whose loaders have processes of their own.
     """
 
-    def __init__(self, count: int = 2) -> None:
+    def __init__(self, count: int = 2, method: str = "forkserver") -> None:
+        context = multiprocessing.get_context(method)
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -50,9 +52,9 @@ class Pair:
         shared |= {"OMP_NUM_THREADS": "1"}
         self.processes, self.connections = [], []
         for rank in range(count):
-            ours, theirs = FORKED.Pipe()
+            ours, theirs = context.Pipe()
             environment = os.environ | shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
-            process = FORKED.Process(target=serve, args=(theirs, environment))
+            process = context.Process(target=serve, args=(theirs, environment))
             process.start()
             theirs.close()  # else the other's end would not show
             self.processes.append(process)

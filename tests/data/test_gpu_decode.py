@@ -5,6 +5,7 @@ import io
 import logging
 import pickle
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ from torch.utils.data import DataLoader
 
 from datamodules.folder import ImageFolder
 from tests.data.test_images_damaged import cut_and_ended, damaged, photo
+from tests.processes import Pair
 from vit_lightning.augment import Augment
 from vit_lightning.data import ImageDataModule, gpu_decode
 from vit_lightning.data.gpu_decode import EncodedBatch, EncodedRecords
@@ -318,6 +320,13 @@ def test_fits_are_the_loaders_own_and_resume_inside_an_epoch(app, tree):
     assert done.code == 0, done.err
     assert len(losses("plain")) == 9
     assert losses("plain") == losses("whole") == losses("stopped")
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Pair]:
+    pair = Pair(method="spawn")
+    yield pair
+    pair.end()
 
 
 def test_two_processes_train_as_one_with_their_batches(app, together, tree):
