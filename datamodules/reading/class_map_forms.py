@@ -11,7 +11,7 @@ from datamodules.reading.label_text import is_whole, text_lines, whole_number
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 TAKEN = (";", "\t", ",")
-"""Delimiters of a table whose first line lacks that of its ending, as spreadsheets write them."""
+"""Delimiters of a table whose first line lacks that of its ending: some spreadsheets write semicolons."""
 NUMBER_FIRST = re.compile(r"([0-9]+)[\s,:;|=]+(\S.*)")
 NUMBER_LAST = re.compile(r"(.*[^\s,:;|=])[\s,:;|=]+([0-9]+)")
 SEPARATED = re.compile(r"[,;:|=\t]")
@@ -142,12 +142,17 @@ def names_in_table(text: str, delimiter: str) -> list[str]:
     return _in_order([(_number(row[numbered[0]]), row[1 - numbered[0]]) for row in rows])
 
 
+def delimiter_in(first: str, own: str) -> str:
+    """Return what divides a table: the delimiter of its ending, or another one where its first line lacks that."""
+    return next((sign for sign in (own, *TAKEN) if sign in first), own)
+
+
 def _rows(text: str, delimiter: str) -> list[list[str]]:
     """Return the cells of lines that are not empty; semicolons or tabs divide a table without its own delimiter."""
     lines = [f"{line}\n" for line in text_lines(text)]
     first = next((line for line in lines if line.strip()), "")
-    delimiter = next((sign for sign in (delimiter, *TAKEN) if sign in first), delimiter)
-    rows = [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=delimiter, strict=True)]
+    taken = delimiter_in(first, delimiter)
+    rows = [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=taken, strict=True)]
     return [row for row in rows if any(row)]
 
 

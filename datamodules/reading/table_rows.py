@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, TextIO, cast
 
 from datamodules.reading import coco, strict_json
 from datamodules.reading.class_map_file import not_utf8
-from datamodules.reading.class_map_forms import DELIMITERS
+from datamodules.reading.class_map_forms import DELIMITERS, delimiter_in
 from datamodules.reading.damaged_files import reading
 from datamodules.reading.label_text import refuse_vector, whole_number
 from datamodules.reading.parquet_labels import holds_numbers, holds_text, listed_classes
@@ -19,8 +19,6 @@ from datamodules.reading.parquet_rows import open_table
 from vit_lightning.errors import InputError
 from vit_lightning.files import check_regular
 
-TAKEN = (";", "\t", ",")
-"""Delimiters of a table whose header lacks that of its ending: a spreadsheet with decimal commas writes semicolons."""
 OTHER_DELIMITERS = {";": "semicolons", "|": "bars", "\t": "tabs", ",": "commas"}
 ENDINGS = ".csv, .tsv or .parquet, or in .jsonl, .json, .csv.gz, .tsv.gz or .jsonl.gz"
 
@@ -103,8 +101,7 @@ def _cells(table: Path, kind: str) -> Iterator[list[str]]:
     with _open(table) as file:
         try:
             first = file.readline()
-            own = DELIMITERS[kind]
-            taken = next((sign for sign in (own, *TAKEN) if sign in first), own)
+            taken = delimiter_in(first, DELIMITERS[kind])
             yield from csv.reader(chain([first], file) if first else (), delimiter=taken, strict=True)
         except csv.Error as error:
             raise InputError(f"{table} cannot be read ({error}); is there a lone quotation mark?") from error
